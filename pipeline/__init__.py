@@ -1,0 +1,1 @@
+"""Threadmill's pipeline: streams of agent events in, complete conversations out."""

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topics import json_text
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def nested(depth: int) -> Any:
+    value: Any = "core"
+    for level in range(depth):
+        value = [value] if level % 2 else {"in": value}
+    return value
+
+
+@given(ANY_JSON)
+def test_any_value_comes_back(value: Any) -> None:
+    assert json_text.loads(json_text.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a\0b",
+        "\ud83d alone",
+        {"\udfff": [2**53 + 1, 2**63, 2**64, -(2**90)]},
+        {"long": "12345678901234567890123", "small": 1.5},
+    ],
+)
+def test_what_orjson_refuses_or_rounds_comes_back(value: Any) -> None:
+    text = json_text.dumps(value)
+    assert json_text.loads(text) == value
+    assert "\0" not in text
+    text.encode()
+
+
+@pytest.mark.parametrize("depth", [254, 500, 1500, 3000])
+def test_deep_nesting_comes_back(depth: int) -> None:
+    value = json_text.loads(json_text.dumps(nested(depth)))
+    levels = 0
+    while value != "core":
+        value = value["in"] if isinstance(value, dict) else value[0]
+        levels += 1
+        if levels > depth:
+            pytest.fail("deeper than it was")
+    assert levels == depth

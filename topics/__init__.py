@@ -1,0 +1,1 @@
+"""What travels: the topics, their records, and the ThreadProtocol models."""

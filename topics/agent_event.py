@@ -1,0 +1,140 @@
+"""The envelope: one record of the events topic, one or more consecutive events of one run (fixed format).
+
+    {"v": 1, "thread_id": UUID, "run_id": str, "agent_id": str, "seq": 12, "ts": epoch ms, "dialect": str,
+     "events": [{...}, ...], "dt": [ms after ts, one per event], "tenant": str,
+     "run": {...RunInfo}, "end": "complete" | "aborted" | "error" | "disconnected"}
+
+`seq` is the number of the first event in its run; the n-th event of a record has `seq + n`. `dt`, `tenant`,
+`run` and `end` are optional. Two codecs: `decode` is what the pipeline runs for each record (orjson and a
+dozen checks); `explain` is a strict pydantic model that says everything that is wrong, for people.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from topics.errors import InvalidRecord, Reason
+from topics.identity import is_uuid
+
+VERSION = 1
+MAX_BYTES = 900_000
+ENDS = frozenset({"complete", "aborted", "error", "disconnected"})
+
+
+class RunInfo(BaseModel):
+    """What is known about a run beside its stream; in the run's first record. Unknown keys are kept."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
+
+    agent_name: str | None = None
+    model_name: str | None = None
+    provider_name: str | None = None
+    parent_run_id: str | None = None
+    parent_thread_id: str | None = None
+    started_at: str | int | None = None
+    request: Any = None
+    external_id: str | None = None
+
+
+NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+
+
+class AgentEvent(BaseModel):
+    """The envelope, strictly."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    v: Literal[1]
+    thread_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
+    run_id: NonEmpty
+    agent_id: NonEmpty
+    seq: Annotated[int, Field(ge=0, strict=True)]
+    ts: Annotated[int, Field(ge=0, strict=True)]
+    dialect: NonEmpty
+    events: list[dict[str, Any]]
+    dt: list[Annotated[int, Field(strict=True)]] | None = None
+    tenant: str | None = None
+    run: RunInfo | None = None
+    end: Literal["complete", "aborted", "error", "disconnected"] | None = None
+
+
+def loads(data: bytes) -> Any:
+    """JSON bytes -> value. orjson refuses lone surrogates, which JavaScript writes; the standard library reads them."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        if b"\\u" not in data:
+            raise InvalidRecord(Reason.UNDECODABLE, f"not JSON in UTF-8: {error}") from None
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise InvalidRecord(Reason.UNDECODABLE, "nested too deeply: at most about 1,000 levels can be read") from None
+    except ValueError as error:
+        raise InvalidRecord(Reason.UNDECODABLE, f"not JSON in UTF-8: {error}") from None
+
+
+def decode(data: bytes | None) -> dict[str, Any]:
+    """Record value -> envelope, with the checks that assembly relies on. Raises InvalidRecord."""
+    if data is None:
+        raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "the record has no value")
+    value = loads(data)
+    if not isinstance(value, dict):
+        raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"a JSON object is expected, not a {type(value).__name__}")
+    version = value.get("v")
+    if version != VERSION or version is True:
+        if version is None:
+            raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "'v' is missing: is this a Threadmill record?")
+        raise InvalidRecord(Reason.UNSUPPORTED_VERSION, f"envelope version {version!r}; this worker reads {VERSION}")
+    problem = _problem(value)
+    if problem:
+        raise InvalidRecord(Reason.NOT_AN_ENVELOPE, problem)
+    return value
+
+
+def _problem(value: dict[str, Any]) -> str | None:
+    for key in ("thread_id", "run_id", "agent_id", "dialect"):
+        field = value.get(key)
+        if not isinstance(field, str) or not field:
+            return f"'{key}' must be a non-empty string, got {field!r:.80}"
+    if not is_uuid(value["thread_id"]):
+        return f"'thread_id' must be a UUID, got {value['thread_id']!r:.80}; derive one with UUIDv5 from any other id"
+    for key in ("seq", "ts"):
+        field = value.get(key)
+        if type(field) is not int or field < 0:
+            return f"'{key}' must be an integer of 0 or more, got {field!r:.80}"
+    if not isinstance(value.get("events"), list):
+        return f"'events' must be a list, got {value.get('events')!r:.80}"
+    dt = value.get("dt")
+    if dt is not None and not (
+        isinstance(dt, list) and len(dt) == len(value["events"]) and all(type(d) is int for d in dt)
+    ):
+        return "'dt' must be a list of integers, one per event"
+    if value.get("end") not in ENDS and value.get("end") is not None:
+        return f"'end' must be one of {sorted(ENDS)}, got {value['end']!r:.80}"
+    for key, kind in (("run", dict), ("tenant", str)):
+        if value.get(key) is not None and not isinstance(value[key], kind):
+            return f"'{key}' must be {'an object' if kind is dict else 'a string'}, got {value[key]!r:.80}"
+    return None
+
+
+def explain(data: bytes) -> list[str]:
+    """Record value -> everything that is wrong with it, a line each; empty where it is a good envelope."""
+    try:
+        AgentEvent.model_validate(loads(data))
+    except InvalidRecord as error:
+        return [str(error)]
+    except ValidationError as error:
+        return [f"{'.'.join(map(str, e['loc'])) or 'record'}: {e['msg']}" for e in error.errors(include_url=False)]
+    return []
+
+
+def encode(envelope: dict[str, Any]) -> bytes:
+    """Envelope -> record value. Lone surrogates are written as JSON escapes, as JavaScript does."""
+    try:
+        return orjson.dumps(envelope)
+    except TypeError:  # a lone surrogate or an integer over 64 bits
+        return json.dumps(envelope, separators=(",", ":")).encode()

@@ -1,0 +1,164 @@
+"""The AsyncAPI 3 document of Threadmill's topics: pure, from the catalog and the models of what travels.
+
+https://www.asyncapi.com/docs/reference/specification/v3.0.0, Kafka bindings 0.5.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from topics import dead_letter
+from topics.agent_event import AgentEvent
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS, Topic
+from topics.errors import Reason
+from topics.telemetry import TelemetryRecord
+from topics.thread import AgentConfig, Turn
+from topics.turn_record import TurnRecord
+
+VERSION = "3.0.0"
+KAFKA_BINDING = "0.5.0"
+REF = "#/components/schemas/{model}"
+
+Document = dict[str, Any]
+Action = Literal["send", "receive"]
+
+# What a worker does, by role: (operation, action, topic, summary).
+OPERATIONS: Final[tuple[tuple[str, Action, Topic, str], ...]] = (
+    ("assembleEvents", "receive", EVENTS, "Assemble the events of each run into turns."),
+    ("publishTurns", "send", TURNS, "Publish each finished turn."),
+    ("publishTelemetry", "send", TELEMETRY, "Pass data-sys-* events on."),
+    ("refuseRecords", "send", DEAD_LETTERS, "Keep what could not be assembled, with the reason."),
+    ("rememberRuns", "send", STATE, "Remember runs that are open for long, and those just closed."),
+    ("recallRuns", "receive", STATE, "Take over the runs of a partition."),
+    ("storeTurns", "receive", TURNS, "Write turns to the thread store."),
+    ("countTelemetry", "receive", TELEMETRY, "Turn telemetry into metrics."),
+)
+
+
+class StateSegment(BaseModel):
+    """Raw records of one open run, in order; `at` is the broker's time (ms) of the last."""
+
+    v: Literal[1]
+    at: int
+    records: list[AgentEvent]
+
+
+class StateMark(BaseModel):
+    """A run that is over; `seq` is the highest one seen."""
+
+    v: Literal[1]
+    seq: int
+    complete: bool
+    at: int
+    revision: int
+
+
+def _model(record: type, described: Mapping[str, Any]) -> type[BaseModel]:
+    """A TypedDict as a model; `described` are fields that the models of ThreadProtocol describe more closely."""
+    required: frozenset[str] = record.__required_keys__  # type: ignore[attr-defined]  # a TypedDict has it
+    hints = {**get_type_hints(record), **described}
+    fields: dict[str, Any] = {name: (hint, ... if name in required else None) for name, hint in hints.items()}
+    config = ConfigDict(extra="allow", protected_namespaces=())
+    return create_model(record.__name__, __config__=config, __doc__=record.__doc__, **fields)
+
+
+MODELS: Final[Mapping[str, Sequence[type[BaseModel]]]] = {
+    EVENTS.name: [AgentEvent],
+    TURNS.name: [_model(TurnRecord, {"turn": Turn | None, "agents": list[AgentConfig]})],
+    TELEMETRY.name: [_model(TelemetryRecord, {})],
+    STATE.name: [StateSegment, StateMark],
+}
+
+
+def document(
+    prefix: str = "threadmill",
+    *,
+    version: str = "0",
+    brokers: Sequence[str] = (),
+    partitions: int | None = None,
+    replicas: int | None = None,
+) -> Document:
+    """-> the document of the topics under `prefix`, as plain JSON values. `brokers` are host:port each."""
+    mode: JsonSchemaMode = "validation"
+    models = [(model, mode) for used in MODELS.values() for model in used]
+    schemas = models_json_schema(models, ref_template=REF)[1]["$defs"]
+    return {
+        "asyncapi": VERSION,
+        "info": {
+            "title": "Threadmill",
+            "version": version,
+            "description": "Streams of AI agents become complete, canonical conversations. Records of one thread have "
+            "the same key, and so the same partition number in every topic.",
+            "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {f"broker{n}": {"host": host, "protocol": "kafka"} for n, host in enumerate(brokers, 1)},
+        "channels": {topic.name: _channel(topic, prefix, partitions, replicas) for topic in CATALOG},
+        "operations": {
+            name: {
+                "action": action,
+                "summary": summary,
+                "channel": {"$ref": f"#/channels/{topic.name}"},
+                "messages": [{"$ref": f"#/channels/{topic.name}/messages/{name}"} for name in _messages(topic)],
+            }
+            for name, action, topic, summary in OPERATIONS
+        },
+        "components": {
+            "messages": {name: message for topic in CATALOG for name, message in _messages(topic).items()},
+            "schemas": schemas,
+        },
+    }
+
+
+def _channel(topic: Topic, prefix: str, partitions: int | None, replicas: int | None) -> Document:
+    configuration = {
+        "cleanup.policy": topic.cleanup.split(","),
+        "retention.ms": topic.retention_ms,
+        "max.message.bytes": topic.max_message_bytes,
+    }
+    counts = {"partitions": partitions, "replicas": replicas}
+    return {
+        "address": topic.full_name(prefix),
+        "summary": topic.summary,
+        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in _messages(topic)},
+        "bindings": {
+            "kafka": {
+                **{name: count for name, count in counts.items() if count},
+                "topicConfiguration": configuration,
+                "bindingVersion": KAFKA_BINDING,
+            }
+        },
+    }
+
+
+def _messages(topic: Topic) -> dict[str, Document]:
+    key = {"kafka": {"key": {"type": "string", "description": topic.key}, "bindingVersion": KAFKA_BINDING}}
+    if topic is DEAD_LETTERS:
+        return {
+            "DeadLetter": {
+                "summary": "The record as it came, byte for byte.",
+                "contentType": "application/octet-stream",
+                "headers": _dead_letter_headers(),
+                "bindings": key,
+            }
+        }
+    return {
+        model.__name__: {
+            "summary": (model.__doc__ or "").strip().splitlines()[0],
+            "payload": {"$ref": REF.format(model=model.__name__)},
+            "bindings": key,
+        }
+        for model in MODELS[topic.name]
+    }
+
+
+def _dead_letter_headers() -> Document:
+    sample = dead_letter.DeadLetter(Reason.UNDECODABLE, "", "", 0, 0, 0, None, None)
+    names = [name for name, _ in sample.headers()]
+    properties: Document = {name: {"type": "string"} for name in names}
+    properties[f"{dead_letter.PREFIX}reason"]["enum"] = [reason.value for reason in Reason]
+    return {"type": "object", "required": names, "properties": properties}

@@ -1,0 +1,64 @@
+"""Every topic, declared once: creation, documentation, AsyncAPI and the Helm Job read this list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+DAY_MS = 86_400_000
+Cleanup = Literal["delete", "compact,delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic. `name` goes behind the prefix of the settings; times in ms, sizes in bytes."""
+
+    name: str
+    key: str
+    value: str
+    cleanup: Cleanup
+    retention_ms: int
+    summary: str
+    max_message_bytes: int = 1_048_588
+
+    def full_name(self, prefix: str) -> str:
+        """The name on the broker."""
+        return f"{prefix}.{self.name}"
+
+    def config(self) -> dict[str, str]:
+        """Topic configuration as Kafka takes it."""
+        return {
+            "cleanup.policy": self.cleanup,
+            "retention.ms": str(self.retention_ms),
+            "max.message.bytes": str(self.max_message_bytes),
+        }
+
+
+# Larger records than the envelope allows are let in, so that they end as dead letters and not in a producer's log.
+EVENTS = Topic("events", "thread_id", "AgentEvent", "delete", 3 * DAY_MS, "Raw stream events of agent runs.", 4_194_304)
+TURNS = Topic(
+    "turns", "thread_id", "TurnRecord", "delete", 14 * DAY_MS, "Finished turns, and facts about threads.", 20_971_520
+)
+TELEMETRY = Topic(
+    "telemetry", "thread_id", "TelemetryRecord", "delete", 3 * DAY_MS, "data-sys-* events with their run."
+)
+DEAD_LETTERS = Topic(
+    "dead-letters",
+    "original key",
+    "original bytes",
+    "delete",
+    30 * DAY_MS,
+    "What could not be assembled, and why.",
+    10_485_760,
+)
+STATE = Topic(
+    "state",
+    "thread_id/run_id#…",
+    "StateEntry",
+    "compact,delete",
+    2 * DAY_MS,
+    "Spilled segments of open turns; closed turns.",
+    2_097_152,
+)
+
+CATALOG: tuple[Topic, ...] = (EVENTS, TURNS, TELEMETRY, DEAD_LETTERS, STATE)

@@ -1,0 +1,59 @@
+"""The dead-letters topic: the original key and value, untouched; why, and from where, in the headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from topics.errors import Reason
+
+PREFIX = "threadmill."
+MAX_DETAIL = 500
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One refused record. `time` is epoch ms of the refusal; `redriven` counts how often it was tried again."""
+
+    reason: Reason
+    detail: str
+    topic: str
+    partition: int
+    offset: int
+    time: int
+    key: bytes | None
+    value: bytes | None
+    redriven: int = 0
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        """-> Kafka headers, text in UTF-8."""
+        fields = {
+            "reason": self.reason.value,
+            "detail": self.detail[:MAX_DETAIL],
+            "topic": self.topic,
+            "partition": str(self.partition),
+            "offset": str(self.offset),
+            "time": str(self.time),
+            "redriven": str(self.redriven),
+        }
+        return [(PREFIX + name, text.encode("utf-8", "replace")) for name, text in fields.items()]
+
+
+def from_record(
+    key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] | Sequence[tuple[str, bytes]]
+) -> DeadLetter:
+    """A record of the topic -> DeadLetter. Raises KeyError or ValueError where the headers are not ours."""
+    found = {
+        name.removeprefix(PREFIX): text.decode("utf-8", "replace") for name, text in headers if name.startswith(PREFIX)
+    }
+    return DeadLetter(
+        reason=Reason(found["reason"]),
+        detail=found["detail"],
+        topic=found["topic"],
+        partition=int(found["partition"]),
+        offset=int(found["offset"]),
+        time=int(found["time"]),
+        key=key,
+        value=value,
+        redriven=int(found.get("redriven", "0")),
+    )

@@ -1,0 +1,64 @@
+"""What is wrong with a document, and where: the shape that every check of this package reports in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Severity = Literal["error", "warning"]
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    `rule`: 1 to 8 for the specification's validation rules, a word for all else. `path`: where, in the document,
+    e.g. `turns[3].messages[1].parts[0].tool_call_id`; empty for the whole. `message`: what is wrong and what to do.
+    """
+
+    rule: int | str
+    severity: Severity
+    path: str
+    message: str
+
+
+def joined(path: str, *steps: str | int) -> str:
+    """The path of what is under `steps` below `path`; always ASCII, so that it can be printed anywhere."""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _PLAIN_KEY.fullmatch(step):
+            path += f".{step}" if path else step
+        else:
+            path += f"[{json.dumps(step)}]"
+    return path
+
+
+def shown(value: Any) -> str:
+    """A value as a message quotes it: on one line, short, and ASCII. Containers are named, not spelled out."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    text = json.dumps(value[:100] if isinstance(value, str) else value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def objects(owner: Any, key: str, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """-> (path, item) for the objects in the list under `key`; whatever else is there is for the schema to report."""
+    found = owner.get(key)
+    if isinstance(found, list):
+        for number, item in enumerate(found):
+            if isinstance(item, dict):
+                yield joined(path, key, number), item
+
+
+def texts(*keys: str, of: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """-> (path, text) for each of `keys` that holds a text."""
+    for key in keys:
+        if isinstance(of.get(key), str):
+            yield joined(path, key), of[key]

@@ -1,0 +1,36 @@
+"""Names that every part of the pipeline must derive alike."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid5
+
+# Fixed for ever: stored ids depend on it.
+NAMESPACE = UUID("6f1d6f5e-6f0a-5c0b-9d51-7d3a2b0c4e11")
+
+
+def thread_uuid(conversation_id: str) -> tuple[str, str | None]:
+    """-> (thread_id, external_id): a UUID stays as it is (in canonical form), any other id becomes a UUIDv5."""
+    try:
+        return str(UUID(conversation_id)), None
+    except ValueError:
+        return str(uuid5(NAMESPACE, _utf8(conversation_id))), conversation_id
+
+
+def is_uuid(value: object) -> bool:
+    """Whether `value` is a UUID in its canonical text form (36 characters, hyphens, any case)."""
+    if not isinstance(value, str) or len(value) != 36:
+        return False
+    try:
+        return str(UUID(value)) == value.lower()
+    except ValueError:
+        return False
+
+
+def turn_id(thread_id: str, run_id: str, ordinal: str = "") -> str:
+    """The UUIDv5 of a turn: of (thread, run), and of its `ordinal` where one run holds several turns."""
+    return str(uuid5(UUID(thread_id), _utf8(f"{run_id}#{ordinal}" if ordinal else run_id)))
+
+
+def _utf8(name: str) -> str:
+    """Lone surrogates as escapes: JSON can hold them, a UUID is made of UTF-8."""
+    return name.encode("utf-8", "backslashreplace").decode()

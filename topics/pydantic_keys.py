@@ -1,0 +1,25 @@
+"""`meta:*` keys of turns that came from Pydantic AI: what its messages say beyond ThreadProtocol.
+
+They are out of the canonical hash; `pipeline.dialects.pydantic_messages` writes them, `pipeline.exports.pydantic_ai`
+restores the SDK's messages from them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+EXACT: Final = "meta:pydantic_ai"  # of a message or user turn: its fields beside ThreadProtocol's; null: it had none
+ARGS: Final = "meta:args"  # of a call: how its arguments were written, where not as data: none, empty, text, a style
+ARGS_TEXT: Final = "meta:args_text"  # of a call: the text of its arguments, where no style gives it back
+EMPTY: Final = "meta:empty"  # of a part: the SDK keeps it though it says nothing
+PROMPT_AT: Final = "meta:user_prompt_at"  # of a turn's first request: where the user turn's parts stood in it
+OF_CALL: Final = "meta:tool_call_id"  # of a prompt: the call whose tool gave it beside its result
+IMPLIED: Final = "meta:implied"  # of a result: not on the wire; the SDK's messages are known to hold it
+
+# How JSON text of arguments is commonly written, as arguments of `json.dumps`.
+ARGS_STYLES: Final[dict[str, dict[str, Any]]] = {
+    "compact": {"separators": (",", ":"), "ensure_ascii": False},
+    "spaced": {"ensure_ascii": False},
+    "compact-ascii": {"separators": (",", ":")},
+    "spaced-ascii": {},
+}

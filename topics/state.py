@@ -1,0 +1,80 @@
+"""The state topic: what a worker must know of turns whose raw records it will not read again.
+
+Two kinds of entries, both true for ever, so that no writer, however late, can make them wrong by writing again:
+
+    thread_id/run_id#FROM-TO     a segment: the run's raw records at raw offsets FROM..TO
+    thread_id/run_id#closed-AT   the run was closed by the record at raw offset AT
+
+An entry is removed by a tombstone once it is of no more use, or by the topic's retention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from topics.errors import InvalidRecord, Reason
+
+VERSION = 1
+MAX_SEGMENT_BYTES = 800_000
+
+RunKey = tuple[str, str]  # (thread_id, run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last."""
+
+    first_offset: int
+    last_offset: int
+    at: int
+    records: list[bytes] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A run that is over. `seq` is the highest one seen, `at` broker ms; only a complete one can't be reopened."""
+
+    offset: int
+    seq: int
+    complete: bool
+    at: int
+    revision: int = 0
+
+
+def segment_key(run: RunKey, segment: Segment) -> str:
+    """Key of a segment."""
+    return f"{run[0]}/{run[1]}#{segment.first_offset}-{segment.last_offset}"
+
+
+def closed_key(run: RunKey, closed: Closed) -> str:
+    """Key of a mark."""
+    return f"{run[0]}/{run[1]}#closed-{closed.offset}"
+
+
+def encode(entry: Segment | Closed) -> bytes:
+    """-> record value. The raw records are JSON themselves and go in as they are."""
+    if isinstance(entry, Segment):
+        return b'{"v":%d,"at":%d,"records":[%s]}' % (VERSION, entry.at, b",".join(entry.records))
+    return orjson.dumps(
+        {"v": VERSION, "seq": entry.seq, "complete": entry.complete, "at": entry.at, "revision": entry.revision}
+    )
+
+
+def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
+    """Record key and value -> (run, entry). Raises InvalidRecord."""
+    try:
+        name, _, which = key.decode().rpartition("#")
+        thread_id, _, run_id = name.partition("/")
+        body: dict[str, Any] = orjson.loads(value)
+        if body["v"] != VERSION:
+            raise InvalidRecord(Reason.UNSUPPORTED_VERSION, f"state entry of version {body['v']!r}")
+        first, _, last = which.partition("-")
+        if first == "closed":
+            return (thread_id, run_id), Closed(int(last), body["seq"], body["complete"], body["at"], body["revision"])
+        records = [orjson.dumps(record) for record in body["records"]]
+        return (thread_id, run_id), Segment(int(first), int(last), body["at"], records)
+    except (KeyError, ValueError, TypeError) as error:
+        raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"not a state entry: {error}") from None

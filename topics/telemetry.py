@@ -1,0 +1,49 @@
+"""The telemetry topic: one record is one `data-sys-*` event and the run it belongs to.
+
+(thread_id, run_id, seq) identifies an event: a replay writes the same record again. Tokens that reach a turn
+by other ways than a `data-sys-usage` event (a result object, a `done` event) are written as one with
+`derived: true` when the turn closes, so that a metrics consumer sees every token exactly once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+import orjson
+
+from topics.agent_event import loads
+from topics.errors import InvalidRecord, Reason
+
+VERSION = 1
+
+
+class TelemetryRecord(TypedDict):
+    """Value of the telemetry topic; the key is thread_id."""
+
+    v: int
+    thread_id: str
+    run_id: str
+    agent_id: str
+    dialect: str
+    seq: int  # of the event in its run; derived records continue behind the last event
+    ts: int  # epoch ms
+    type: str  # data-sys-usage, data-sys-latency, data-sys-cache_hit, data-sys-turn, or any other data-sys-*
+    data: Any
+    tenant: NotRequired[str]
+    agent_name: NotRequired[str]
+    model_name: NotRequired[str]
+    provider_name: NotRequired[str]
+    derived: NotRequired[bool]
+
+
+def encode(record: TelemetryRecord) -> bytes:
+    """-> record value."""
+    return orjson.dumps(record)
+
+
+def decode(data: bytes | None) -> TelemetryRecord:
+    """Record value -> TelemetryRecord. Raises InvalidRecord."""
+    value = loads(data) if data is not None else None
+    if not isinstance(value, dict) or value.get("v") != VERSION or not isinstance(value.get("type"), str):
+        raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "not a telemetry record of version 1")
+    return value  # type: ignore[return-value]  # checked above; the rest is ours

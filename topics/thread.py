@@ -1,0 +1,144 @@
+"""ThreadProtocol 0.0.4 as models: threads, turns and messages, for validation and as JSON Schema.
+
+The pipeline itself works on plain dicts. Every model keeps what it does not know: extra fields everywhere, unknown
+part kinds, content kinds and event types, so that extensions (`data-*`, `custom:*`, `meta:*`) survive a round trip.
+Times and ids are plain text here; topics/thread_rules.py says what is wrong with them. Two fields that the
+specification requires but that most wires can't fill (`provider_name` of a thinking part, `identifier` of a piece of
+content) are optional here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, Tag
+
+from topics.thread_parts import MessagePart, Open, by
+
+VERSION: Final = "0.0.4"
+SCHEMA_ID: Final = f"urn:threadprotocol:thread:{VERSION}"
+
+Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Identifier = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
+Tokens = Annotated[int | float, Field(ge=0)]
+FinishReason = Literal["stop", "length", "content_filter", "tool_call", "error"]
+
+
+class Usage(Open):
+    """Tokens of one response, or of a turn with its interrupted responses."""
+
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    thinking_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
+
+
+class ThreadMessage(Open):
+    """A request to the model, or its response."""
+
+    message_type: Literal["request", "response"]
+    timestamp: Timestamp
+    parts: list[MessagePart]
+    agent_id: str
+    model_name: str | None = None
+    provider_name: str | None = None
+    provider_response_id: str | None = None
+    usage: Usage | None = None
+    finish_reason: FinishReason | None = None
+
+
+class SystemMessage(Open):
+    """An event beside the conversation; any event type is allowed."""
+
+    message_type: Literal["system"]
+    timestamp: Timestamp
+    event_type: str
+    event_data: Any
+    source_agent: str | None = None
+    target_agents: list[str] | None = None
+
+
+AnyMessage = Annotated[
+    Annotated[ThreadMessage, Tag("ThreadMessage")] | Annotated[SystemMessage, Tag("SystemMessage")],
+    by("message_type", {"request": "ThreadMessage", "response": "ThreadMessage", "system": "SystemMessage"}),
+]
+
+
+class UserTurn(Open):
+    """What a user submitted. Keys of `client_metadata` carry a namespace."""
+
+    turn_type: Literal["user"]
+    submitted_at: Timestamp
+    parts: list[MessagePart]
+    client_metadata: dict[str, Any] | None = None
+
+
+class Interruption(Open):
+    """Why a turn stopped: user_cancelled, timeout, network_failure, safety_halt, error, or any other text."""
+
+    reason: str
+    interrupted_at: Timestamp
+
+
+class AgentTurn(Open):
+    """What an agent did in answer; `completed_at` only where it is complete, `interruption` only where it is not."""
+
+    turn_type: Literal["agent"]
+    agent_id: str
+    started_at: Timestamp
+    completion_status: Literal["complete", "interrupted"]
+    completed_at: Timestamp | None = None
+    interruption: Interruption | None = None
+    messages: list[AnyMessage]
+    total_usage: Usage | None = None
+
+
+Turn = Annotated[
+    Annotated[UserTurn, Tag("UserTurn")] | Annotated[AgentTurn, Tag("AgentTurn")],
+    by("turn_type", {"user": "UserTurn", "agent": "AgentTurn"}),
+]
+
+
+class AgentConfig(Open):
+    """An agent of the thread's registry."""
+
+    agent_id: str
+    agent_name: str
+    model_name: str | None = None
+    provider_name: str | None = None
+    created_at: Timestamp
+    config_ref: str | None = None
+
+
+class ThreadLink(Open):
+    """An outgoing link; relation: spawned_from, merged_from, referenced, or any other text."""
+
+    thread_id: Identifier
+    relation: str
+    metadata: dict[str, Any] | None = None
+
+
+class Relationships(Open):
+    """What a thread has to do with others."""
+
+    links: list[ThreadLink] | None = None
+
+
+class Thread(Open):
+    """A conversation: its agents and turns."""
+
+    version: Literal["0.0.4"]
+    thread_id: Identifier
+    created_at: Timestamp
+    updated_at: Timestamp
+    title: str | None = None
+    metadata: dict[str, Any] | None = None
+    agents: dict[str, AgentConfig]
+    turns: list[Turn]
+    relationships: Relationships | None = None
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a thread document."""
+    schema = Thread.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}

@@ -1,0 +1,85 @@
+"""What ThreadProtocol 0.0.4 asks of turns beyond the validation rules: how they end, and what they may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, Final
+
+from topics.findings import Finding, Severity, joined, objects, shown
+
+Document = dict[str, Any]
+
+
+def endings(document: Document) -> Iterator[Finding]:
+    """An interrupted turn says why and is never completed; a complete one says when."""
+    old = document.get("version") == "0.0.3"
+    for path, turn in objects(document, "turns"):
+        if turn.get("turn_type") != "agent":
+            continue
+        completed, interruption = turn.get("completed_at"), turn.get("interruption")
+        if turn.get("completion_status") == "interrupted":
+            if old:
+                message = "0.0.3 has no interrupted turns: write version 0.0.4, or drop the turn"
+                yield Finding("version", "error", joined(path, "completion_status"), message)
+            if interruption is None or (isinstance(interruption, dict) and interruption.get("reason") == ""):
+                message = "An interrupted turn says why: add interruption {reason, interrupted_at}"
+                yield Finding("interruption", "error", joined(path, "interruption"), message)
+            if completed is not None:
+                message = "An interrupted turn was never completed: drop this, interruption.interrupted_at says when"
+                yield Finding("completed_at", "error", joined(path, "completed_at"), message)
+        else:
+            if interruption is not None:
+                message = "A complete turn has no interruption: drop it, or set completion_status to interrupted"
+                yield Finding("interruption", "warning", joined(path, "interruption"), message)
+            if completed is None:
+                severity: Severity = "error" if old else "warning"
+                yield Finding("completed_at", severity, joined(path, "completed_at"), "Say when the turn was completed")
+
+
+def complete_cycles(document: Document) -> Iterator[Finding]:
+    """The request behind a response answers all its calls.
+
+    Only a complete turn may end with open calls: its client runs them. Open calls further up are suspect there, and
+    wrong in an interrupted turn.
+    """
+    for path, turn in objects(document, "turns"):
+        interrupted = turn.get("completion_status") == "interrupted"
+        messages = list(objects(turn, "messages", path))
+        responses = [n for n, (_, message) in enumerate(messages) if message.get("message_type") == "response"]
+        for number, following in pairwise([*responses, len(messages)]):
+            where, response = messages[number]
+            if interrupted and response.get("parts") == []:
+                message = "A response without complete parts is not stored: drop it, total_usage keeps its tokens"
+                yield Finding("cycles", "warning", joined(where, "parts"), message)
+            if number == responses[-1] and not interrupted:
+                continue
+            requests = [request for _, request in messages[number + 1 : following]]
+            answers = [part.get("tool_call_id") for request in requests for _, part in objects(request, "parts")]
+            for at, part in objects(response, "parts", where):
+                call_id = part.get("tool_call_id")
+                if part.get("part_kind") == "tool-call" and call_id not in answers:
+                    message = (
+                        f"No request behind this response answers the call {shown(call_id)}: add its return, or drop it"
+                    )
+                    yield Finding("cycles", "error" if interrupted else "warning", at, message)
+
+
+def stored_parts(document: Document) -> Iterator[Finding]:
+    """System prompts are not stored; tool arguments are data; a file is somewhere."""
+    for path, turn in objects(document, "turns"):
+        for owner_path, owner in ((path, turn), *objects(turn, "messages", path)):
+            for at, part in objects(owner, "parts", owner_path):
+                kind = part.get("part_kind")
+                if kind == "system-prompt":
+                    message = "System prompts are not stored: drop the part, the agent's config_ref may lead to it"
+                    yield Finding("system-prompt", "error", joined(at, "part_kind"), message)
+                elif kind == "tool-call" and isinstance(part.get("args"), str):
+                    message = "Tool arguments are stored as data: parse this JSON text"
+                    yield Finding("tool-args", "error", joined(at, "args"), message)
+                elif kind == "file" and part.get("content") is None and part.get("content_ref") is None:
+                    message = "A file part without its file: add content, or a content_ref"
+                    yield Finding("file", "error", joined(at, "content"), message)
+
+
+INVARIANTS: Final[tuple[Callable[[Document], Iterator[Finding]], ...]] = (endings, complete_cycles, stored_parts)

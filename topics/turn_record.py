@@ -1,0 +1,57 @@
+"""The turns topic: one record is one finished turn and its identity, or a fact about its thread.
+
+A record is a plain JSON object. `turn` is a ThreadProtocol turn; a record without one carries only thread facts
+(an agent's configuration, a title, a link). Writing a record again changes nothing: `turn_id` is derived from
+(thread_id, run_id, ordinal), and of two records of one turn the complete one wins, then the higher revision.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+import orjson
+
+from topics.agent_event import loads
+from topics.errors import InvalidRecord, Reason
+
+VERSION = 1
+
+
+class TurnRecord(TypedDict):
+    """Value of the turns topic; the key is thread_id."""
+
+    v: int
+    thread_id: str
+    run_id: str
+    turn_id: str
+    agent_id: str
+    dialect: str
+    revision: int
+    status: str  # complete | interrupted
+    hash: str | None  # canonical hash, hex SHA-256; null without a turn
+    events: int  # of the run, counted from seq 0
+    turn: dict[str, Any] | None  # ThreadProtocol UserTurn or AgentTurn
+    ordinal: NotRequired[int]  # place among the records of its run, where that is not 0
+    at: NotRequired[int]  # epoch ms at which a record without turn stated its facts
+    tenant: NotRequired[str]
+    agents: NotRequired[list[dict[str, Any]]]  # ThreadProtocol AgentConfig
+    thread: NotRequired[dict[str, Any]]  # external_id, title, metadata, ended_at: what the run says of its thread
+    links: NotRequired[list[dict[str, Any]]]  # {"from": thread_id, "thread_id", "relation", "metadata"?}
+    timings: NotRequired[list[dict[str, int | None]]]  # per response: ttft_ms, duration_ms
+    parent: NotRequired[dict[str, str]]  # {"run_id"?, "thread_id"?} of the run that started this one
+
+
+def encode(record: TurnRecord) -> bytes:
+    """-> record value; floats, key order and text exactly as assembled, so that a replay gives the same bytes."""
+    return orjson.dumps(record)
+
+
+def decode(data: bytes | None) -> TurnRecord:
+    """Record value -> TurnRecord. Raises InvalidRecord."""
+    value = loads(data) if data is not None else None
+    if not isinstance(value, dict) or value.get("v") != VERSION:
+        raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "not a turn record of version 1")
+    missing = [k for k in ("thread_id", "run_id", "turn_id", "agent_id", "revision", "status") if k not in value]
+    if missing:
+        raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"turn record without {', '.join(missing)}")
+    return value  # type: ignore[return-value]  # checked above; the rest is ours

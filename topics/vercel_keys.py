@@ -1,0 +1,23 @@
+"""The `meta:*` key of turns that came over an AI SDK UI message stream: what UI messages say beyond ThreadProtocol.
+
+It is out of the canonical hash; `pipeline.dialects.vercel_*` write it, `pipeline.exports.vercel_ai` restores the
+UI messages from it. Its value is an object, in the wire's own names:
+
+    turn             id, metadata (of the UI message)
+    text, thinking   id, providerMetadata, citations
+    call             dynamic, title, toolMetadata, callProviderMetadata, providerExecuted (where it is false),
+                     approval, input (as it came, where `args` can't be), rawInput (true: the SDK shows it under that
+                     name), preliminary ([value]: a first result without a final one)
+    return           providerMetadata; call (the UI part of the call, where an earlier run made it)
+    file             providerMetadata, type (reasoning-file), url (where its content doesn't give it back)
+    custom           providerMetadata
+    user prompt      id, metadata, parts (those that are no text and no file); steering: all parts of a steering-message
+    system message   fields of the event beside its type and data; of a source: providerMetadata
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+META: Final = "meta:vercel"
+DENIED: Final = "The tool call was denied."
