@@ -1,0 +1,1 @@
+"""Everything that speaks to Kafka: transport, checkpoints, topics, the development broker."""

@@ -1,0 +1,246 @@
+"""Topics, offsets and consumer groups on the broker, through aiokafka's admin client. Functions raise BrokerError."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import GroupCoordinatorNotAvailableError, GroupLoadInProgressError, KafkaError, for_code
+
+from pipeline.errors import BrokerError
+from pipeline.kafka.topic_plan import Change, Found, Partition, Wanted, plan, wanted
+from pipeline.settings import Settings
+from topics.catalog import CATALOG, Topic
+
+CONNECT, WORK = 10.0, 30.0  # seconds: until a broker answers, and for all the rest of a call
+ANSWER = 5.0  # seconds for one request
+TOPIC_CONFIG = 1  # DescribeConfigs' source of a value that was set for the topic itself
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """The cluster behind THREADMILL_BROKERS: its id, and its brokers as (id, host:port)."""
+
+    cluster_id: str
+    brokers: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """A group's place in one partition. `committed` is None where it never committed: all records are before it."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    begin: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        """Records that wait for the group; those that retention removed no longer wait."""
+        return self.end - max(self.begin, self.committed or 0)
+
+
+@asynccontextmanager
+async def _connected(settings: Settings) -> AsyncIterator[Any]:
+    """-> a started admin client. Every failure within the block is a BrokerError that says what to do."""
+    client = AIOKafkaAdminClient(bootstrap_servers=settings.broker_list, request_timeout_ms=int(ANSWER * 1000))
+    try:
+        try:
+            async with asyncio.timeout(CONNECT):
+                await client.start()
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise BrokerError(
+                f"no Kafka broker answers at {settings.brokers}: `threadmill up` starts one for development, "
+                "or set THREADMILL_BROKERS to the address of yours"
+            ) from error
+        try:
+            async with asyncio.timeout(WORK):
+                yield client
+        except (KafkaError, OSError, TimeoutError) as error:
+            what = str(error) or f"no answer within {WORK:.0f} s"
+            raise BrokerError(f"Kafka at {settings.brokers}: {what}; see the broker's log") from error
+    finally:
+        await client.close()
+
+
+async def cluster_info(settings: Settings) -> ClusterInfo:
+    """Who answers at THREADMILL_BROKERS."""
+    async with _connected(settings) as client:
+        return _cluster(await client.describe_cluster())
+
+
+async def topic_changes(settings: Settings, *, grow: bool = False) -> list[Change]:
+    """What `apply_topics` would do, without doing it."""
+    async with _connected(settings) as client:
+        wants = await _wants(client, settings)
+        return plan(wants, await _found(client, [want.name for want in wants]), grow=grow)
+
+
+async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change]:
+    """Create what is missing, bring configurations in line, add partitions if `grow`; never delete.
+
+    -> what was done, and what differs and was left; empty where all was as the catalog says. When it returns, the
+    brokers know of it, and every partition has a leader: a producer's first record would fail before.
+    """
+    async with _connected(settings) as client:
+        wants = await _wants(client, settings)
+        found = await _found(client, [want.name for want in wants])
+        changes = plan(wants, found, grow=grow)
+        by_name = {want.name: want for want in wants}
+        await _create(client, [by_name[c.topic] for c in changes if c.action == "create"])
+        for change in changes:
+            want = by_name[change.topic]
+            if change.action == "configure":
+                await _configure(client, want, found[want.name])
+            elif change.action == "grow":
+                await client.create_partitions({want.name: NewPartitions(want.partitions)})
+        if any(change.action != "left" for change in changes):
+            await _settled(client, wants, grow)
+        return changes
+
+
+async def check_topics(settings: Settings) -> None:
+    """Raise BrokerError where a topic is missing, or where topics of one thread would not be co-partitioned."""
+    async with _connected(settings) as client:
+        names = [topic.full_name(settings.topic_prefix) for topic in CATALOG]
+        counts = {name: len(rows) for name, rows in (await _partitions(client, names)).items()}
+    missing = [name for name in names if name not in counts]
+    if missing:
+        listed = ", ".join(missing)
+        raise BrokerError(f"{settings.brokers} has no topic {listed}: `threadmill topics apply` creates them")
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise BrokerError(
+            f"the topics have different numbers of partitions ({listed}), so that a thread is not on the same one "
+            f"in all: set THREADMILL_PARTITIONS={max(counts.values())} and run `threadmill topics apply --grow`"
+        )
+
+
+async def describe_topics(settings: Settings) -> list[Found]:
+    """The catalog's topics that exist, in its order, with offsets."""
+    async with _connected(settings) as client:
+        names = [topic.full_name(settings.topic_prefix) for topic in CATALOG]
+        found = await _found(client, names)
+        led = [TopicPartition(t.name, p.id) for t in found.values() for p in t.partitions if p.leader is not None]
+        offsets = await _offsets(settings, led)
+    return [_with_offsets(found[name], offsets) for name in names if name in found]
+
+
+async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> list[PartitionLag]:
+    """The place of consumer group `group` in each partition of `topics`, by topic and partition."""
+    async with _connected(settings) as client:
+        partitions = await _partitions(client, [topic.full_name(settings.topic_prefix) for topic in topics])
+        places = [TopicPartition(name, row.id) for name, rows in partitions.items() for row in rows]
+        committed = await _committed(client, group)
+        offsets = await _offsets(settings, places)
+    return [PartitionLag(p.topic, p.partition, committed.get(p), *offsets[p]) for p in sorted(places)]
+
+
+async def _wants(client: Any, settings: Settings) -> list[Wanted]:
+    brokers = len(_cluster(await client.describe_cluster()).brokers)
+    return wanted(CATALOG, settings.topic_prefix, settings.partitions, settings.replication, brokers)
+
+
+def _cluster(described: Mapping[str, Any]) -> ClusterInfo:
+    brokers = sorted((b["node_id"], f"{b['host']}:{b['port']}") for b in described["brokers"])
+    return ClusterInfo(described["cluster_id"], tuple(brokers))
+
+
+async def _partitions(client: Any, names: Sequence[str]) -> dict[str, list[Partition]]:
+    found: dict[str, list[Partition]] = {}
+    for topic in await client.describe_topics(list(names)):
+        if topic["error_code"] == 0:
+            rows = sorted(topic["partitions"], key=lambda row: row["partition"])
+            found[topic["topic"]] = [
+                Partition(
+                    row["partition"],
+                    row["leader"] if row["leader"] >= 0 else None,
+                    tuple(row["replicas"]),
+                    tuple(row["isr"]),
+                )
+                for row in rows
+            ]
+    return found
+
+
+async def _found(client: Any, names: Sequence[str]) -> dict[str, Found]:
+    partitions = await _partitions(client, names)
+    if not partitions:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
+    found = {}
+    for response in await client.describe_configs(resources):
+        for code, message, _, name, entries in response.resources:
+            _check(code, f"configuration of {name}: {message}")
+            # An entry: name, value, read-only, source, sensitive, synonyms.
+            config = {entry[0]: entry[1] for entry in entries}
+            own = {entry[0]: entry[1] for entry in entries if entry[3] == TOPIC_CONFIG}
+            found[name] = Found(name, tuple(partitions[name]), config, own)
+    return found
+
+
+async def _create(client: Any, wants: Sequence[Wanted]) -> None:
+    if not wants:
+        return
+    new = [NewTopic(w.name, w.partitions, w.replication, topic_configs=dict(w.config)) for w in wants]
+    for name, code, message in (await client.create_topics(new)).topic_errors:
+        _check(code, f"can't create {name}: {message}")
+
+
+async def _configure(client: Any, want: Wanted, found: Found) -> None:
+    # This request replaces all that was set for the topic, so what others set is sent along.
+    values = {**found.own, **want.config}
+    for response in await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, want.name, values)]):
+        for code, message, *_ in response.resources:
+            _check(code, f"can't configure {want.name}: {message}")
+
+
+async def _settled(client: Any, wants: Sequence[Wanted], grow: bool) -> None:  # noqa: FBT001
+    """Wait until the brokers know of all changes: the controller confirms them a moment earlier."""
+    while True:
+        found = await _found(client, [want.name for want in wants])
+        led = all(row.leader is not None for topic in found.values() for row in topic.partitions)
+        if led and all(change.action == "left" for change in plan(wants, found, grow=grow)):
+            return
+        await asyncio.sleep(0.05)
+
+
+async def _committed(client: Any, group: str) -> dict[Any, int]:
+    while True:
+        try:
+            places = await client.list_consumer_group_offsets(group)
+            return {place: row.offset for place, row in places.items() if row.offset >= 0}
+        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError):  # the first group makes its topic
+            await asyncio.sleep(0.1)
+
+
+async def _offsets(settings: Settings, places: Sequence[Any]) -> dict[Any, tuple[int, int]]:
+    if not places:
+        return {}
+    consumer = AIOKafkaConsumer(bootstrap_servers=settings.broker_list, request_timeout_ms=int(ANSWER * 1000))
+    try:
+        await consumer.start()
+        begin, end = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
+    finally:
+        await consumer.stop()
+    return {place: (begin[place], end[place]) for place in places}
+
+
+def _with_offsets(topic: Found, offsets: Mapping[Any, tuple[int, int]]) -> Found:
+    rows = []
+    for row in topic.partitions:
+        begin, end = offsets.get(TopicPartition(topic.name, row.id), (None, None))
+        rows.append(replace(row, begin=begin, end=end))
+    return replace(topic, partitions=tuple(rows))
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        raise BrokerError(f"{what} ({for_code(code).__name__})")

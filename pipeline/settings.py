@@ -1,0 +1,181 @@
+"""All options, in one frozen class; nothing else reads the environment.
+
+Each field is the variable THREADMILL_<NAME>. A name that is not here, or a bad value, is an error at start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from pipeline.errors import CallerError
+
+PREFIX = "THREADMILL_"
+
+
+def _brokers(value: str) -> str:
+    for address in value.split(","):
+        host, _, port = address.strip().rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"host:port[,host:port] is expected, got {address.strip()!r}")
+    return ",".join(address.strip() for address in value.split(","))
+
+
+def _store(value: str) -> str:
+    if value.startswith("sqlite:///") and len(value) > len("sqlite:///"):
+        return value
+    if value.startswith(("postgresql://", "postgres://")) and urlsplit(value).path.strip("/"):
+        return value
+    raise ValueError("sqlite:///path or postgresql://user:password@host:port/database is expected")
+
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Seconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseSettings):
+    """The options of all parts, with their defaults; durations in seconds, sizes in bytes."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
+
+    brokers: Annotated[str, AfterValidator(_brokers)] = Field(
+        "127.0.0.1:9092", description="Kafka bootstrap addresses, host:port,…; `threadmill up` listens on the first."
+    )
+    home: Path = Field(
+        Path(".threadmill"), description="Folder for the development broker's data, the SQLite file and logs."
+    )
+    cache: Path = Field(Path(".cache/threadmill"), description="Folder for what is downloaded once: Kafka's jars.")
+    store: Annotated[str, AfterValidator(_store)] | None = Field(
+        None,
+        description="`sqlite:///path` or `postgresql://…`; by default `threads.db` in THREADMILL_HOME.",
+        json_schema_extra={"secret": True},
+    )
+    topic_prefix: str = Field(
+        "threadmill",
+        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        description="Topics are named PREFIX.events, PREFIX.turns, …; consumer groups likewise.",
+    )
+    partitions: Count = Field(
+        12, description="Partitions of each topic when it is created: the bound on parallel workers."
+    )
+    replication: Count | None = Field(
+        None,
+        description="Replicas of each topic when it is created; by default 3, or as many as there are brokers.",
+    )
+    port: Port = Field(6066, description="Health and metrics of a worker; 0 takes a free port.")
+    host: str = Field("127.0.0.1", description="Address that a worker's health and metrics listen on.")
+    gateway_port: Port = Field(8080, description="The gateway's port.")
+    log_level: str = Field(
+        "INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log line that is written."
+    )
+    log_format: str = Field("text", pattern="^(text|json)$", description="`text` for people, `json` for collectors.")
+
+    checkpoint_interval: Seconds = Field(1.0, description="Time between two checkpoints: produce, confirm, commit.")
+    spill_after: Seconds = Field(
+        30.0, description="A turn open for longer goes to the state topic, so that a restart re-reads little."
+    )
+    gap_timeout: Seconds = Field(
+        30.0, description="A hole in a run's seq that stays open for longer closes the turn as interrupted."
+    )
+    idle_timeout: Seconds = Field(300.0, description="A run that is silent for longer is closed as interrupted.")
+    run_timeout: Seconds = Field(3600.0, description="A run that lasts longer is closed as interrupted.")
+    terminal_grace: Seconds = Field(
+        5.0, description="Time for late events of a run whose stream has ended but whose `end` did not come."
+    )
+    reopen_window: Seconds = Field(3600.0, description="Time in which a late event reopens an interrupted turn.")
+    dedupe_window: Seconds = Field(86_400.0, description="Time for which closed turns are remembered.")
+    window_events: Count = Field(10_000, description="Early events of one run that wait for a hole to be filled.")
+    max_record_bytes: Count = Field(1_048_576, description="Larger records of the events topic become dead letters.")
+    keep_telemetry_in_turns: bool = Field(False, description="Also keep data-sys-* events in the stored turns.")
+
+    session_timeout: Seconds = Field(10.0, description="A worker that is silent for longer loses its partitions.")
+    fetch_records: Count = Field(2000, description="Most records that are taken from the broker at once.")
+    compression: str = Field("lz4", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
+    metric_series: Count = Field(
+        200,
+        description="Values of one metric label (model, agent, tenant, …) before the rest is counted as `other`.",
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment; no dotenv, no secret files."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return init_settings, env_settings
+
+    @property
+    def store_url(self) -> str:
+        """The store's address, the default filled in."""
+        return self.store or f"sqlite:///{self.home / 'threads.db'}"
+
+    @property
+    def broker_list(self) -> list[str]:
+        """The bootstrap addresses, one string each."""
+        return self.brokers.split(",")
+
+
+def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+    """Read the environment. Raises CallerError that names each unknown or bad variable."""
+    environ = os.environ if environ is None else environ
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    problems = [
+        f"{name} is no setting of Threadmill; `threadmill settings` lists them"
+        for name in sorted(environ)
+        if name.startswith(PREFIX) and name not in known
+    ]
+    values = {
+        name: environ[PREFIX + name.upper()] for name in Settings.model_fields if environ.get(PREFIX + name.upper())
+    }
+    try:
+        settings = Settings(**{**values, **overrides})
+    except ValidationError as error:
+        problems += [
+            f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')} (got {_shown(e['input'])})"
+            for e in error.errors(include_url=False)
+        ]
+    if problems:
+        raise CallerError("\n".join(problems))
+    return settings
+
+
+def tool_home(name: Literal["JAVA_HOME", "KAFKA_HOME"]) -> Path | None:
+    """Where another program is installed, by its own standard variable: the only ones read beside THREADMILL_*."""
+    return Path(os.environ[name]) if os.environ.get(name) else None
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return repr(without_password(text) if "://" in text else text)
+
+
+def without_password(url: str) -> str:
+    """A URL fit to be printed."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}"))
+
+
+def table(settings: Settings) -> list[tuple[str, str, str, str]]:
+    """-> rows (variable, value in force, default, meaning); passwords masked."""
+    rows = []
+    for name, field in Settings.model_fields.items():
+        value = settings.store_url if name == "store" else getattr(settings, name)
+        shown = "***" if isinstance(value, SecretStr) else without_password(str(value)) if value is not None else ""
+        default = "" if field.default is None else str(field.default)
+        rows.append((PREFIX + name.upper(), shown, default, field.description or ""))
+    return rows

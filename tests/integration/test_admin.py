@@ -1,0 +1,123 @@
+"""Topics and groups on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from pipeline.errors import BrokerError
+from pipeline.kafka import admin
+from pipeline.kafka.local import Cluster
+from pipeline.kafka.ports import free_ports
+from pipeline.settings import Settings
+from topics.catalog import CATALOG, EVENTS, STATE
+
+
+async def test_apply_creates_the_catalog_and_then_changes_nothing(settings: Settings) -> None:
+    first = await admin.apply_topics(settings)
+    assert [(c.action, c.topic) for c in first] == [("create", t.full_name(settings.topic_prefix)) for t in CATALOG]
+    assert await admin.apply_topics(settings) == []
+    await admin.check_topics(settings)
+
+    described = await admin.describe_topics(settings)
+    assert [t.name for t in described] == [t.full_name(settings.topic_prefix) for t in CATALOG]
+    assert {len(t.partitions) for t in described} == {12}
+    assert {t.replication for t in described} == {1}  # one broker
+    for topic, found in zip(CATALOG, described, strict=True):
+        assert topic.config().items() <= found.config.items()
+
+
+async def test_missing_topics_are_named(settings: Settings) -> None:
+    with pytest.raises(BrokerError, match=r"topics apply") as error:
+        await admin.check_topics(settings)
+    assert EVENTS.full_name(settings.topic_prefix) in str(error.value)
+    assert await admin.describe_topics(settings) == []
+
+
+async def test_configuration_is_brought_in_line_and_that_of_others_stays(applied_settings: Settings) -> None:
+    name = STATE.full_name(applied_settings.topic_prefix)
+    client = AIOKafkaAdminClient(bootstrap_servers=applied_settings.brokers)
+    await client.start()
+    changed = {**STATE.config(), "retention.ms": "1000", "segment.bytes": "2000000"}
+    await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, changed)])
+    await client.close()
+    async with asyncio.timeout(10):
+        while not await admin.topic_changes(applied_settings):  # noqa: ASYNC110 the brokers learn of it a moment later
+            await asyncio.sleep(0.05)
+
+    assert [(c.topic, c.action, c.detail) for c in await admin.apply_topics(applied_settings)] == [
+        (name, "configure", f"retention.ms: 1000 -> {STATE.retention_ms}")
+    ]
+    found = next(t for t in await admin.describe_topics(applied_settings) if t.name == name)
+    assert found.own["retention.ms"] == str(STATE.retention_ms)
+    assert found.own["segment.bytes"] == "2000000"
+    assert await admin.topic_changes(applied_settings) == []
+
+
+async def test_partitions_grow_only_when_asked(applied_settings: Settings) -> None:
+    more = applied_settings.model_copy(update={"partitions": 16})
+    assert {c.action for c in await admin.apply_topics(more)} == {"left"}
+    assert {len(t.partitions) for t in await admin.describe_topics(more)} == {12}
+
+    assert {c.action for c in await admin.apply_topics(more, grow=True)} == {"grow"}
+    assert {len(t.partitions) for t in await admin.describe_topics(more)} == {16}
+    assert await admin.apply_topics(more, grow=True) == []
+
+    left = await admin.apply_topics(applied_settings, grow=True)
+    assert {c.action for c in left} == {"left"}
+    assert "can't remove" in left[0].detail
+
+
+async def test_topics_of_different_sizes_are_refused(settings: Settings) -> None:
+    client = AIOKafkaAdminClient(bootstrap_servers=settings.brokers)
+    await client.start()
+    await client.create_topics([NewTopic(EVENTS.full_name(settings.topic_prefix), 3, 1)])
+    await client.close()
+    await admin.apply_topics(settings)
+    with pytest.raises(BrokerError, match="THREADMILL_PARTITIONS=12"):
+        await admin.check_topics(settings)
+
+
+async def test_more_replicas_than_brokers_is_an_error_that_says_so(settings: Settings) -> None:
+    with pytest.raises(BrokerError, match="InvalidReplicationFactor"):
+        await admin.apply_topics(settings.model_copy(update={"replication": 2}))
+
+
+async def test_offsets_and_lag(applied_settings: Settings) -> None:
+    name = EVENTS.full_name(applied_settings.topic_prefix)
+    group = f"{applied_settings.topic_prefix}.readers"
+    async with AIOKafkaProducer(bootstrap_servers=applied_settings.brokers) as producer:
+        for n in range(5):
+            await producer.send_and_wait(name, b"%d" % n, partition=3)
+
+    events = next(t for t in await admin.describe_topics(applied_settings) if t.name == name)
+    assert [(p.begin, p.end) for p in events.partitions] == [(0, 5) if p.id == 3 else (0, 0) for p in events.partitions]
+    assert all(p.leader == 1 and p.in_sync == (1,) for p in events.partitions)
+
+    never = await admin.group_lag(applied_settings, group, [EVENTS])
+    assert [p.lag for p in never] == [0, 0, 0, 5, *[0] * 8]
+    assert {p.committed for p in never} == {None}
+
+    consumer = AIOKafkaConsumer(bootstrap_servers=applied_settings.brokers, group_id=group, enable_auto_commit=False)
+    consumer.assign([TopicPartition(name, 3)])
+    await consumer.start()
+    await consumer.commit({TopicPartition(name, 3): 2})
+    await consumer.stop()
+    third = (await admin.group_lag(applied_settings, group, [EVENTS]))[3]
+    assert (third.committed, third.end, third.lag) == (2, 5, 3)
+
+
+async def test_cluster_info(broker: Cluster, settings: Settings) -> None:
+    info = await admin.cluster_info(settings)
+    assert info == admin.ClusterInfo(broker.cluster_id, ((1, broker.bootstrap),))
+
+
+async def test_an_unreachable_broker_is_named(tmp_path) -> None:
+    nobody = Settings(home=tmp_path, brokers=f"127.0.0.1:{free_ports(1)[0]}")
+    for call in (admin.apply_topics, admin.describe_topics, admin.check_topics, admin.cluster_info):
+        with pytest.raises(BrokerError, match=f"{nobody.brokers}.*threadmill up"):
+            await call(nobody)
