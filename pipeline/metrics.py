@@ -1,0 +1,274 @@
+"""Every metric, in one table, and the registry that holds their values.
+
+Names and buckets are those of the OpenTelemetry conventions for generative AI where these have one
+(`gen_ai.client.token.usage` is `gen_ai_client_token_usage` here, as Prometheus writes it); all others begin with
+`threadmill_`. What a stream may fill with any text (models, agents, tenants, …) is bounded twice: a label takes so
+many values, a metric so many series, and the rest is counted as `other`. A missing value is `unknown`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final, Literal
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+UNKNOWN: Final = "unknown"
+OTHER: Final = "other"
+NO_REASON: Final = "none"  # of a complete turn
+MAX_VALUE_LENGTH: Final = 120
+SERIES_PER_VALUE: Final = 20  # series of one metric, for each value that one label may take
+
+# https://github.com/open-telemetry/semantic-conventions-genai: docs/gen-ai/gen-ai-metrics.md
+TOKEN_BUCKETS: Final = tuple(float(4**n) for n in range(14))
+OPERATION_BUCKETS: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+FIRST_TOKEN_BUCKETS: Final = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75),
+    *(1.0, 2.5, 5.0, 7.5, 10.0),
+)
+AGENT_BUCKETS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6)
+CHECKPOINT_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+USAGE: Final = ("model", "provider", "agent", "tenant")
+# Labels whose values come out of streams.
+OPEN_LABELS: Final = frozenset({*USAGE, "reason", "type", "dialect"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """One metric; `name` as Prometheus shows it. Times in seconds. Each is itself: compared and hashed by identity."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+# ---- what agents used and did: from the telemetry topic
+
+TOKEN_USAGE: Final = Metric(
+    "gen_ai_client_token_usage",
+    "histogram",
+    "Tokens of one response; token_type is input or output.",
+    (*USAGE, "token_type"),
+    TOKEN_BUCKETS,
+)
+OPERATION_DURATION: Final = Metric(
+    "gen_ai_client_operation_duration_seconds",
+    "histogram",
+    "Time that a model took for one response, as its stream reports it.",
+    USAGE,
+    OPERATION_BUCKETS,
+)
+TIME_TO_FIRST_TOKEN: Final = Metric(
+    "gen_ai_server_time_to_first_token_seconds",
+    "histogram",
+    "Time from a turn's start to the first part of its first response.",
+    USAGE,
+    FIRST_TOKEN_BUCKETS,
+)
+AGENT_DURATION: Final = Metric(
+    "gen_ai_invoke_agent_duration_seconds", "histogram", "Duration of one turn.", (*USAGE, "status"), AGENT_BUCKETS
+)
+TOKENS: Final = Metric(
+    "threadmill_tokens_total",
+    "counter",
+    "Tokens by token_type: input and output; parts of them: thinking (of output), cache_read and cache_write "
+    "(of input); total only where a stream reports no other number.",
+    (*USAGE, "token_type"),
+)
+COST: Final = Metric("threadmill_cost_usd_total", "counter", "Cost that streams report, in US dollars.", USAGE)
+TOTAL_LATENCY: Final = Metric(
+    "threadmill_total_latency_seconds",
+    "histogram",
+    "Time of one response with all around the model, as its stream reports it.",
+    USAGE,
+    OPERATION_BUCKETS,
+)
+CACHE_HITS: Final = Metric("threadmill_cache_hits_total", "counter", "Answers from a cache of the application.", USAGE)
+CACHE_LATENCY: Final = Metric(
+    "threadmill_cache_hit_latency_seconds", "histogram", "Time that a cache took to answer.", USAGE, FIRST_TOKEN_BUCKETS
+)
+AGENT_TURNS: Final = Metric(
+    "threadmill_agent_turns_total",
+    "counter",
+    "Turns of agents by status and reason of interruption (none where complete).",
+    (*USAGE, "status", "reason"),
+)
+AGENT_TURNS_REVISED: Final = Metric(
+    "threadmill_agent_turns_revised_total",
+    "counter",
+    "Turns that late events reopened, by the status they have now; counted once in threadmill_agent_turns_total.",
+    (*USAGE, "status", "reason"),
+)
+RESPONSES: Final = Metric("threadmill_responses_total", "counter", "Responses of models in finished turns.", USAGE)
+TOOL_CALLS: Final = Metric("threadmill_tool_calls_total", "counter", "Tool calls in finished turns.", USAGE)
+TOOL_ERRORS: Final = Metric("threadmill_tool_errors_total", "counter", "Tool calls that failed.", USAGE)
+TELEMETRY_RECORDS: Final = Metric(
+    "threadmill_telemetry_records_total", "counter", "Telemetry records by the type of their event.", ("type",)
+)
+TELEMETRY_DUPLICATES: Final = Metric(
+    "threadmill_telemetry_duplicates_total", "counter", "Telemetry records that were counted before: replays."
+)
+TELEMETRY_MALFORMED: Final = Metric(
+    "threadmill_telemetry_malformed_total",
+    "counter",
+    "Telemetry values of the wrong shape, left out; by the type of their event.",
+    ("type",),
+)
+
+# ---- the pipeline
+
+RECORDS_READ: Final = Metric("threadmill_records_read_total", "counter", "Records read from a topic.", ("topic",))
+EVENTS_ASSEMBLED: Final = Metric(
+    "threadmill_events_assembled_total", "counter", "Stream events that became part of a run.", ("dialect",)
+)
+DUPLICATES_DROPPED: Final = Metric(
+    "threadmill_duplicates_dropped_total", "counter", "Events that were read before, by their seq."
+)
+TURNS_PRODUCED: Final = Metric(
+    "threadmill_turns_produced_total",
+    "counter",
+    "Turns written to the turns topic by status and reason of interruption (none where complete).",
+    ("status", "reason"),
+)
+DEAD_LETTERS: Final = Metric("threadmill_dead_letters_total", "counter", "Refused records by reason.", ("reason",))
+RUNS_OPENED: Final = Metric("threadmill_runs_opened_total", "counter", "Runs whose first event was read.")
+RUNS_CLOSED: Final = Metric("threadmill_runs_closed_total", "counter", "Runs whose turns were written.")
+RUNS_REOPENED: Final = Metric("threadmill_runs_reopened_total", "counter", "Closed runs that a late event reopened.")
+OPEN_TURNS: Final = Metric("threadmill_open_turns", "gauge", "Turns that are being assembled.")
+EARLY_EVENTS: Final = Metric(
+    "threadmill_early_events", "gauge", "Events that wait for a hole in their run to be filled."
+)
+SEGMENTS_SPILLED: Final = Metric(
+    "threadmill_segments_spilled_total", "counter", "Pieces of long-open turns written to the state topic."
+)
+LAG: Final = Metric(
+    "threadmill_lag_records", "gauge", "Records of a partition not yet read by this worker.", ("topic", "partition")
+)
+CHECKPOINT_SECONDS: Final = Metric(
+    "threadmill_checkpoint_duration_seconds",
+    "histogram",
+    "Time of one checkpoint: produce, confirm, commit.",
+    (),
+    CHECKPOINT_BUCKETS,
+)
+CHECKPOINT_TIME: Final = Metric(
+    "threadmill_last_checkpoint_timestamp_seconds",
+    "gauge",
+    "Epoch time of the last checkpoint; its age is time() - this.",
+)
+COMMITS: Final = Metric("threadmill_commits_total", "counter", "Commits of offsets.")
+REBALANCES: Final = Metric("threadmill_rebalances_total", "counter", "Times that partitions were assigned anew.")
+LAST_PROGRESS: Final = Metric(
+    "threadmill_last_progress_timestamp_seconds", "gauge", "Epoch time at which a role last got on.", ("role",)
+)
+
+# ---- the store
+
+STORE_BATCHES: Final = Metric("threadmill_store_batches_total", "counter", "Transactions committed to the store.")
+STORE_ROWS: Final = Metric("threadmill_store_rows_total", "counter", "Turn records written to the store.")
+STORE_RETRIES: Final = Metric("threadmill_store_retries_total", "counter", "Transactions that were tried again.")
+STORE_FAILURES: Final = Metric("threadmill_store_failures_total", "counter", "Transactions that failed.")
+
+TABLE: Final[tuple[Metric, ...]] = (
+    *(TOKEN_USAGE, OPERATION_DURATION, TIME_TO_FIRST_TOKEN, AGENT_DURATION, TOKENS, COST, TOTAL_LATENCY),
+    *(CACHE_HITS, CACHE_LATENCY, AGENT_TURNS, AGENT_TURNS_REVISED, RESPONSES, TOOL_CALLS, TOOL_ERRORS),
+    *(TELEMETRY_RECORDS, TELEMETRY_DUPLICATES, TELEMETRY_MALFORMED),
+    *(RECORDS_READ, EVENTS_ASSEMBLED, DUPLICATES_DROPPED, TURNS_PRODUCED, DEAD_LETTERS),
+    *(RUNS_OPENED, RUNS_CLOSED, RUNS_REOPENED, OPEN_TURNS, EARLY_EVENTS, SEGMENTS_SPILLED, LAG),
+    *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, LAST_PROGRESS),
+    *(STORE_BATCHES, STORE_ROWS, STORE_RETRIES, STORE_FAILURES),
+)
+
+
+class Metrics:
+    """The values of all metrics of one worker. `series` bounds the values of each label that streams fill."""
+
+    def __init__(self, series: int = 200) -> None:
+        # A `_created` sample beside each counter would double the series, and nobody asks for it.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._bounds = _Bounds(series)
+        self._counters = {m: Counter(m.name, m.help, m.labels, registry=self.registry) for m in _of("counter")}
+        self._gauges = {m: Gauge(m.name, m.help, m.labels, registry=self.registry) for m in _of("gauge")}
+        self._histograms = {
+            m: Histogram(m.name, m.help, m.labels, buckets=m.buckets, registry=self.registry) for m in _of("histogram")
+        }
+
+    def add(self, metric: Metric, amount: float = 1, /, **labels: str | None) -> None:
+        """Raise a counter. KeyError where it is none, ValueError for a negative amount or other labels than its own."""
+        counter = self._counters[metric]
+        (counter.labels(*self._bounds.fit(metric, labels)) if metric.labels else counter).inc(amount)
+
+    def set(self, metric: Metric, value: float, /, **labels: str | None) -> None:
+        """Set a gauge. KeyError where it is none."""
+        gauge = self._gauges[metric]
+        (gauge.labels(*self._bounds.fit(metric, labels)) if metric.labels else gauge).set(value)
+
+    def observe(self, metric: Metric, value: float, /, **labels: str | None) -> None:
+        """Add a value to a histogram. KeyError where it is none."""
+        histogram = self._histograms[metric]
+        (histogram.labels(*self._bounds.fit(metric, labels)) if metric.labels else histogram).observe(value)
+
+    def forget(self, metric: Metric, /, **labels: str) -> None:
+        """Take away one series of a gauge: that of a partition which went to another worker."""
+        self._gauges[metric].remove(*(labels[name] for name in metric.labels))
+
+
+def table() -> list[tuple[str, str, str, str]]:
+    """-> rows (name, kind, labels, meaning), for the documentation."""
+    return [(metric.name, metric.kind, ", ".join(metric.labels), metric.help) for metric in TABLE]
+
+
+def _of(kind: Kind) -> list[Metric]:
+    return [metric for metric in TABLE if metric.kind == kind]
+
+
+class _Bounds:
+    """Which label values are counted by name: the first that come, as many as fit."""
+
+    def __init__(self, values: int) -> None:
+        self._values = values
+        self._known: dict[str, set[str]] = {label: {UNKNOWN, OTHER} for label in OPEN_LABELS}
+        self._series: dict[str, set[tuple[str, ...]]] = {}
+        self._lock = Lock()
+
+    def fit(self, metric: Metric, labels: dict[str, str | None]) -> tuple[str, ...]:
+        """-> the values of the metric's labels, in its order. ValueError for other labels than the metric's."""
+        if labels.keys() != set(metric.labels):
+            raise ValueError(f"{metric.name} has the labels {metric.labels}, not {tuple(labels)}")
+        with self._lock:
+            values = tuple(self._named(name, labels[name]) for name in metric.labels)
+            series = self._series.setdefault(metric.name, set())
+            if values not in series:
+                if len(series) >= self._values * SERIES_PER_VALUE:
+                    pairs = zip(metric.labels, values, strict=True)
+                    return tuple(OTHER if name in OPEN_LABELS else value for name, value in pairs)
+                series.add(values)
+            return values
+
+    def _named(self, label: str, value: str | None) -> str:
+        if not value:
+            return UNKNOWN
+        known = self._known.get(label)
+        if known is None:
+            return value
+        text = value[:MAX_VALUE_LENGTH].encode("utf-8", "replace").decode()
+        if text not in known:
+            if len(known) >= self._values + 2:
+                return OTHER
+            known.add(text)
+        return text
