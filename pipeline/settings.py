@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pipeline.errors import CallerError
 
 PREFIX = "THREADMILL_"
+INLINE = "inline"  # THREADMILL_CONTENT: large values stay in their turns
 
 
 def _brokers(value: str) -> str:
@@ -33,6 +34,15 @@ def _store(value: str) -> str:
     if value.startswith(("postgresql://", "postgres://")) and urlsplit(value).path.strip("/"):
         return value
     raise ValueError("sqlite:///path or postgresql://user:password@host:port/database is expected")
+
+
+def _content(value: str) -> str:
+    parts = urlsplit(value)
+    if value == INLINE or (parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")):
+        return value
+    if parts.scheme in ("s3", "gs", "azure") and parts.netloc and not parts.query:
+        return value
+    raise ValueError("file:///folder, s3://bucket/prefix, gs://bucket/prefix, azure://container/prefix or inline")
 
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -57,6 +67,21 @@ class Settings(BaseSettings):
         description="`sqlite:///path` or `postgresql://…`; by default `threads.db` in THREADMILL_HOME.",
         json_schema_extra={"secret": True},
     )
+    content: Annotated[str, AfterValidator(_content)] | None = Field(
+        None,
+        description="Where large tool results and files are kept: `file:///folder`, `s3://bucket/prefix`, `gs://…`, "
+        "`azure://container/prefix`, or `inline`: in the turns. By default the folder `content` in THREADMILL_HOME "
+        "where the store is SQLite, else `inline`.",
+    )
+    content_threshold: Count = Field(
+        100_000, description="Tool results and files of at least so many bytes are kept in the content store."
+    )
+    redact: str | None = Field(
+        None,
+        description="What is replaced in finished turns: names of built-in rules (`secrets`, `email`, …) and files of "
+        "rules (`rules.json`), separated by commas. By default nothing.",
+    )
+    mask_errors: bool = Field(False, description="Replace the texts of errors in finished turns by a generic one.")
     topic_prefix: str = Field(
         "threadmill",
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
@@ -122,6 +147,13 @@ class Settings(BaseSettings):
         return self.store or f"sqlite:///{self.home / 'threads.db'}"
 
     @property
+    def content_url(self) -> str | None:
+        """The content store's address, the default filled in; None: large values stay in their turns."""
+        if self.content is not None:
+            return None if self.content == INLINE else self.content
+        return (self.home / "content").absolute().as_uri() if self.store_url.startswith("sqlite:") else None
+
+    @property
     def broker_list(self) -> list[str]:
         """The bootstrap addresses, one string each."""
         return self.brokers.split(",")
@@ -173,8 +205,9 @@ def without_password(url: str) -> str:
 def table(settings: Settings) -> list[tuple[str, str, str, str]]:
     """-> rows (variable, value in force, default, meaning); passwords masked."""
     rows = []
+    derived = {"store": settings.store_url, "content": settings.content_url or INLINE}
     for name, field in Settings.model_fields.items():
-        value = settings.store_url if name == "store" else getattr(settings, name)
+        value = derived.get(name, getattr(settings, name))
         shown = "***" if isinstance(value, SecretStr) else without_password(str(value)) if value is not None else ""
         default = "" if field.default is None else str(field.default)
         rows.append((PREFIX + name.upper(), shown, default, field.description or ""))

@@ -12,6 +12,8 @@ dozen checks); `explain` is a strict pydantic model that says everything that is
 from __future__ import annotations
 
 import json
+import math
+import reprlib
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -22,6 +24,7 @@ from topics.identity import is_uuid
 
 VERSION = 1
 MAX_BYTES = 900_000
+LARGEST = 2**53 - 1  # the largest integer that every JSON reader keeps
 ENDS = frozenset({"complete", "aborted", "error", "disconnected"})
 
 
@@ -52,8 +55,8 @@ class AgentEvent(BaseModel):
     thread_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
     run_id: NonEmpty
     agent_id: NonEmpty
-    seq: Annotated[int, Field(ge=0, strict=True)]
-    ts: Annotated[int, Field(ge=0, strict=True)]
+    seq: Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
+    ts: Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
     dialect: NonEmpty
     events: list[dict[str, Any]]
     dt: list[Annotated[int, Field(strict=True)]] | None = None
@@ -70,11 +73,20 @@ def loads(data: bytes) -> Any:
         if b"\\u" not in data:
             raise InvalidRecord(Reason.UNDECODABLE, f"not JSON in UTF-8: {error}") from None
     try:
-        return json.loads(data)
+        return json.loads(data, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:
         raise InvalidRecord(Reason.UNDECODABLE, "nested too deeply: at most about 1,000 levels can be read") from None
     except ValueError as error:
         raise InvalidRecord(Reason.UNDECODABLE, f"not JSON in UTF-8: {error}") from None
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
 
 
 def decode(data: bytes | None) -> dict[str, Any]:
@@ -88,10 +100,12 @@ def decode(data: bytes | None) -> dict[str, Any]:
     if version != VERSION or version is True:
         if version is None:
             raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "'v' is missing: is this a Threadmill record?")
-        raise InvalidRecord(Reason.UNSUPPORTED_VERSION, f"envelope version {version!r}; this worker reads {VERSION}")
+        detail = f"envelope version {reprlib.repr(version)}; this worker reads {VERSION}"
+        raise InvalidRecord(Reason.UNSUPPORTED_VERSION, detail)
     problem = _problem(value)
     if problem:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, problem)
+    value["thread_id"] = value["thread_id"].lower()
     return value
 
 
@@ -99,25 +113,28 @@ def _problem(value: dict[str, Any]) -> str | None:
     for key in ("thread_id", "run_id", "agent_id", "dialect"):
         field = value.get(key)
         if not isinstance(field, str) or not field:
-            return f"'{key}' must be a non-empty string, got {field!r:.80}"
+            return f"'{key}' must be a non-empty string, got {reprlib.repr(field)}"
+        if field.encode("utf-8", "replace").decode() != field:
+            return f"'{key}' holds half of a surrogate pair: {field!r:.80}"
     if not is_uuid(value["thread_id"]):
         return f"'thread_id' must be a UUID, got {value['thread_id']!r:.80}; derive one with UUIDv5 from any other id"
     for key in ("seq", "ts"):
         field = value.get(key)
-        if type(field) is not int or field < 0:
-            return f"'{key}' must be an integer of 0 or more, got {field!r:.80}"
+        if type(field) is not int or not 0 <= field <= LARGEST:
+            return f"'{key}' must be an integer from 0 to 2^53-1, got {reprlib.repr(field)}"
     if not isinstance(value.get("events"), list):
-        return f"'events' must be a list, got {value.get('events')!r:.80}"
+        return f"'events' must be a list, got {reprlib.repr(value.get('events'))}"
     dt = value.get("dt")
     if dt is not None and not (
         isinstance(dt, list) and len(dt) == len(value["events"]) and all(type(d) is int for d in dt)
     ):
         return "'dt' must be a list of integers, one per event"
-    if value.get("end") not in ENDS and value.get("end") is not None:
-        return f"'end' must be one of {sorted(ENDS)}, got {value['end']!r:.80}"
+    end = value.get("end")
+    if end is not None and not (isinstance(end, str) and end in ENDS):
+        return f"'end' must be one of {sorted(ENDS)}, got {reprlib.repr(end)}"
     for key, kind in (("run", dict), ("tenant", str)):
         if value.get(key) is not None and not isinstance(value[key], kind):
-            return f"'{key}' must be {'an object' if kind is dict else 'a string'}, got {value[key]!r:.80}"
+            return f"'{key}' must be {'an object' if kind is dict else 'a string'}, got {reprlib.repr(value[key])}"
     return None
 
 

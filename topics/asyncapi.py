@@ -40,11 +40,11 @@ OPERATIONS: Final[tuple[tuple[str, Action, Topic, str], ...]] = (
 
 
 class StateSegment(BaseModel):
-    """Raw records of one open run, in order; `at` is the broker's time (ms) of the last."""
+    """One line of this JSON, and behind it raw records of one open run, so many bytes each; `at` is broker ms."""
 
     v: Literal[1]
     at: int
-    records: list[AgentEvent]
+    sizes: list[int]
 
 
 class StateMark(BaseModel):

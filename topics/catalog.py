@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 DAY_MS = 86_400_000
+LARGEST = 20_971_520  # more than our producers ever try to send: what the broker refuses would hold up all behind it
 Cleanup = Literal["delete", "compact,delete"]
 
 
@@ -31,16 +32,18 @@ class Topic:
             "cleanup.policy": self.cleanup,
             "retention.ms": str(self.retention_ms),
             "max.message.bytes": str(self.max_message_bytes),
+            # Deadlines run by these times: one clock, and not that of a producer who gives another unit.
+            "message.timestamp.type": "LogAppendTime",
         }
 
 
 # Larger records than the envelope allows are let in, so that they end as dead letters and not in a producer's log.
 EVENTS = Topic("events", "thread_id", "AgentEvent", "delete", 3 * DAY_MS, "Raw stream events of agent runs.", 4_194_304)
 TURNS = Topic(
-    "turns", "thread_id", "TurnRecord", "delete", 14 * DAY_MS, "Finished turns, and facts about threads.", 20_971_520
+    "turns", "thread_id", "TurnRecord", "delete", 14 * DAY_MS, "Finished turns, and facts about threads.", LARGEST
 )
 TELEMETRY = Topic(
-    "telemetry", "thread_id", "TelemetryRecord", "delete", 3 * DAY_MS, "data-sys-* events with their run."
+    "telemetry", "thread_id", "TelemetryRecord", "delete", 3 * DAY_MS, "data-sys-* events with their run.", LARGEST
 )
 DEAD_LETTERS = Topic(
     "dead-letters",
@@ -49,7 +52,7 @@ DEAD_LETTERS = Topic(
     "delete",
     30 * DAY_MS,
     "What could not be assembled, and why.",
-    10_485_760,
+    LARGEST,
 )
 STATE = Topic(
     "state",
@@ -58,7 +61,7 @@ STATE = Topic(
     "compact,delete",
     2 * DAY_MS,
     "Spilled segments of open turns; closed turns.",
-    2_097_152,
+    LARGEST,
 )
 
 CATALOG: tuple[Topic, ...] = (EVENTS, TURNS, TELEMETRY, DEAD_LETTERS, STATE)

@@ -29,7 +29,7 @@ def dumps(value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError:
-        return _deep(lambda: json.dumps(value, separators=(",", ":")))
+        return with_room(lambda: json.dumps(value, separators=(",", ":")))
 
 
 def line(value: Any) -> str:
@@ -44,10 +44,10 @@ def loads(text: str) -> Any:
             return orjson.loads(text)
         except orjson.JSONDecodeError:
             pass
-    return _deep(lambda: json.loads(text))
+    return with_room(lambda: json.loads(text))
 
 
-def _deep(call: Callable[[], T]) -> T:
+def with_room(call: Callable[[], T]) -> T:
     """Call with room for deep nesting: the codec's C code recurses once a level, and counts as Python frames."""
     limit = sys.getrecursionlimit()
     try:

@@ -16,6 +16,8 @@ PROMPT_AT: Final = "meta:user_prompt_at"  # of a turn's first request: where the
 OF_CALL: Final = "meta:tool_call_id"  # of a prompt: the call whose tool gave it beside its result
 IMPLIED: Final = "meta:implied"  # of a result: not on the wire; the SDK's messages are known to hold it
 
+INVALID: Final = "INVALID_JSON"  # the one key of arguments that are no JSON: their text, as in its Vercel adapter
+
 # How JSON text of arguments is commonly written, as arguments of `json.dumps`.
 ARGS_STYLES: Final[dict[str, dict[str, Any]]] = {
     "compact": {"separators": (",", ":"), "ensure_ascii": False},

@@ -2,8 +2,8 @@
 
 Two kinds of entries, both true for ever, so that no writer, however late, can make them wrong by writing again:
 
-    thread_id/run_id#FROM-TO     a segment: the run's raw records at raw offsets FROM..TO
-    thread_id/run_id#closed-AT   the run was closed by the record at raw offset AT
+    thread_id/run_id#FROM-TO.N   part N of a segment: the run's raw records at raw offsets FROM..TO
+    thread_id/run_id#closed-AT   the run was closed; its newest record is at raw offset AT
 
 An entry is removed by a tombstone once it is of no more use, or by the topic's retention.
 """
@@ -11,6 +11,7 @@ An entry is removed by a tombstone once it is of no more use, or by the topic's 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any
 
 import orjson
@@ -25,12 +26,17 @@ RunKey = tuple[str, str]  # (thread_id, run_id)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last."""
+    """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last.
+
+    A segment of many bytes goes in several parts. Its value is a line of JSON, {"v", "at", "sizes"}, and behind it
+    the records as they came, byte for byte: a codec between could refuse them, or change a number.
+    """
 
     first_offset: int
     last_offset: int
     at: int
     records: list[bytes] = field(default_factory=list)
+    part: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ class Closed:
 
 def segment_key(run: RunKey, segment: Segment) -> str:
     """Key of a segment."""
-    return f"{run[0]}/{run[1]}#{segment.first_offset}-{segment.last_offset}"
+    return f"{run[0]}/{run[1]}#{segment.first_offset}-{segment.last_offset}.{segment.part}"
 
 
 def closed_key(run: RunKey, closed: Closed) -> str:
@@ -55,9 +61,10 @@ def closed_key(run: RunKey, closed: Closed) -> str:
 
 
 def encode(entry: Segment | Closed) -> bytes:
-    """-> record value. The raw records are JSON themselves and go in as they are."""
+    """-> record value."""
     if isinstance(entry, Segment):
-        return b'{"v":%d,"at":%d,"records":[%s]}' % (VERSION, entry.at, b",".join(entry.records))
+        head = orjson.dumps({"v": VERSION, "at": entry.at, "sizes": [len(record) for record in entry.records]})
+        return b"\n".join((head, b"".join(entry.records)))
     return orjson.dumps(
         {"v": VERSION, "seq": entry.seq, "complete": entry.complete, "at": entry.at, "revision": entry.revision}
     )
@@ -68,13 +75,18 @@ def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
     try:
         name, _, which = key.decode().rpartition("#")
         thread_id, _, run_id = name.partition("/")
-        body: dict[str, Any] = orjson.loads(value)
+        head, _, rest = value.partition(b"\n")
+        body: dict[str, Any] = orjson.loads(head)
         if body["v"] != VERSION:
-            raise InvalidRecord(Reason.UNSUPPORTED_VERSION, f"state entry of version {body['v']!r}")
+            raise InvalidRecord(Reason.UNSUPPORTED_VERSION, f"state entry of version {body['v']!r:.80}")
         first, _, last = which.partition("-")
         if first == "closed":
             return (thread_id, run_id), Closed(int(last), body["seq"], body["complete"], body["at"], body["revision"])
-        records = [orjson.dumps(record) for record in body["records"]]
-        return (thread_id, run_id), Segment(int(first), int(last), body["at"], records)
+        last, _, part = last.partition(".")
+        ends = list(accumulate(body["sizes"], initial=0))
+        if ends[-1] != len(rest):
+            raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"a segment of {len(rest)} bytes instead of {ends[-1]}")
+        records = [rest[start:end] for start, end in pairwise(ends)]
+        return (thread_id, run_id), Segment(int(first), int(last), body["at"], records, int(part))
     except (KeyError, ValueError, TypeError) as error:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"not a state entry: {error}") from None

@@ -11,6 +11,7 @@ from typing import Any, NotRequired, TypedDict
 
 import orjson
 
+from topics import json_text
 from topics.agent_event import loads
 from topics.errors import InvalidRecord, Reason
 
@@ -38,7 +39,10 @@ class TelemetryRecord(TypedDict):
 
 def encode(record: TelemetryRecord) -> bytes:
     """-> record value."""
-    return orjson.dumps(record)
+    try:
+        return orjson.dumps(record)
+    except TypeError:  # lone surrogates, integers over 64 bits, deep nesting
+        return json_text.dumps(record).encode()
 
 
 def decode(data: bytes | None) -> TelemetryRecord:

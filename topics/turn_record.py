@@ -2,7 +2,8 @@
 
 A record is a plain JSON object. `turn` is a ThreadProtocol turn; a record without one carries only thread facts
 (an agent's configuration, a title, a link). Writing a record again changes nothing: `turn_id` is derived from
-(thread_id, run_id, ordinal), and of two records of one turn the complete one wins, then the higher revision.
+(thread_id, run_id, ordinal), and of two records of one turn the complete one wins, then the one that was made of more
+events, then the higher revision.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, NotRequired, TypedDict
 
 import orjson
 
+from topics import json_text
 from topics.agent_event import loads
 from topics.errors import InvalidRecord, Reason
 
@@ -29,7 +31,7 @@ class TurnRecord(TypedDict):
     revision: int
     status: str  # complete | interrupted
     hash: str | None  # canonical hash, hex SHA-256; null without a turn
-    events: int  # of the run, counted from seq 0
+    events: int  # of the run that were read so far
     turn: dict[str, Any] | None  # ThreadProtocol UserTurn or AgentTurn
     ordinal: NotRequired[int]  # place among the records of its run, where that is not 0
     at: NotRequired[int]  # epoch ms at which a record without turn stated its facts
@@ -43,7 +45,10 @@ class TurnRecord(TypedDict):
 
 def encode(record: TurnRecord) -> bytes:
     """-> record value; floats, key order and text exactly as assembled, so that a replay gives the same bytes."""
-    return orjson.dumps(record)
+    try:
+        return orjson.dumps(record)
+    except TypeError:  # more levels of nesting than orjson writes
+        return json_text.dumps(record).encode()
 
 
 def decode(data: bytes | None) -> TurnRecord:

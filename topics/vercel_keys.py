@@ -4,14 +4,16 @@ It is out of the canonical hash; `pipeline.dialects.vercel_*` write it, `pipelin
 UI messages from it. Its value is an object, in the wire's own names:
 
     turn             id, metadata (of the UI message)
+    response         step (false: the SDK has it in one step with the response before), cut (true: an error fell in it)
     text, thinking   id, providerMetadata, citations
     call             dynamic, title, toolMetadata, callProviderMetadata, providerExecuted (where it is false),
-                     approval, input (as it came, where `args` can't be), rawInput (true: the SDK shows it under that
-                     name), preliminary ([value]: a first result without a final one)
+                     approval, input ([as it came], where `args` can't be), inputError, rawInput (true: the SDK shows it
+                     under that name), preliminary ([value]: a first result without a final one)
     return           providerMetadata; call (the UI part of the call, where an earlier run made it)
     file             providerMetadata, type (reasoning-file), url (where its content doesn't give it back)
     custom           providerMetadata
-    user prompt      id, metadata, parts (those that are no text and no file); steering: all parts of a steering-message
+    user prompt      id, metadata, filenames (by place in the content), parts (those that are no text and no file),
+                     steering (all parts of a steering-message), enqueued (true: a data part says it, too)
     system message   fields of the event beside its type and data; of a source: providerMetadata
 """
 

@@ -52,3 +52,10 @@ def test_deep_nesting_comes_back(depth: int) -> None:
         if levels > depth:
             pytest.fail("deeper than it was")
     assert levels == depth
+
+
+def test_a_line_is_one_to_every_reader() -> None:
+    value = {"text\u2028": "a\u0085b\u2028c\u2029d\n\x0b\x1ce"}
+    text = json_text.line(value)
+    assert text.splitlines() == [text]
+    assert json_text.loads(text) == value
