@@ -1,0 +1,151 @@
+"""A turn's messages -> the AgentTurn of ThreadProtocol 0.0.4.
+
+A part without its end is discarded. A complete turn keeps all its closed parts; an interrupted one only complete
+cycles: a response that was closed, and all of whose calls were answered.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly import usage as tokens
+from pipeline.assembly.builder import Turn
+from pipeline.assembly.parts import Context, Fields, Message, Part
+from pipeline.assembly.text import join
+from pipeline.assembly.times import iso
+
+REASONS: Final = {"aborted": "user_cancelled", "error": "error", "disconnected": "network_failure"}
+PLACE: Final = "meta:after_part"
+ANSWERS: Final = frozenset({"tool-return", "retry-prompt"})
+
+
+def agent_turn(
+    context: Context, turn: Turn, start: int | None, *, keep_telemetry: bool
+) -> tuple[Fields, list[dict[str, int | None]]]:
+    """-> (AgentTurn JSON, per response {"ttft_ms", "duration_ms"}); `start` is the run's own word, epoch ms."""
+    complete = turn.end == "complete"
+    started = turn.first_at if start is None else min(start, turn.last_at)
+    document: Fields = {
+        "turn_type": "agent",
+        "agent_id": context.agent_id,
+        "started_at": iso(started),
+        "completion_status": "complete" if complete else "interrupted",
+    }
+    if complete:
+        document["completed_at"] = iso(turn.last_at)
+    else:
+        document["interruption"] = {
+            "reason": REASONS.get(turn.end, turn.end),
+            "interrupted_at": iso(turn.last_at),
+            **({"detail": turn.error_text} if turn.error_text else {}),
+        }
+    messages, timings = _messages(context, turn, started, keep_telemetry=keep_telemetry)
+    document["messages"] = messages
+    total = turn.total_usage or tokens.total(
+        tokens.normal(usage)
+        for usage in (message.fields.get("usage") for message in turn.messages)
+        if isinstance(usage, dict)
+    )
+    if total:
+        document["total_usage"] = tokens.normal(total)
+    document.update(turn.turn_fields)
+    document.update(turn.notes)
+    return document, timings
+
+
+def _messages(
+    context: Context, turn: Turn, started: int, *, keep_telemetry: bool
+) -> tuple[list[Fields], list[dict[str, int | None]]]:
+    documents: list[Fields] = []
+    timings: list[dict[str, int | None]] = []
+    complete = turn.end == "complete"
+    clock, previous_end = 0, started
+    kept: list[bool] | None = None  # which parts of the newest response stay; None where it doesn't stay itself
+    staying = {id(message) for message in (turn.messages if complete else complete_cycles(turn.messages))}
+    for message in turn.messages:
+        if message.kind == "response":
+            kept = None
+        if id(message) not in staying:
+            continue
+        if message.kind == "system":
+            if keep_telemetry or not str(message.fields.get("event_type")).startswith("data-sys-"):
+                documents.append({"message_type": "system", "timestamp": iso(message.at), **_placed(message, kept)})
+            continue
+        if turn.returns_by_call and message.request is not None:
+            _order_returns(message, message.request)
+        finished = [_part(part) if part.done else None for part in message.parts]
+        parts = [fields for fields in finished if fields]
+        if not parts and not message.keep_empty and "usage" not in message.fields:
+            continue
+        clock = max(clock, message.at)  # rule 5: in order, though a late result may belong to an early response
+        document: Fields = {"message_type": message.kind, "timestamp": iso(clock), "agent_id": context.agent_id}
+        document["parts"] = parts
+        if message.kind == "response":
+            kept = [bool(fields) for fields in finished]
+            _describe(context, message, document, complete=complete)
+            timings.append(_timing(message, previous_end))
+            previous_end = message.last_at or message.at
+        document.update(message.fields)
+        if isinstance(message.fields.get("usage"), dict):
+            document["usage"] = tokens.normal(message.fields["usage"])
+        documents.append(document)
+    return documents, timings
+
+
+def complete_cycles(messages: list[Message]) -> list[Message]:
+    """An interrupted turn's messages without the responses that never closed or whose calls were not all answered."""
+    dropped: set[int] = set()
+    for message in messages:
+        if message.kind != "response":
+            continue
+        calls = {p.fields["tool_call_id"] for p in message.parts if p.done and p.fields["part_kind"] == "tool-call"}
+        answers = message.request.parts if message.request is not None else []
+        if message.closed and calls <= {part.fields.get("tool_call_id") for part in answers}:
+            continue
+        dropped.add(id(message))
+        if message.request is not None:  # a user's words stay; an answer without its call does not
+            message.request.parts = [part for part in answers if part.fields["part_kind"] not in ANSWERS]
+    return [message for message in messages if id(message) not in dropped]
+
+
+def _describe(context: Context, message: Message, document: Fields, *, complete: bool) -> None:
+    if context.model_name is not None:
+        document["model_name"] = context.model_name
+    if context.provider_name is not None:
+        document["provider_name"] = context.provider_name
+    if complete or message.request is not None:
+        calls = any(part["part_kind"] == "tool-call" for part in document["parts"])
+        document["finish_reason"] = "tool_call" if calls else "stop"
+
+
+def _placed(message: Message, kept: list[bool] | None) -> Fields:
+    """A system message's fields; its place among the parts of the response before it counts only those that stay."""
+    if PLACE not in message.fields:
+        return message.fields
+    fields = {key: value for key, value in message.fields.items() if key != PLACE}
+    return fields if kept is None else {**fields, PLACE: sum(kept[: message.fields[PLACE]])}
+
+
+def _timing(message: Message, since: int) -> dict[str, int | None]:
+    if message.first_part_at is None:
+        return {"ttft_ms": None, "duration_ms": None}
+    end = message.last_at if message.last_at is not None else message.first_part_at
+    return {"ttft_ms": max(0, message.first_part_at - since), "duration_ms": max(0, end - since)}
+
+
+def _order_returns(response: Message, request: Message) -> None:
+    """Tool returns in the order of their calls: wires give them as they complete, SDKs keep them by call."""
+    if len(request.parts) > 1:
+        rank = {part.fields.get("tool_call_id"): n for n, part in enumerate(response.parts)}
+        request.parts.sort(key=lambda part: rank.get(part.fields.get("tool_call_id"), len(rank)))
+
+
+def _part(part: Part) -> Fields | None:
+    """The part as JSON; None where it says nothing."""
+    fields = part.fields
+    if fields["part_kind"] in ("text", "thinking"):
+        if part.chunks:
+            fields = {**fields, "content": fields["content"] + join(part.chunks)}
+        if len(fields) == 2 and not fields["content"]:
+            return None
+    return fields

@@ -1,0 +1,304 @@
+"""The builder speaks ThreadProtocol: dialects tell it what happened, it makes the turns of one run.
+
+A dialect opens, feeds and closes parts by the ids of its wire. Deltas are appended to a list and joined once.
+Responses and the requests that answer them follow each other in `messages`; a tool's return goes to the request
+behind the response that holds its call. `pipeline.assembly.finish` turns all that into ThreadProtocol JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipeline.assembly.parts import Context, Fields, Message, Part
+
+End = Literal["complete", "aborted", "error", "disconnected"]
+
+
+class Builder:
+    """One run's turns under construction. `at` (epoch ms) is the time of the event being applied: the run sets it.
+
+    `ended`: the stream's own terminal event said how the run ended. `lossy`: events were lost before this one, so
+    that a delta may refer to a part whose start is missing.
+    """
+
+    __slots__ = (
+        "agent_turns",
+        "agents",
+        "at",
+        "began_at",
+        "calls",
+        "context",
+        "ended",
+        "error_text",
+        "facts_only",
+        "first_at",
+        "last_at",
+        "links",
+        "lossy",
+        "messages",
+        "native",
+        "notes",
+        "open_text",
+        "open_thinking",
+        "orphans",
+        "response",
+        "returns_by_call",
+        "scratch",
+        "started",
+        "telemetry",
+        "thread",
+        "total_usage",
+        "turn_fields",
+        "user_turns",
+    )
+
+    def __init__(self, context: Context, at: int) -> None:
+        self.context = context
+        self.at = at
+        self.began_at = at  # of the run
+        self.first_at = at  # of the turn
+        self.last_at = at
+        self.messages: list[Message] = []
+        self.response: Message | None = None
+        self.open_text: dict[str, Part] = {}
+        self.open_thinking: dict[str, Part] = {}
+        self.calls: dict[str, tuple[Message, Part]] = {}  # latest call of each id, and the response that holds it
+        self.orphans: dict[str, Fields] = {}  # returns that came before their call
+        self.ended: End | None = None
+        self.error_text: str | None = None
+        self.lossy = False
+        self.started = False
+        self.telemetry: list[tuple[int, str, Any]] = []  # (ms, data-sys-*, data): the assembler takes them away
+        self.user_turns: list[Fields] = []  # finished ThreadProtocol UserTurns
+        self.agent_turns: list[Turn] = []  # agent turns of this run that are over already
+        self.native: list[Fields] = []  # turns that came as ThreadProtocol
+        self.agents: list[Fields] = []  # AgentConfig objects beside the run's own
+        self.links: list[Fields] = []  # {"from"?, "thread_id", "relation", "metadata"?}
+        self.thread: Fields = {}  # title, metadata, ended_at
+        self.notes: Fields = {}  # `meta:*` keys of the turn
+        self.total_usage: Fields | None = None
+        self.turn_fields: Fields = {}  # agent-turn fields that a dialect sets itself
+        self.scratch: Fields = {}  # a dialect's own memory
+        self.returns_by_call = True  # tool returns are put in the order of their calls
+        self.facts_only = False  # a run without messages is no agent turn
+
+    # ---- responses and requests
+
+    def open_response(self, **fields: Any) -> Message:
+        """Begin a new response; the one before is closed."""
+        self.close_response()
+        response = Message("response", self.at, fields=fields)
+        self.messages.append(response)
+        self.response = response
+        return response
+
+    def current_response(self) -> Message:
+        """The open response, or a new one."""
+        return self.response or self.open_response()
+
+    def last_response(self) -> Message | None:
+        """The newest response, open or closed."""
+        for message in reversed(self.messages):
+            if message.kind == "response":
+                return message
+        return None
+
+    def close_response(self, *, keep_open: bool = False) -> None:
+        """No more parts come for the open response; text that is still open never got its end.
+
+        `keep_open`: its open text may still go on (merged streams do that).
+        """
+        if self.response is not None:
+            if not self.response.closed:
+                self.response.closed = True
+                self.response.last_at = self.at
+            self.response = None
+            if not keep_open:
+                self.open_text.clear()
+                self.open_thinking.clear()
+
+    def request_after(self, response: Message | None) -> Message:
+        """The request that answers `response` (by default the newest response): a new one where there is none."""
+        response = response or self.last_response()
+        if response is not None and response.request is not None:
+            response.request.at = max(response.request.at, self.at)
+            return response.request
+        request = Message("request", self.at, closed=True)
+        if response is None or self.last_response() is response:
+            self.messages.append(request)
+        else:  # a later response exists: behind the one it answers
+            self.messages.insert(self.messages.index(response) + 1, request)
+        if response is not None:
+            response.request = request
+        return request
+
+    def add_part(self, fields: Fields, *, done: bool = True) -> Part:
+        """Append a part to the open response (or a new one)."""
+        response = self.response or self.open_response()
+        if response.first_part_at is None:
+            response.first_part_at = self.at
+        part = Part(fields, done=done)
+        response.parts.append(part)
+        return part
+
+    # ---- text and thinking, by the wire's id
+
+    def text_start(self, key: str, **fields: Any) -> Part:
+        """Open a text part; an open one with the same id is abandoned."""
+        part = self.add_part({"part_kind": "text", "content": "", **fields}, done=False)
+        self.open_text[key] = part
+        return part
+
+    def thinking_start(self, key: str, **fields: Any) -> Part:
+        """Open a thinking part; an open one with the same id is abandoned."""
+        part = self.add_part({"part_kind": "thinking", "content": "", **fields}, done=False)
+        self.open_thinking[key] = part
+        return part
+
+    def text_end(self, key: str, **fields: Any) -> None:
+        """Close a text part. KeyError where it is not open."""
+        part = self.open_text.pop(key)
+        part.fields.update(fields)
+        part.done = True
+
+    def thinking_end(self, key: str, **fields: Any) -> None:
+        """Close a thinking part. KeyError where it is not open."""
+        part = self.open_thinking.pop(key)
+        part.fields.update(fields)
+        part.done = True
+
+    # ---- tools, by tool_call_id; a call belongs to the response in which it was opened
+
+    def tool_start(self, call_id: str, name: str, kind: str = "tool-call", **fields: Any) -> Part:
+        """Open a call whose arguments come as deltas; it counts only once `tool_call` completes it."""
+        part = self.add_part(
+            {"part_kind": kind, "tool_name": name, "tool_call_id": call_id, "args": None, **fields}, done=False
+        )
+        self.calls[call_id] = (self.current_response(), part)
+        return part
+
+    def call_in_response(self, call_id: str) -> Part | None:
+        """The call of this id in the open response: ids may be used again in a later one."""
+        found = self.calls.get(call_id)
+        return found[1] if found is not None and found[0] is self.response else None
+
+    def tool_call(self, call_id: str, name: str, args: Any, kind: str = "tool-call", **fields: Any) -> Part:
+        """A call with its final arguments; completes the open one of this id in this response, or stands alone."""
+        part = self.call_in_response(call_id) or self.tool_start(call_id, name, kind)
+        part.fields.update({"part_kind": kind, "tool_name": name, "args": args, **fields})
+        part.done = True
+        early = self.orphans.pop(call_id, None)
+        if early is not None:
+            self.tool_return(call_id, **early)
+        return part
+
+    def tool_return(self, call_id: str, *, kind: str = "tool-return", **fields: Any) -> Part | None:
+        """A call's result, into the request behind the call's response; the last of several in one step wins.
+
+        `fields`: status, content, tool_name (by default the call's) and whatever the wire has. A result whose call
+        has not come yet waits for it: None.
+        """
+        found = self.calls.get(call_id)
+        if found is None:
+            self.orphans[call_id] = {"kind": kind, **fields}
+            return None
+        response, call = found
+        request = self.request_after(response)
+        for part in request.parts:
+            if part.fields.get("tool_call_id") == call_id:
+                part.fields = self._return_fields(kind, call, fields)
+                return part
+        part = Part(self._return_fields(kind, call, fields), done=True)
+        request.parts.append(part)
+        return part
+
+    @staticmethod
+    def _return_fields(kind: str, call: Part, fields: Fields) -> Fields:
+        identity = {
+            "part_kind": kind,
+            "tool_name": call.fields["tool_name"],
+            "tool_call_id": call.fields["tool_call_id"],
+        }
+        return identity | fields
+
+    # ---- beside the conversation
+
+    def system(self, event_type: str, data: Any, **fields: Any) -> Message:
+        """A SystemMessage at this point; `meta:after_part` keeps its place among the open response's parts."""
+        message = Message(
+            "system", self.at, fields={"event_type": event_type, "event_data": data, **fields}, closed=True
+        )
+        if self.response is not None:
+            message.fields["meta:after_part"] = len(self.response.parts)
+        self.messages.append(message)
+        return message
+
+    def sys_event(self, event_type: str, data: Any) -> None:
+        """A data-sys-* event: to telemetry; tokens also to the newest response."""
+        self.telemetry.append((self.at, event_type, data))
+        if event_type == "data-sys-usage" and isinstance(data, dict):
+            self.usage(data, streamed=True)
+
+    def usage(self, usage: Fields, response: Message | None = None, *, streamed: bool = False) -> None:
+        """Tokens of one response (by default the newest); a second report of the same response replaces the first.
+
+        `streamed`: it came as a data-sys-usage event, so telemetry has it already.
+        """
+        response = response or self.last_response()
+        if response is not None:
+            response.fields["usage"] = usage
+            if streamed:
+                response.usage_streamed = True
+
+    def user_turn(
+        self, parts: list[Fields], *, at: int | None = None, client_metadata: Fields | None = None, **fields: Any
+    ) -> None:
+        """What the user submitted to start this run; `at` in epoch ms, by default the run's start."""
+        turn: Fields = {"turn_type": "user", "at": at, "parts": parts, **fields}
+        if client_metadata:
+            turn["client_metadata"] = client_metadata
+        self.user_turns.append(turn)
+
+    def end_turn(self, end: str, at: int | None = None) -> None:
+        """This turn is over; what follows in the run belongs to its next turn. `end` as in `finish`.
+
+        `at` (epoch ms) is the turn's last moment; by default the newest event's.
+        """
+        if end == "complete":
+            self.close_response()
+        before = self.agent_turns[-1].last_at if self.agent_turns else 0
+        first_at = max(before, self.first_at)  # rule 4: turns don't overlap
+        self.agent_turns.append(
+            Turn(
+                end=end,
+                messages=self.messages,
+                notes=self.notes,
+                turn_fields=self.turn_fields,
+                total_usage=self.total_usage,
+                error_text=self.error_text,
+                first_at=first_at,
+                last_at=max(first_at, self.last_at if at is None else at),
+                returns_by_call=self.returns_by_call,
+            )
+        )
+        self.messages, self.notes, self.turn_fields = [], {}, {}
+        self.calls, self.orphans = {}, {}
+        self.response, self.total_usage, self.error_text = None, None, None
+        self.open_text, self.open_thinking = {}, {}
+        self.first_at = self.at
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """An agent turn that is over: what `pipeline.assembly.agent_turn` makes into JSON. Times in epoch ms."""
+
+    end: str
+    messages: list[Message]
+    notes: Fields
+    turn_fields: Fields
+    total_usage: Fields | None
+    error_text: str | None
+    first_at: int
+    last_at: int
+    returns_by_call: bool

@@ -1,0 +1,88 @@
+"""The canonical hash: SHA-256 over RFC 8785 (JCS) JSON of what a turn says.
+
+Left out: `meta:*` keys, `data-sys-*` messages, usage, and times (they are the receiver's, or the wire has none).
+Inside tool arguments, results and event data nothing is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import orjson
+import rfc8785
+
+SKIPPED = frozenset(
+    {"usage", "total_usage", "timestamp", "started_at", "completed_at", "submitted_at", "interrupted_at", "dynamic_ref"}
+)
+MAX_EXACT = 2**53
+
+
+def turn_hash(turn: dict[str, Any]) -> str:
+    """ThreadProtocol turn -> hex SHA-256."""
+    return hashlib.sha256(jcs(essence(turn))).hexdigest()
+
+
+def essence(turn: dict[str, Any]) -> dict[str, Any]:
+    """The turn with only what is hashed."""
+    kept = _kept(turn)
+    if "interruption" in kept:
+        kept["interruption"] = _kept(kept["interruption"])
+    if "parts" in kept:
+        kept["parts"] = [_kept(part) for part in kept["parts"]]
+    if "messages" in kept:
+        kept["messages"] = [
+            _message(message)
+            for message in kept["messages"]
+            if not str(message.get("event_type", "")).startswith("data-sys-")
+        ]
+    return kept
+
+
+def _message(message: dict[str, Any]) -> dict[str, Any]:
+    kept = _kept(message)
+    if "parts" in kept:
+        kept["parts"] = [_kept(part) for part in kept["parts"]]
+    return kept
+
+
+def _kept(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key not in SKIPPED and not key.startswith("meta:")}
+
+
+def jcs(value: Any) -> bytes:
+    """RFC 8785 JSON. orjson's sorted output is the same for all but floats, large integers and non-ASCII keys."""
+    if not _plain(value):
+        return rfc8785.dumps(_as_double(value))
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # more levels of nesting than orjson writes
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _plain(value: Any) -> bool:
+    kind = value.__class__
+    if kind is str or value is None or kind is bool:
+        return True
+    if kind is int:
+        return bool(-MAX_EXACT < value < MAX_EXACT)
+    if kind is dict:
+        return all(key.isascii() and _plain(item) for key, item in value.items())
+    if kind is list:
+        return all(map(_plain, value))
+    return False
+
+
+def _as_double(value: Any) -> Any:
+    """Integers past 2^53 as the IEEE double that a JavaScript reader sees: RFC 8785 knows no other number."""
+    if value.__class__ is int and not -MAX_EXACT < value < MAX_EXACT:
+        try:
+            return float(value)
+        except OverflowError:
+            return str(value)
+    if isinstance(value, dict):
+        return {key: _as_double(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_double(item) for item in value]
+    return value

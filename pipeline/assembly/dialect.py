@@ -1,0 +1,55 @@
+"""What a wire protocol is to the assembler: a table of handlers, and what opens and closes a run.
+
+A handler takes the builder and one event. It raises `Violation` where the event breaks its dialect's rules (the
+event becomes a dead letter, the run goes on); a KeyError or TypeError of a malformed event counts as `invalid_event`.
+A handler must check before it changes anything, so that a refused event leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pipeline.assembly.builder import Builder
+from topics.errors import InvalidRecord, Reason
+
+Handler = Callable[[Builder, dict[str, Any]], None]
+Framing = Literal["sse", "named-sse", "data-lines"]  # as `pipeline.dialects.framing` describes them
+
+
+class Violation(InvalidRecord):
+    """A well-formed event that is against its dialect's rules at this place."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(Reason.PROTOCOL_VIOLATION, detail)
+
+
+def nothing(builder: Builder, event: dict[str, Any]) -> None:
+    """Handler of an event that is for display only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One wire protocol.
+
+    `kind` is the key that holds an event's type. `handlers` maps that type to a function, all others go to
+    `unknown`. `begin` runs before the first event (the run's context is in `builder.context`: read the request
+    body there), `finish` before the turns are built, with how the run ended: complete, aborted, error, disconnected,
+    timeout, events_lost.
+    """
+
+    name: str
+    kind: str
+    handlers: Mapping[str, Handler]
+    unknown: Handler
+    begin: Callable[[Builder], None] = lambda builder: None
+    finish: Callable[[Builder, str], None] = lambda builder, end: None
+    done_marker: str | None = None  # SSE data that says "end of stream" and is no event
+    framing: Framing = "sse"
+    conversation: Callable[[Any], str | None] = lambda event: None  # the conversation's id, if this event tells it
+    losses: Mapping[str, str] = field(default_factory=dict)  # what this wire can't carry, and what becomes of it
+
+    def conversation_of(self, events: Iterable[Any]) -> str | None:
+        """The conversation's id by the first of these events that tells it: for streams whose thread nobody names."""
+        return next(filter(None, map(self.conversation, events)), None)

@@ -1,0 +1,85 @@
+"""Error texts of a turn -> a generic one: they often quote what was sent, or tell what is behind the agent."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+GENERIC: Final = "An error occurred."
+ERROR_EVENT: Final = re.compile(r"(?:.*[-_.])?error", re.IGNORECASE | re.DOTALL)
+FAILED: Final = frozenset({"error", "validation_error", "failed"})
+KEPT_OF_EVENT: Final = frozenset({"code", "type", "timestamp", "agent_id", "tool_call_id", "retryable"})
+KEPT_OF_END: Final = frozenset({"reason", "interrupted_at"})
+
+Fields = dict[str, Any]
+
+
+def masked(turn: Fields) -> tuple[Fields, int]:
+    """A ThreadProtocol turn -> with generic error texts, and how many it has now that were others.
+
+    Error texts are: why a turn was interrupted, the data of error events, results of tools that failed, prompts to try
+    again; and what says the same in notes (`meta:*`, `metadata`). Codes and reasons stay.
+    """
+    mask = _Mask()
+    changed = mask.turn(turn)
+    return (mask.without_repeats(changed), mask.count) if mask.count else (turn, 0)
+
+
+class _Mask:
+    """`texts`: what was masked, `count`: how often."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.texts: set[str] = set()
+
+    def turn(self, turn: Fields) -> Fields:
+        changed = dict(turn)
+        if isinstance(turn.get("interruption"), dict):
+            changed["interruption"] = self.members(turn["interruption"], KEPT_OF_END)
+        if isinstance(turn.get("messages"), list):
+            changed["messages"] = [self.message(message) for message in turn["messages"]]
+        return self.parts(changed)
+
+    def message(self, message: Any) -> Any:
+        if not isinstance(message, dict):
+            return message
+        if message.get("message_type") == "system" and ERROR_EVENT.fullmatch(str(message.get("event_type"))):
+            data = message.get("event_data")
+            hidden = self.members(data, KEPT_OF_EVENT) if isinstance(data, dict) else self.value(data)
+            return {**message, "event_data": hidden}
+        return self.parts(message)
+
+    def parts(self, owner: Fields) -> Fields:
+        parts = owner.get("parts")
+        return {**owner, "parts": [self.part(part) for part in parts]} if isinstance(parts, list) else owner
+
+    def part(self, part: Any) -> Any:
+        if not isinstance(part, dict) or "content" not in part:
+            return part
+        failed = part.get("part_kind") == "retry-prompt" or {part.get("status"), part.get("outcome")} & FAILED
+        return {**part, "content": self.value(part["content"])} if failed else part
+
+    def members(self, fields: Fields, kept: frozenset[str]) -> Fields:
+        return {key: value if key in kept else self.value(value) for key, value in fields.items()}
+
+    def value(self, value: Any) -> Any:
+        """What is an error's text -> the generic one; numbers and what says nothing stay."""
+        if value is None or isinstance(value, bool | int | float) or value in ("", GENERIC):
+            return value
+        if isinstance(value, str):
+            self.texts.add(value)
+        self.count += 1
+        return GENERIC
+
+    def without_repeats(self, value: Any, *, note: bool = False) -> Any:
+        """The same texts masked wherever a note repeats them."""
+        if isinstance(value, dict):
+            changed = {}
+            for key, member in value.items():
+                noted = note or key == "metadata" or key.startswith("meta:")
+                searched = noted or key in ("messages", "parts")
+                changed[key] = self.without_repeats(member, note=noted) if searched else member
+            return changed
+        if isinstance(value, list):
+            return [self.without_repeats(member, note=note) for member in value]
+        return GENERIC if note and isinstance(value, str) and value in self.texts else value

@@ -1,0 +1,135 @@
+"""A run that is over -> its turn records: user turns, agent turns, and what it says of its thread."""
+
+from __future__ import annotations
+
+from pipeline.assembly.agent_turn import agent_turn
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.canonical import turn_hash
+from pipeline.assembly.parts import Context, Fields
+from pipeline.assembly.text import mended
+from pipeline.assembly.times import epoch_ms, iso
+from topics import turn_record
+from topics.identity import thread_uuid, turn_id
+from topics.json_text import with_room
+from topics.turn_record import TurnRecord
+
+Timings = list[dict[str, int | None]]
+
+
+def finish(
+    builder: Builder, end: str, *, events: int, revision: int = 0, keep_telemetry: bool = False
+) -> list[TurnRecord]:
+    """Every turn of a run of `events` events, in order; at least one record. The builder is spent.
+
+    `end` is complete, aborted, error, disconnected, or the interruption's own reason (timeout, events_lost).
+    """
+    context = builder.context
+    start = epoch_ms(context.started_at)
+    turns: list[tuple[str, Fields, Timings]] = []
+    for number, user in enumerate(builder.user_turns):
+        turns.append((f"user{number or ''}", _user_turn(builder, user, start), []))
+    if builder.messages or not (builder.agent_turns or builder.facts_only):
+        builder.end_turn(end)  # an agent that was cut off before it spoke took a turn, too
+    for number, turn in enumerate(builder.agent_turns):
+        document, timings = agent_turn(context, turn, start if number == 0 else None, keep_telemetry=keep_telemetry)
+        turns.append((str(number or ""), document, timings))
+    for number, native in enumerate(builder.native):
+        turns.append((str(number or ""), native, []))
+    records = [_record(builder, ordinal, turn, events, revision, timings) for ordinal, turn, timings in turns]
+    records = records or [{**_record(builder, "", None, events, revision, []), "at": builder.last_at}]
+    for number, record in enumerate(records):
+        if number:
+            record["ordinal"] = number
+    _add_facts(builder, records[-1], start)
+    return [sealed(record) for record in records]
+
+
+def _user_turn(builder: Builder, user: Fields, start: int | None) -> Fields:
+    first = builder.agent_turns[0].first_at if builder.agent_turns else builder.first_at
+    submitted = user["at"] if user["at"] is not None else start if start is not None else first
+    rest = {key: value for key, value in user.items() if key not in ("turn_type", "at")}
+    return {"turn_type": "user", "submitted_at": iso(submitted), **rest}
+
+
+def _record(
+    builder: Builder, ordinal: str, turn: Fields | None, events: int, revision: int, timings: Timings
+) -> TurnRecord:
+    context = builder.context
+    identity = turn_id(context.thread_id, context.run_id, ordinal)
+    status = "complete"
+    parent = _parent(context)
+    if turn is not None:
+        status = str(turn.get("completion_status", "complete"))
+        turn["meta:turn_id"] = identity
+        turn["meta:run_id"] = context.run_id
+        if parent:
+            turn["meta:parent"] = parent
+    record: TurnRecord = {
+        "v": turn_record.VERSION,
+        "thread_id": context.thread_id,
+        "run_id": context.run_id,
+        "turn_id": identity,
+        "agent_id": context.agent_id,
+        "dialect": context.dialect,
+        "revision": revision,
+        "status": status,
+        "hash": None,
+        "events": events,
+        "turn": turn,
+    }
+    if timings:
+        record["timings"] = timings
+    if context.tenant is not None:
+        record["tenant"] = context.tenant
+    if parent:
+        record["parent"] = parent
+    return record
+
+
+def _parent(context: Context) -> dict[str, str]:
+    """The run that started this one: {"run_id"?, "thread_id"?}, as far as the publisher knows it."""
+    parent = {"run_id": context.parent_run_id} if context.parent_run_id else {}
+    if context.parent_thread_id:
+        parent["thread_id"] = thread_uuid(context.parent_thread_id)[0]
+    return parent
+
+
+def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
+    """What the run says of its thread goes with its last record."""
+    context = builder.context
+    agents = list(builder.agents)
+    if not builder.facts_only and context.agent_id not in {agent.get("agent_id") for agent in agents}:
+        own = {
+            "agent_id": context.agent_id,
+            "agent_name": context.agent_name or context.agent_id,
+            "model_name": context.model_name,
+            "provider_name": context.provider_name,
+            "created_at": iso(start if start is not None else builder.began_at),
+        }
+        agents.insert(0, {key: value for key, value in own.items() if value is not None})
+    if agents:
+        record["agents"] = agents
+    thread = dict(builder.thread)
+    if context.external_id is not None:
+        thread["external_id"] = context.external_id
+    if thread:
+        record["thread"] = thread
+    links = list(builder.links)
+    parent_thread = _parent(context).get("thread_id", context.thread_id)
+    if parent_thread != context.thread_id:  # a sub-agent in a thread of its own
+        spawned = {"thread_id": parent_thread, "relation": "spawned_from"}
+        links += [] if spawned in links else [spawned]
+    if links:
+        record["links"] = links
+
+
+def sealed(record: TurnRecord) -> TurnRecord:
+    """With its hash; text and numbers that JSON in UTF-8 can't hold are mended first."""
+    if record["turn"] is None:
+        return record
+    try:
+        record["hash"] = turn_hash(record["turn"])
+    except (TypeError, ValueError, RecursionError):  # refused by orjson or rfc8785, or nested deeply
+        record = with_room(lambda: mended(record))
+        record["hash"] = with_room(lambda: turn_hash(record["turn"] or {}))
+    return record

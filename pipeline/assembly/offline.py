@@ -1,0 +1,42 @@
+"""One run's whole stream -> its turns, without a broker: `threadmill assemble`, and what tests compare with."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.finish import finish
+from pipeline.assembly.run import Refused, Run, StoredRecord
+from topics.json_text import with_room
+from topics.turn_record import TurnRecord
+
+
+def assemble(
+    dialect: Dialect, envelopes: Sequence[dict[str, Any]], *, keep_telemetry: bool = False
+) -> tuple[list[TurnRecord], list[Refused]]:
+    """Envelopes of one run, in any order -> its turn records, and what was refused.
+
+    Without an `end` and without a terminal event the run counts as disconnected.
+    """
+    run: Run | None = None
+    for offset, envelope in enumerate(envelopes):
+        record = StoredRecord(b"", offset, envelope["ts"])
+        run = run or Run(envelope, dialect, record)
+        run.feed(envelope, record)
+    if run is None:
+        return [], []
+    return close(run, run.verdict(), keep_telemetry=keep_telemetry)[0], run.refused
+
+
+def close(run: Run, end: str, *, keep_telemetry: bool = False) -> tuple[list[TurnRecord], Builder]:
+    """The turns of a run as it stands, and the builder they were made of; it can go on unless it ended as complete."""
+    if run.early:
+        builder, end = with_room(run.past_the_holes), "events_lost"
+    else:
+        builder = run.builder if end == "complete" else with_room(lambda: copy.deepcopy(run.builder))
+    run.dialect.finish(builder, end)
+    turns = finish(builder, end, events=run.count(), revision=run.revision, keep_telemetry=keep_telemetry)
+    return turns, builder

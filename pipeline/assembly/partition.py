@@ -1,0 +1,452 @@
+"""Assembly of one partition of the events topic: many runs, their deadlines, and the memory of closed ones.
+
+Pure: records go in with `feed`, time with `tick` (broker ms), results are taken from `out`. All that a crash may not
+lose is covered by `floor()`: the offset from which the events topic must be read again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+import orjson
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.offline import close
+from pipeline.assembly.run import Record, Refused, Run, StoredRecord
+from pipeline.assembly.telemetry import closing_records, streamed_records
+from topics import agent_event, state
+from topics.agent_event import LARGEST
+from topics.errors import InvalidRecord, Reason
+from topics.state import MAX_SEGMENT_BYTES, Closed, RunKey, Segment
+from topics.telemetry import TelemetryRecord
+from topics.turn_record import TurnRecord
+
+INT: Final = frozenset({int})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of assembly; times in ms of the broker's clock."""
+
+    gap_ms: int = 30_000
+    idle_ms: int = 300_000
+    run_ms: int = 3_600_000
+    grace_ms: int = 5_000
+    spill_ms: int = 30_000
+    reopen_ms: int = 3_600_000
+    dedupe_ms: int = 86_400_000
+    window_events: int = 10_000
+    closed_runs: int = 20_000  # remembered per partition
+    reopen_bytes: int = 16_777_216  # of records of interrupted runs that can be reopened, per partition
+    record_bytes: int = 1_048_576
+    keep_telemetry: bool = False
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened since the last look; the caller adds it to its metrics and resets it."""
+
+    records: int = 0
+    events: dict[str, int] = field(default_factory=dict)  # by dialect
+    replayed: int = 0
+    duplicates: int = 0
+    opened: int = 0
+    reopened: int = 0
+    closed: int = 0
+    spilled: int = 0
+
+
+@dataclass(slots=True)
+class Out:
+    """Results since they were last taken.
+
+    `turns`, `telemetry`, `dead` and `segments` must be delivered before `marks` (state keys to write, or to remove
+    with None) are, and these before any offset past them is committed.
+    """
+
+    turns: list[TurnRecord] = field(default_factory=list)
+    telemetry: list[TelemetryRecord] = field(default_factory=list)
+    dead: list[Refused] = field(default_factory=list)
+    segments: list[tuple[str, bytes]] = field(default_factory=list)
+    marks: list[tuple[str, bytes | None]] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Parked:
+    """A run all of whose records are in the state topic; it is built again from `segments` when it is needed."""
+
+    segments: list[Segment]
+    last_at: int
+    opened_at: int
+    revision: int = 0
+    size: int = 0  # bytes of its records
+    run: Run | None = None
+
+
+class Partition:
+    """Open, parked and closed runs of one partition. `next` is the offset to be read next."""
+
+    def __init__(
+        self,
+        dialects: Mapping[str, Dialect],
+        limits: Limits,
+        start: int,
+        polish: Callable[[TurnRecord], TurnRecord] | None = None,
+    ) -> None:
+        """`polish` has the last word on each finished turn: redaction."""
+        self.dialects = dialects
+        self.limits = limits
+        self.polish = polish
+        self.next = start
+        self.now = 0
+        self.runs: dict[RunKey, Run] = {}  # with records that are not in the state topic, oldest record first
+        self.parked: dict[RunKey, Parked] = {}  # open
+        self.reopenable: dict[RunKey, Parked] = {}  # interrupted, the one that was closed first first
+        self.reopenable_bytes = 0
+        self.segments: dict[RunKey, list[str]] = {}  # state keys of open runs
+        self.closed: OrderedDict[RunKey, Closed] = OrderedDict()
+        self.out = Out()
+        self.counts = Counts()
+
+    # ---- records
+
+    def feed(self, records: Sequence[Record]) -> None:
+        """Apply records of ascending offsets; those before `next` were seen already."""
+        loads, runs, counts, most = orjson.loads, self.runs, self.counts, self.limits.record_bytes
+        for record in records:
+            offset = record.offset
+            if offset < self.next:
+                counts.replayed += 1
+                continue
+            self.next = offset + 1
+            counts.records += 1
+            if record.timestamp > self.now:
+                self.now = record.timestamp
+            value = record.value
+            # The usual case: the next record of an open run, and nothing special about it. What is taken here must
+            # pass `agent_event.decode`, too: after a restart the same record may go that way.
+            try:
+                envelope = loads(value)  # type: ignore[arg-type]  # None raises, too
+                run = runs[envelope["thread_id"], envelope["run_id"]]
+                events, seq, ts, dt = envelope["events"], envelope["seq"], envelope["ts"], envelope.get("dt")
+                size = len(value)  # type: ignore[arg-type]  # it was JSON
+                if (
+                    seq != run.next
+                    or seq.__class__ is not int
+                    or run.early
+                    or len(envelope) != (8 if dt is None else 9)  # no tenant, run, end, nor anything unknown
+                    or envelope["v"] != 1
+                    or envelope["v"] is True
+                    or envelope["agent_id"] != run.builder.context.agent_id
+                    or envelope["dialect"] != run.dialect.name
+                    or events.__class__ is not list
+                    or not events
+                    or ts.__class__ is not int
+                    or not 0 <= ts <= LARGEST
+                    or (dt is not None and (len(dt) != len(events) or {*map(type, dt)} != INT))
+                    or size > most
+                ):
+                    raise KeyError
+            except (KeyError, TypeError, ValueError, AttributeError):
+                self._take(record)
+                continue
+            run.last_at = record.timestamp
+            run.last_offset = offset
+            run.size += size
+            run.unspilled.append(value)  # type: ignore[arg-type]  # as above
+            run.apply_events(ts, events, dt, record)
+            name = run.dialect.name
+            counts.events[name] = counts.events.get(name, 0) + len(events)
+            if run.refused or run.builder.telemetry:
+                self._collect(run)
+
+    def _take(self, record: Record) -> None:
+        """One record, whatever it is."""
+        value = record.value
+        if value is not None and len(value) > self.limits.record_bytes:
+            detail = f"{len(value)} bytes; at most {self.limits.record_bytes} are taken"
+            self.out.dead.append(Refused(record, Reason.TOO_LARGE, detail))
+            return
+        try:
+            self._route(agent_event.decode(value), record)
+        except InvalidRecord as error:
+            self.out.dead.append(Refused(record, error.reason, error.detail))
+        except Exception as error:  # nothing in one record may stop the rest
+            self.out.dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
+
+    def _route(self, envelope: dict[str, Any], record: Record) -> None:
+        """Give a record to its run: an open one, a parked one, one that is reopened, or a new one."""
+        dialect = self._dialect(envelope)
+        key = (envelope["thread_id"], envelope["run_id"])
+        run = self.runs.get(key) or self._parked(key)
+        if run is not None and run.dialect is not dialect:
+            raise InvalidRecord(Reason.PROTOCOL_VIOLATION, f"the run is {run.dialect.name}, this record {dialect.name}")
+        closed = self.closed.get(key)
+        if closed is not None and run is None:
+            known = envelope["seq"] + len(envelope["events"]) - 1 <= closed.seq
+        else:
+            known = run is not None and run.knows(envelope)
+        if known:
+            self.counts.duplicates += len(envelope["events"])
+            return
+        if closed is not None:
+            run = self._reopened(key, run, closed, envelope, record)
+        if run is None:
+            run = Run(envelope, dialect, record)
+            self.counts.opened += 1
+        if key not in self.runs:
+            self.parked.pop(key, None)
+            run.first_offset, run.unspilled_at = record.offset, record.timestamp
+            self.runs[key] = run
+        before = run.next
+        run.unspilled.append(record.value or b"")
+        run.size += len(record.value or b"")
+        run.last_offset = record.offset
+        run.feed(envelope, record)
+        self.counts.events[dialect.name] = self.counts.events.get(dialect.name, 0) + run.next - before
+        self.counts.duplicates += run.duplicates
+        run.duplicates = 0
+        self._collect(run)
+        if run.end is not None:
+            self._close(key, run, run.verdict())
+        elif run.waiting > self.limits.window_events:
+            self._close(key, run, "events_lost")
+
+    def _dialect(self, envelope: dict[str, Any]) -> Dialect:
+        dialect = self.dialects.get(envelope["dialect"])
+        if dialect is None:
+            known = ", ".join(self.dialects)
+            raise InvalidRecord(Reason.UNKNOWN_DIALECT, f"{envelope['dialect']!r:.80}; known: {known}")
+        return dialect
+
+    def _reopened(self, key: RunKey, run: Run | None, closed: Closed, envelope: dict[str, Any], record: Record) -> Run:
+        """An interrupted run goes on: its turn will be replaced by a newer revision. Raises InvalidRecord."""
+        seq = envelope["seq"]
+        if run is None or self.now - closed.at > self.limits.reopen_ms:
+            how = "complete" if closed.complete else "interrupted"
+            raise InvalidRecord(Reason.LATE_EVENT, f"seq {seq}: the turn was closed as {how} after seq {closed.seq}")
+        if seq > run.next and run.waiting > self.limits.window_events:
+            detail = f"seq {seq}: {run.waiting} events wait for seq {run.next} already; send that one first"
+            raise InvalidRecord(Reason.LATE_EVENT, detail)
+        del self.closed[key]
+        self._forget_reopenable(key)
+        run.revision = closed.revision + 1
+        run.end = None
+        run.ended_at = record.timestamp if run.builder.ended else None
+        run.opened_at = run.last_at = record.timestamp
+        run.gap_at = record.timestamp if run.early else None
+        self.counts.reopened += 1
+        return run
+
+    def _parked(self, key: RunKey) -> Run | None:
+        parked = self.parked.get(key) or self.reopenable.get(key)
+        return self._revived(parked) if parked is not None else None
+
+    def _revived(self, parked: Parked) -> Run | None:
+        if parked.run is None:
+            parked.run = self._rebuild(parked.segments)
+            parked.segments = []
+            if parked.run is not None:
+                parked.run.revision = parked.revision
+        return parked.run
+
+    def _rebuild(self, segments: Sequence[Segment]) -> Run | None:
+        """A run from its raw records; telemetry and dead letters went out when they were read first."""
+        run: Run | None = None
+        for segment in sorted(segments, key=lambda s: (s.first_offset, s.last_offset, s.part)):
+            for value in segment.records:
+                record = StoredRecord(value, segment.last_offset, segment.at)
+                try:
+                    envelope = agent_event.decode(value)
+                    dialect = self._dialect(envelope)
+                except InvalidRecord as error:  # a newer worker could read it
+                    self.out.dead.append(Refused(record, error.reason, error.detail))
+                    continue
+                run = run or Run(envelope, dialect, record)
+                run.feed(envelope, record)
+                run.size += len(value)
+                run.last_offset = max(run.last_offset, segment.last_offset)
+        if run is not None:
+            run.refused.clear()
+            run.builder.telemetry.clear()
+            run.duplicates = 0
+        return run
+
+    def _collect(self, run: Run) -> None:
+        """Move what a run has produced on the way to `out`; a record with many bad events is one dead letter."""
+        if run.refused:
+            for record, letters in groupby(run.refused, key=lambda refused: refused.record):
+                first, *more = letters
+                detail = f"{first.detail} (and {len(more)} more in this record)" if more else first.detail
+                self.out.dead.append(Refused(record, first.reason, detail))
+            run.refused = []
+        if run.builder.telemetry:
+            self.out.telemetry.extend(streamed_records(run))
+
+    # ---- the end of a run
+
+    def _close(self, key: RunKey, run: Run, end: str) -> None:
+        del self.runs[key]
+        complete = end == "complete" and not run.early
+        try:
+            turns, builder = close(run, end, keep_telemetry=self.limits.keep_telemetry)
+            turns = [self.polish(turn) for turn in turns] if self.polish is not None else turns
+            telemetry = list(closing_records(run, builder, turns))
+        except Exception as error:  # a turn that can't be built is lost to its readers, but stops nothing
+            complete, turns, telemetry = False, [], []
+            detail = f"the turn could not be built: {type(error).__name__}: {error}"
+            for value in run.unspilled:
+                source = StoredRecord(value, run.last_offset, run.last_at, key[0].encode())
+                self.out.dead.append(Refused(source, Reason.INVALID_EVENT, detail))
+        self.counts.closed += 1
+        self.out.turns.extend(turns)
+        self.out.telemetry.extend(telemetry)
+        closed = Closed(run.last_offset, run.last_seq(), complete, self.now, run.revision)
+        self.out.marks.append((state.closed_key(key, closed), state.encode(closed)))
+        self._remember(key, closed)
+        if complete:
+            self._remove_segments(key)
+        else:
+            self._spill_run(key, run)
+            self._keep_reopenable(key, Parked([], run.last_at, run.opened_at, run.revision, run.size, run))
+
+    def _remember(self, key: RunKey, closed: Closed) -> None:
+        self.closed[key] = closed
+        while len(self.closed) > self.limits.closed_runs:
+            oldest, _ = self.closed.popitem(last=False)
+            if self._forget_reopenable(oldest):
+                self._remove_segments(oldest)
+
+    def _keep_reopenable(self, key: RunKey, parked: Parked) -> None:
+        self.reopenable[key] = parked
+        self.reopenable_bytes += parked.size
+        while self.reopenable_bytes > self.limits.reopen_bytes:
+            oldest = next(iter(self.reopenable))
+            self._forget_reopenable(oldest)
+            self._remove_segments(oldest)
+
+    def _forget_reopenable(self, key: RunKey) -> bool:
+        parked = self.reopenable.pop(key, None)
+        if parked is not None:
+            self.reopenable_bytes -= parked.size
+        return parked is not None
+
+    def _remove_segments(self, key: RunKey) -> None:
+        self.out.marks.extend((name, None) for name in self.segments.pop(key, ()))
+
+    def tick(self, now: int) -> None:
+        """Close runs whose deadline has passed at `now` (broker ms); forget what is too old to matter."""
+        self.now = max(self.now, now)
+        limits = self.limits
+        for key, run in list(self.runs.items()):
+            end = self._overdue(run)
+            if end is not None:
+                self._close(key, run, end)
+        for key, parked in list(self.parked.items()):
+            if (
+                self.now - parked.last_at > limits.idle_ms
+                or self.now - parked.opened_at > limits.run_ms
+                or (parked.run is not None and self._overdue(parked.run) is not None)
+            ):
+                self._close_parked(key, parked)
+        while self.reopenable:
+            key = next(iter(self.reopenable))
+            if self.now - self.closed[key].at <= limits.reopen_ms:
+                break
+            self._forget_reopenable(key)
+            self._remove_segments(key)
+        while self.closed:
+            key, closed = next(iter(self.closed.items()))
+            if self.now - closed.at <= limits.dedupe_ms:
+                break
+            del self.closed[key]
+            if self._forget_reopenable(key):
+                self._remove_segments(key)
+            self.out.marks.append((state.closed_key(key, closed), None))
+
+    def _close_parked(self, key: RunKey, parked: Parked) -> None:
+        run = self._revived(parked)
+        del self.parked[key]
+        if run is not None:
+            run.first_offset = self.next
+            self.runs[key] = run
+            self._close(key, run, self._overdue(run) or "timeout")
+
+    def _overdue(self, run: Run) -> str | None:
+        limits = self.limits
+        if run.gap_at is not None and self.now - run.gap_at > limits.gap_ms:
+            return "events_lost"
+        if run.ended_at is not None and self.now - max(run.ended_at, run.last_at) > limits.grace_ms and not run.early:
+            return run.verdict()
+        if self.now - run.last_at > limits.idle_ms or self.now - run.opened_at > limits.run_ms:
+            return "timeout"
+        return None
+
+    def open_runs(self) -> int:
+        """How many runs are open, in memory or parked."""
+        return len(self.runs) + len(self.parked)
+
+    # ---- what a restart needs
+
+    def floor(self) -> int:
+        """The first offset that is still needed: of the oldest open run's oldest record that is not spilled."""
+        for run in self.runs.values():
+            return run.first_offset
+        return self.next
+
+    def spill(self) -> None:
+        """Move runs that have been open for long to the state topic, so that the floor may pass them."""
+        for key, run in list(self.runs.items()):
+            if self.now - run.unspilled_at <= self.limits.spill_ms:
+                return
+            self._spill_run(key, run)
+            self.parked[key] = Parked([], run.last_at, run.opened_at, run.revision, run.size, run)
+            del self.runs[key]
+
+    def _spill_run(self, key: RunKey, run: Run) -> None:
+        batch: list[bytes] = []
+        size = part = 0
+        for value in [*run.unspilled, b""]:
+            if batch and (not value or size + len(value) > MAX_SEGMENT_BYTES):
+                segment = Segment(run.first_offset, run.last_offset, run.last_at, batch, part)
+                self.out.segments.append((state.segment_key(key, segment), state.encode(segment)))
+                self.segments.setdefault(key, []).append(state.segment_key(key, segment))
+                self.counts.spilled += 1
+                batch, size, part = [], 0, part + 1
+            batch.append(value)
+            size += len(value)
+        run.unspilled = []
+
+    def restore(self, entries: Mapping[RunKey, Sequence[Segment | Closed]]) -> None:
+        """Take what the state topic holds of this partition, before the first record."""
+        marks: list[tuple[RunKey, Closed]] = []
+        for key, found in entries.items():
+            segments = [entry for entry in found if isinstance(entry, Segment)]
+            closes = [entry for entry in found if isinstance(entry, Closed)]
+            closed = max(closes, key=lambda c: (c.complete, c.revision, c.offset), default=None)
+            self.now = max([self.now, *(entry.at for entry in found)])
+            self.segments[key] = [state.segment_key(key, segment) for segment in segments]
+            if closed is not None and closed.complete:
+                self._remove_segments(key)  # left by a worker that died before it removed them
+            # Records behind the mark: the run was reopened, and is open still.
+            newer = [segment for segment in segments if closed is None or segment.last_offset > closed.offset]
+            if newer and not (closed is not None and closed.complete):
+                revision = 0 if closed is None else closed.revision + 1
+                opened_at, last_at = min(s.at for s in newer), max(s.at for s in newer)
+                self.parked[key] = Parked(segments, last_at, opened_at, revision, _size(segments))
+            elif closed is not None:
+                marks.append((key, closed))
+        for key, closed in sorted(marks, key=lambda mark: mark[1].at):
+            self._remember(key, closed)
+            segments = [entry for entry in entries[key] if isinstance(entry, Segment)]
+            if segments and not closed.complete:
+                at = max(segment.at for segment in segments)
+                self._keep_reopenable(key, Parked(segments, at, at, closed.revision, _size(segments)))
+
+
+def _size(segments: Sequence[Segment]) -> int:
+    return sum(len(value) for segment in segments for value in segment.records)

@@ -1,0 +1,82 @@
+"""The mutable pieces of a turn under construction: a part, a message, and the run's context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+MessageKind = Literal["request", "response", "system"]
+Fields = dict[str, Any]
+
+# What a record's `run` object says beside `request`, which may be any JSON.
+RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
+    "agent_name": str,
+    "model_name": str,
+    "provider_name": str,
+    "parent_run_id": str,
+    "parent_thread_id": str,
+    "started_at": (str, int, float),
+    "external_id": str,
+}
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """One message part. `chunks` are the deltas of its text (or of its arguments), joined once at the end."""
+
+    fields: Fields
+    chunks: list[str] = field(default_factory=list)
+    done: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """One request, response or system message; `at` in epoch ms.
+
+    `request` of a response holds what answers it: tool returns, then user prompts. `closed`: no more parts come.
+    """
+
+    kind: MessageKind
+    at: int
+    parts: list[Part] = field(default_factory=list)
+    fields: Fields = field(default_factory=dict)
+    closed: bool = False
+    request: Message | None = None
+    first_part_at: int | None = None
+    last_at: int | None = None
+    keep_empty: bool = False  # the SDK itself keeps this message without parts
+    usage_streamed: bool = False  # telemetry has its tokens already
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """What is known about a run beside its events: the envelope and its `run` object."""
+
+    thread_id: str
+    run_id: str
+    agent_id: str
+    dialect: str
+    tenant: str | None = None
+    agent_name: str | None = None
+    model_name: str | None = None
+    provider_name: str | None = None
+    parent_run_id: str | None = None
+    parent_thread_id: str | None = None
+    started_at: str | int | None = None
+    external_id: str | None = None
+    request: Any = None
+
+    def learn(self, info: Fields) -> list[str]:
+        """Take over what a record's `run` object says; later records may add, and repeat. -> what has a wrong type."""
+        wrong = []
+        for name, kind in RUN_INFO.items():
+            value = info.get(name)
+            if value is None:
+                continue
+            if isinstance(value, kind) and not isinstance(value, bool):
+                setattr(self, name, value)
+            else:
+                wrong.append(name)
+        if info.get("request") is not None:
+            self.request = info["request"]
+        return wrong

@@ -1,0 +1,260 @@
+"""One open run: its sequence window and its builder.
+
+`seq` numbers a run's events without holes. Records may come twice, in other batches, or out of order: what was seen
+is dropped and counted, what is early waits in a window until the hole before it is filled.
+"""
+
+from __future__ import annotations
+
+import copy
+import heapq
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pipeline.assembly.builder import Builder, End
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.parts import Context
+from topics.errors import InvalidRecord, Reason
+
+Envelope = dict[str, Any]
+
+
+class Record(Protocol):
+    """What assembly needs of a Kafka record; `timestamp` is the broker's, epoch ms."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A raw record that comes from elsewhere than the events topic: a file, or the state topic."""
+
+    value: bytes
+    offset: int
+    timestamp: int
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An event (or a whole record) that becomes a dead letter."""
+
+    record: Record
+    reason: Reason
+    detail: str
+
+
+class Run:
+    """One open run. `next` is the seq of the event that must come next; `end` is set when the run is over.
+
+    `first_offset` is the oldest raw record that is needed to build it again and is not spilled, `last_offset` its
+    newest; `last_at` the broker's time (ms) of that one; `size` the bytes of all its records.
+    """
+
+    __slots__ = (
+        "builder",
+        "dialect",
+        "duplicates",
+        "early",
+        "end",
+        "ended_at",
+        "first_offset",
+        "gap_at",
+        "last_at",
+        "last_offset",
+        "next",
+        "opened_at",
+        "order",
+        "refused",
+        "revision",
+        "size",
+        "unspilled",
+        "unspilled_at",
+        "waiting",
+    )
+
+    def __init__(self, envelope: Envelope, dialect: Dialect, record: Record) -> None:
+        context = Context(envelope["thread_id"], envelope["run_id"], envelope["agent_id"], dialect.name)
+        self.builder = Builder(context, envelope["ts"])
+        self.dialect = dialect
+        self.next = 0
+        self.early: dict[int, tuple[Envelope, Record]] = {}
+        self.order: list[int] = []  # the seqs in `early`, as a heap
+        self.waiting = 0  # events in `early`; a record without any counts as one
+        self.gap_at: int | None = None  # broker ms since when nothing has come to fill the hole before `early`
+        self.end: End | None = None
+        self.ended_at: int | None = None  # broker ms of the stream's own terminal event
+        self.opened_at = self.last_at = record.timestamp
+        self.first_offset = self.last_offset = record.offset
+        self.unspilled: list[bytes] = []  # raw records since the last spill
+        self.unspilled_at = record.timestamp  # broker ms of the first of them
+        self.revision = 0
+        self.size = 0
+        self.duplicates = 0
+        self.refused: list[Refused] = []
+
+    def knows(self, envelope: Envelope) -> bool:
+        """Whether a record brings nothing new: its events were applied or wait already, and so does its `end`."""
+        seq, count, end = envelope["seq"], len(envelope["events"]), envelope.get("end")
+        if seq > self.next:
+            held = self.early[seq][0] if seq in self.early else None
+            return held is not None and len(held["events"]) >= count and (end is None or held.get("end") is not None)
+        if seq + count == self.next:
+            return self.builder.started and (end is None or self.end is not None)
+        return bool(seq + count < self.next)
+
+    def feed(self, envelope: Envelope, record: Record) -> None:
+        """Take one record, in any order; afterwards look at `end`, `ended_at`, `refused`."""
+        if self.knows(envelope):
+            self.duplicates += len(envelope["events"])
+            return
+        self.last_at = max(self.last_at, record.timestamp)
+        seq = envelope["seq"]
+        if seq > self.next:
+            if seq in self.early:  # a part of this record
+                self.waiting -= _weight(self.early[seq][0])
+            else:
+                heapq.heappush(self.order, seq)
+            self.early[seq] = (envelope, record)
+            self.waiting += _weight(envelope)
+            if self.gap_at is None:
+                self.gap_at = record.timestamp
+            return
+        self._apply(envelope, record)
+        while self.order and self.order[0] <= self.next:
+            waited, source = self.early.pop(heapq.heappop(self.order))
+            self.waiting -= _weight(waited)
+            self._apply(waited, source)
+        self.gap_at = record.timestamp if self.early else None
+
+    def _apply(self, envelope: Envelope, record: Record) -> None:
+        """Apply the events of a record that starts at or before `next`."""
+        events, dt = envelope["events"], envelope.get("dt")
+        seen = self.next - envelope["seq"]
+        if seen:
+            if seen > len(events):
+                self.duplicates += len(events)
+                return
+            self.duplicates += seen
+            events, dt = events[seen:], dt[seen:] if dt else None
+        if envelope["seq"] == 0:  # the record that came first may not have been the first one
+            self.builder.context.agent_id = envelope["agent_id"]
+        if envelope.get("run"):
+            wrong = self.builder.context.learn(envelope["run"])
+            if wrong:
+                self._refused(record, Reason.INVALID_EVENT, f"left out of `run`, for its type: {', '.join(wrong)}")
+        if envelope.get("tenant") is not None:
+            self.builder.context.tenant = envelope["tenant"]
+        self.apply_events(envelope["ts"], events, dt, record)
+        if envelope.get("end") is not None:
+            self.end = envelope["end"]
+
+    def apply_events(self, ts: int, events: list[Any], dt: list[int] | None, record: Record) -> None:
+        """Apply events that follow directly on those before. The hot loop: a dictionary look-up and a call each."""
+        builder, dialect = self.builder, self.dialect
+        if not builder.started:
+            builder.started = True
+            builder.at = builder.began_at = builder.first_at = builder.last_at = ts
+            try:
+                dialect.begin(builder)
+            except Exception as error:  # a hostile request body
+                detail = error.detail if isinstance(error, InvalidRecord) else f"{type(error).__name__}: {error}"
+                self._refused(record, Reason.INVALID_EVENT, f"the run's request can't be read: {detail}")
+        handler_of, kind, unknown = dialect.handlers.get, dialect.kind, dialect.unknown
+        builder.at = ts
+        if dt is None:
+            for event in events:
+                try:
+                    (handler_of(event[kind]) or unknown)(builder, event)
+                except Exception as error:  # whatever a hostile event does: it is one dead letter
+                    self._refuse(event, error, record)
+        else:
+            for event, delay in zip(events, dt, strict=True):
+                try:
+                    builder.at = ts + delay
+                    (handler_of(event[kind]) or unknown)(builder, event)
+                except Exception as error:  # as above
+                    self._refuse(event, error, record)
+        builder.last_at = max(builder.last_at, builder.at)
+        self.next += len(events)
+        if (builder.ended is None) is not (self.ended_at is None):  # a run may go on with its next turn
+            self.ended_at = None if builder.ended is None else record.timestamp
+
+    def _refuse(self, event: Any, error: Exception, record: Record) -> None:
+        if self.builder.lossy:  # a consequence of what was lost
+            return
+        if isinstance(error, InvalidRecord):
+            reason, detail = error.reason, error.detail
+        else:
+            reason, detail = Reason.INVALID_EVENT, _why(event, self.dialect.kind, error)
+        self._refused(record, reason, f"seq {self.next}+: {detail}")
+
+    def _refused(self, record: Record, reason: Reason, detail: str) -> None:
+        self.refused.append(Refused(record, reason, detail))
+
+    def missing(self) -> list[list[int]]:
+        """The holes in the sequence, as [first, last] of each."""
+        holes, at = [], self.next
+        for seq in sorted(self.early):
+            if seq > at:
+                holes.append([at, seq - 1])
+            at = max(at, seq + len(self.early[seq][0]["events"]))
+        return holes
+
+    def last_seq(self) -> int:
+        """The highest seq that was seen; -1 where there was no event."""
+        ends = [seq + len(envelope["events"]) for seq, (envelope, _) in self.early.items()]
+        return max([self.next, *ends]) - 1
+
+    def count(self) -> int:
+        """How many events were seen, without those that are missing."""
+        return self.last_seq() + 1 - sum(last - first + 1 for first, last in self.missing())
+
+    def verdict(self) -> str:
+        """How the run ended. A publisher that saw it break off knows best, then the stream's own terminal event."""
+        if self.builder.ended is None:
+            return self.end or "disconnected"
+        return self.end if self.end in ("aborted", "error") else self.builder.ended
+
+    def past_the_holes(self) -> Builder:
+        """A copy of the builder that went on past the holes: parts that were open across one are discarded."""
+        ahead = copy.copy(self)
+        ahead.early, ahead.refused = dict(self.early), []
+        ahead.builder = copy.deepcopy(self.builder)
+        ahead.builder.notes["meta:missing"] = self.missing()
+        ahead.builder.lossy = True
+        for seq in sorted(ahead.early):
+            envelope, record = ahead.early[seq]
+            if seq > ahead.next:
+                ahead.next = seq
+                ahead.builder.open_text.clear()
+                ahead.builder.open_thinking.clear()
+            ahead._apply(envelope, record)  # noqa: SLF001  # its own class
+        return ahead.builder
+
+
+def _weight(envelope: Envelope) -> int:
+    return len(envelope["events"]) or 1
+
+
+def _why(event: Any, kind: str, error: Exception) -> str:
+    if not isinstance(event, dict):
+        return f"an event must be a JSON object, got {reprlib.repr(event)}"
+    if not isinstance(event.get(kind), str):
+        return f"an event needs a string {kind!r}, got {reprlib.repr(event.get(kind))}"
+    if isinstance(error, KeyError):
+        missing = reprlib.repr(error.args[0]) if error.args else "something"
+        return f"{event[kind]:.80}: {missing} is missing, or refers to nothing that is open"
+    return f"{event[kind]:.80}: {type(error).__name__}: {error}"

@@ -1,0 +1,105 @@
+"""Telemetry records of a run: what it streamed, and what only its finished turns tell.
+
+`seq` identifies a record in its run, the same at every replay: streamed events are numbered by the events read so
+far, derived ones by the response they speak of, so that a reopened turn does not count its tokens again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.assembly import usage as tokens
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Message
+from pipeline.assembly.run import Run
+from topics.telemetry import VERSION, TelemetryRecord
+from topics.turn_record import TurnRecord
+
+PER_RECORD: Final = 1 << 16  # more events than a record can hold
+DERIVED: Final = 1 << 48
+
+
+def streamed_records(run: Run) -> list[TelemetryRecord]:
+    """The data-sys-* events of the record just applied; takes them from the builder."""
+    events, run.builder.telemetry = run.builder.telemetry, []
+    base = run.next * PER_RECORD
+    return [_record(run, base + n, at, kind, data) for n, (at, kind, data) in enumerate(events)]
+
+
+def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> Iterator[TelemetryRecord]:
+    """Tokens that no data-sys-usage event carried, one record a response, and one data-sys-turn record a turn.
+
+    `builder` is the one that `turns` were made of: a copy, where the run may go on. Responses are counted as they came,
+    so that one that an interrupted turn leaves out keeps its number, and its tokens, which were spent.
+    """
+    streamed = {n for n, message in enumerate(_responses(run.builder)) if message.usage_streamed}
+    spoken = [message.fields for message in _responses(builder)]
+    native = [message for turn in builder.native for message in _messages(turn, "response")]
+    for number, fields in enumerate([*spoken, *native]):
+        if number not in streamed and isinstance(fields.get("usage"), dict) and fields["usage"]:
+            yield _derived(run, number, "data-sys-usage", tokens.normal(fields["usage"]), fields)
+    for ordinal, record in enumerate(turns):
+        turn = record["turn"]
+        if turn is not None and turn.get("turn_type") == "agent":
+            number = PER_RECORD + ordinal + (record["revision"] << 20)
+            yield _derived(run, number, "data-sys-turn", _summary(record, turn), {})
+
+
+def _responses(builder: Builder) -> list[Message]:
+    messages = [message for turn in builder.agent_turns for message in turn.messages] + builder.messages
+    return [message for message in messages if message.kind == "response"]
+
+
+def _messages(turn: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [message for message in turn.get("messages") or () if message.get("message_type") == kind]
+
+
+def _summary(record: TurnRecord, turn: dict[str, Any]) -> dict[str, Any]:
+    parts = [part for message in turn.get("messages") or () for part in message.get("parts") or ()]
+    timings = record.get("timings") or [{}]
+    durations = [timing.get("duration_ms") for timing in timings]
+    return {
+        "status": record["status"],
+        "reason": (turn.get("interruption") or {}).get("reason"),
+        "revision": record["revision"],
+        "responses": len(_messages(turn, "response")),
+        "tool_calls": sum(part.get("part_kind") in ("tool-call", "builtin-tool-call") for part in parts),
+        "tool_errors": sum(part.get("status") in ("error", "validation_error") for part in parts),
+        "ttft_ms": timings[0].get("ttft_ms"),
+        "duration_ms": sum(filter(None, durations)) if any(d is not None for d in durations) else None,
+    }
+
+
+def _derived(run: Run, number: int, kind: str, data: Any, message: dict[str, Any]) -> TelemetryRecord:
+    record = _record(run, DERIVED + number, run.builder.last_at, kind, data)
+    record["derived"] = True
+    if message.get("model_name"):
+        record["model_name"] = message["model_name"]
+    if message.get("provider_name"):
+        record["provider_name"] = message["provider_name"]
+    return record
+
+
+def _record(run: Run, seq: int, at: int, kind: str, data: Any) -> TelemetryRecord:
+    context = run.builder.context
+    record: TelemetryRecord = {
+        "v": VERSION,
+        "thread_id": context.thread_id,
+        "run_id": context.run_id,
+        "agent_id": context.agent_id,
+        "dialect": context.dialect,
+        "seq": seq,
+        "ts": at,
+        "type": kind,
+        "data": data,
+    }
+    if context.tenant is not None:
+        record["tenant"] = context.tenant
+    if context.agent_name is not None:
+        record["agent_name"] = context.agent_name
+    if context.model_name is not None:
+        record["model_name"] = context.model_name
+    if context.provider_name is not None:
+        record["provider_name"] = context.provider_name
+    return record

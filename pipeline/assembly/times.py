@@ -1,0 +1,31 @@
+"""Times: epoch milliseconds inside, ISO 8601 in UTC outside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+LAST_MS = 253_402_300_799_999  # the end of year 9999
+
+
+def iso(ms: int) -> str:
+    """1768928342002 -> '2026-01-20T16:59:02.002Z'; out of range is clamped."""
+    ms = min(max(int(ms), 0), LAST_MS)
+    stamp = datetime.fromtimestamp(ms // 1000, UTC)
+    return f"{stamp:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+
+
+def epoch_ms(value: object) -> int | None:
+    """ISO 8601 text, or a number of epoch ms -> epoch ms; None where it is neither. Naive times are UTC."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return int(value) if 0 <= value <= LAST_MS else None
+    if not isinstance(value, str):
+        return None
+    try:
+        stamp = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    if stamp.tzinfo is None:
+        stamp = stamp.replace(tzinfo=UTC)
+    return max(0, int(stamp.timestamp() * 1000))
