@@ -1,0 +1,43 @@
+"""data-tp-*: events that ThreadProtocol itself defines. Whatever wire they come over, they mean the same.
+
+thread_spawn   the child thread gets a `spawned_from` link to this one
+thread_merge   this thread gets a `merged_from` link to the other one
+thread_end     this thread's `ended_at`
+error          what an interruption of this turn says
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.times import epoch_ms, iso
+from topics.identity import thread_uuid
+
+SPAWNED: Final = ("spawned_thread_id", "child_thread_id", "thread_id")
+MERGED: Final = ("merged_thread_id", "source_thread_id", "child_thread_id", "thread_id")
+
+
+def interpret(builder: Builder, event_type: str, data: Any) -> None:
+    """What the event means for links and thread; its SystemMessage is the dialect's."""
+    said = data if isinstance(data, dict) else {}
+    this = builder.context.thread_id
+    if event_type == "data-tp-thread_spawn":
+        child = _thread(said, SPAWNED)
+        if child is not None:
+            builder.links.append({"from": child, "thread_id": this, "relation": "spawned_from"})
+    elif event_type == "data-tp-thread_merge":
+        other = _thread(said, MERGED)
+        if other is not None:
+            builder.links.append({"thread_id": other, "relation": "merged_from"})
+    elif event_type == "data-tp-thread_end":
+        at = epoch_ms(said.get("timestamp"))
+        builder.thread["ended_at"] = iso(builder.at if at is None else at)
+    elif event_type == "data-tp-error":
+        text = said.get("error", said.get("message"))
+        builder.error_text = text if isinstance(text, str) else builder.error_text
+
+
+def _thread(said: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    found = next((said[name] for name in names if isinstance(said.get(name), str) and said[name]), None)
+    return thread_uuid(found)[0] if found is not None else None

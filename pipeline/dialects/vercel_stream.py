@@ -1,0 +1,116 @@
+"""What the handlers of a UI message stream remember of it, and the small reads that they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.assembly.parts import Fields, Message, Part
+from topics.vercel_keys import META
+
+Event = dict[str, Any]
+
+# Keys of provider metadata that say who made a part. Pydantic AI has all its fields under its own name.
+SIGNATURES: Final = ("signature", "redactedData", "thoughtSignature", "reasoningEncryptedContent")
+PYDANTIC_FIELDS: Final = {"id": str, "signature": str, "provider_name": str, "provider_details": dict, "tool_kind": str}
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """A result that came before its call. `opening`: before the turn's first response, too."""
+
+    event: Event
+    fields: Fields
+    opening: bool
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """One run's stream so far, beside its builder. All but `earlier` and `opening` is of its newest turn."""
+
+    message_id: str | None = None
+    step: Message | None = None  # the response that the newest start-step opened
+    cut: Message | None = None  # the response in which an error or abort fell: its finish-step doesn't complete it
+    finished: bool = False  # a `finish` came: what comes behind it doesn't take that back
+    data: dict[tuple[str, str], Message] = field(default_factory=dict)  # data parts that have an id
+    early: dict[str, Early] = field(default_factory=dict)
+    earlier: dict[str, Fields] = field(default_factory=dict)  # UI parts of calls that an earlier run made
+    opening: Message | None = None  # the request that answers them
+    whole: list[Part] = field(default_factory=list)  # calls in the order in which their input was whole
+    overlapping: bool = False  # a call began while the input of another was still coming
+    failed: tuple[Message | None, int] | None = None  # where the turn stood when an error came
+
+
+def stream_of(builder: Builder) -> Stream:
+    """-> the run's Stream."""
+    stream: Stream = builder.scratch["stream"]
+    return stream
+
+
+def position(builder: Builder) -> tuple[Message | None, int]:
+    """Where the turn stands: its open response, and how many parts that has."""
+    response = builder.response
+    return response, len(response.parts) if response is not None else 0
+
+
+def text_of(event: Event, key: str) -> str:
+    """A field that must be text. KeyError where it is missing, Violation where it is something else."""
+    value = event[key]
+    if value.__class__ is not str:
+        raise Violation(f"{event['type']}: {key!r} must be a string, got {value!r:.80}")
+    return str(value)
+
+
+def note(fields: Fields, /, **said: Any) -> None:
+    """Keep what only the wire knows; what it leaves out stays as it was."""
+    kept = {key: value for key, value in said.items() if value is not None}
+    if kept:
+        fields.setdefault(META, {}).update(kept)
+
+
+def noted(part: Part, key: str) -> Any:
+    """What `note` kept under `key`, or None."""
+    return part.fields.get(META, {}).get(key)
+
+
+def forget(fields: Fields, key: str) -> None:
+    """Undo a `note`."""
+    meta = fields.get(META, {})
+    if meta.pop(key, None) is not None and not meta:
+        del fields[META]
+
+
+def merged(base: Any, new: Any) -> Any:
+    """Message metadata, as the SDK merges it: objects deeply, all else is replaced; a null says nothing."""
+    if new is None:
+        return base
+    if not isinstance(base, dict) or not isinstance(new, dict):
+        return new
+    both = {**base, **new}
+    for key in base.keys() & new.keys():
+        if isinstance(base[key], dict) and isinstance(new[key], dict):
+            both[key] = merged(base[key], new[key])
+    return both
+
+
+def said_by(metadata: Any) -> Fields:
+    """Provider metadata -> the fields id, signature, provider_name and provider_details of a part; {} without any."""
+    if not isinstance(metadata, dict) or not metadata:
+        return {}
+    provider, own = next(iter(metadata.items()))
+    if isinstance(metadata.get("pydantic_ai"), dict):
+        own = metadata["pydantic_ai"]
+        return {key: own[key] for key, kind in PYDANTIC_FIELDS.items() if isinstance(own.get(key), kind)}
+    if not isinstance(own, dict):
+        return {}
+    found: Fields = {}
+    if isinstance(own.get("itemId"), str):
+        found["id"] = own["itemId"]
+    elif "redactedData" in own:
+        found["id"] = "redacted_thinking"
+    signature = next((own[key] for key in SIGNATURES if isinstance(own.get(key), str)), None)
+    if signature is not None:
+        found["signature"] = signature
+    return {**found, "provider_name": provider} if found else {}

@@ -1,0 +1,252 @@
+"""ThreadProtocol parts -> Pydantic AI's parts (2.68), by kind and by whether they are said or answered.
+
+Each function gives a list: empty where Pydantic AI has no place for the part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from topics.pydantic_keys import ARGS, ARGS_STYLES, ARGS_TEXT, INVALID
+
+Fields = dict[str, Any]
+
+NEWEST: Final = "2.68"
+TO_URL_BASE64: Final = str.maketrans("+/", "-_")
+URL_KINDS: Final = {"image": "image-url", "audio": "audio-url", "video": "video-url"}
+USAGE_ONLY_HERE: Final = frozenset({"thinking_tokens", "total_tokens"})
+COUNTS: Final = frozenset(
+    {"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens"}
+    | {"output_reasoning_tokens", "input_audio_tokens", "output_audio_tokens", "cache_audio_read_tokens"}
+)
+CONTENT_KINDS: Final = frozenset(
+    {"image-url", "audio-url", "video-url", "document-url", "binary"}
+    | {"uploaded-file", "text-content", "structured-content", "cache-point"}
+)
+
+# Fields of each kind of part; what else a part of a thread has is not Pydantic AI's.
+_PROVIDER: Final = ("id", "provider_name", "provider_details")
+_CALL: Final = ("tool_name", "args", "tool_call_id", "tool_kind", *_PROVIDER, "otel_metadata")
+_RETURN: Final = ("tool_name", "content", "tool_call_id", "tool_kind", "metadata", "timestamp", "outcome")
+FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "text": ("content", *_PROVIDER, "citations"),
+    "thinking": ("content", "signature", *_PROVIDER),
+    "tool-call": _CALL,
+    "builtin-tool-call": _CALL,
+    "tool-return": (*_RETURN, "retry", "tools"),
+    "builtin-tool-return": (*_RETURN, "provider_name", "provider_details"),
+    "retry-prompt": ("content", "tool_name", "tool_call_id", "timestamp"),
+    "user-prompt": ("content", "timestamp"),
+    "file": ("content", *_PROVIDER),
+}
+# Kinds that only Pydantic AI has: as they are.
+OWN_REQUEST_KINDS: Final = frozenset(
+    {"retry-feedback", "tool-availability-delta", "capability-load-delta", "model-settings-delta"}
+    | {"instruction-delta", "instruction-baseline", "compaction", "speech"}
+)
+OWN_RESPONSE_KINDS: Final = frozenset({"compaction", "speech"})
+
+
+def request_part(part: Fields, at: str | None) -> list[Fields]:
+    """A part of a user turn or of a request; `at` where it has no time of its own."""
+    kind = part.get("part_kind", "")
+    if kind in OWN_REQUEST_KINDS:
+        return [_own(part)]
+    convert = REQUEST_PARTS.get(kind)
+    return [_timed(found, at) for found in convert(part)] if convert else []
+
+
+def response_part(part: Fields, at: str | None) -> list[Fields]:
+    """A part of a response."""
+    kind = part.get("part_kind", "")
+    if kind in OWN_RESPONSE_KINDS:
+        return [_own(part)]
+    convert = RESPONSE_PARTS.get(kind)
+    found = convert(part) if convert else []
+    return [_timed(each, at) for each in found] if kind == "builtin-tool-return" else found
+
+
+def usage(counts: Any, *, own: bool) -> Fields | None:
+    """A response's usage -> RequestUsage. `own`: it came from Pydantic AI, so that all it says is right there."""
+    if not isinstance(counts, dict):
+        return None
+    known = {key: value for key, value in counts.items() if key not in USAGE_ONLY_HERE and value is not None}
+    if not own:
+        known = {key: int(value) for key, value in known.items() if key in COUNTS and _is_number(value)}
+        cost = counts.get("cost")
+        total = cost.get("total") if isinstance(cost, dict) else cost
+        if _is_number(total):
+            known["cost"] = str(total)
+    details = known.get("details")
+    told = "output_reasoning_tokens" in known or (isinstance(details, dict) and "reasoning_tokens" in details)
+    if _is_number(counts.get("thinking_tokens")) and not told:
+        known["output_reasoning_tokens"] = int(counts["thinking_tokens"])
+    return known
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def call_args(part: Fields) -> Any:
+    """A call's arguments, as text where they were text or are no object (Pydantic AI has text or an object)."""
+    args, style = part.get("args"), part.get(ARGS)
+    if style in ("none", "empty"):
+        return None if style == "none" else ""
+    if style == "text":
+        return part.get(ARGS_TEXT, "")
+    if style in ARGS_STYLES:
+        return json.dumps(args, **ARGS_STYLES[style])
+    if not isinstance(args, dict):
+        return args if isinstance(args, str) or args is None else json.dumps(args, **ARGS_STYLES["compact"])
+    invalid = args.get(INVALID)
+    return invalid if isinstance(invalid, str) and len(args) == 1 else args
+
+
+# ---- helpers of the tables below
+
+
+def _own(part: Fields) -> Fields:
+    return {key: value for key, value in part.items() if not key.startswith("meta:")}
+
+
+def _chosen(part: Fields) -> Fields:
+    kind = part["part_kind"]
+    return {**{key: part[key] for key in FIELDS[kind] if part.get(key) is not None}, "part_kind": kind}
+
+
+def _timed(part: Fields, at: str | None) -> Fields:
+    if at is not None and "timestamp" not in part and "timestamp" in FIELDS.get(part["part_kind"], ()):
+        part["timestamp"] = at
+    return part
+
+
+def _text(part: Fields) -> list[Fields]:
+    return [{**_chosen(part), "content": part.get("content") or ""}]
+
+
+def _thinking(part: Fields) -> list[Fields]:
+    found = {**_chosen(part), "content": part.get("content") or ""}
+    if part.get("thinking_id") is not None:
+        found["id"] = part["thinking_id"]
+    return [found]
+
+
+def _call(part: Fields) -> list[Fields]:
+    return [{**_chosen(part), "args": call_args(part)}]
+
+
+def _return(part: Fields) -> list[Fields]:
+    found = {**_chosen(part), "content": _returned(part)}
+    status = part.get("status", "success")
+    if "outcome" not in found and status != "success":
+        found["outcome"] = "retried" if status == "validation_error" else "failed"
+        if status == "validation_error":
+            found["retry"] = {"cause": "validation_error"}
+    return [found]
+
+
+def _native_return(part: Fields) -> list[Fields]:
+    return [{**_chosen(part), "content": _returned(part)}]
+
+
+def _returned(part: Fields) -> Any:
+    """What a tool gave back, or where that is kept."""
+    reference = part.get("content_ref")
+    return {"content_ref": reference} if "content" not in part and reference is not None else part.get("content")
+
+
+def _retry(part: Fields) -> list[Fields]:
+    content = part.get("content", "")
+    if isinstance(content, list):
+        content = [_error_details(item) for item in content]
+    return [{**_chosen(part), "content": content}]
+
+
+def _error_details(item: Any) -> Fields:
+    """A validation error with all that Pydantic AI wants of one: type, loc, msg and input."""
+    error = item if isinstance(item, dict) else {"msg": str(item)}
+    loc = error.get("loc", error.get("field", []))
+    return {
+        "type": str(error.get("type", "value_error")),
+        "loc": loc if isinstance(loc, list) else [str(loc)],
+        "msg": str(error.get("msg", error.get("message", error.get("error", "")))),
+        "input": error.get("input"),
+        **({"ctx": error["ctx"]} if isinstance(error.get("ctx"), dict) else {}),
+    }
+
+
+def _prompt(part: Fields) -> list[Fields]:
+    content = part.get("content", "")
+    if isinstance(content, list):
+        content = [found for item in content for found in _user_content(item)]
+    return [{**_chosen(part), "content": content}]
+
+
+def _text_prompt(part: Fields) -> list[Fields]:
+    return [{"content": part.get("content") or "", "part_kind": "user-prompt"}]
+
+
+def _file_prompt(part: Fields) -> list[Fields]:
+    content = _user_content(_as_content(part.get("content")))
+    return [{"content": content, "part_kind": "user-prompt"}] if content else []
+
+
+def _user_content(item: Any) -> list[Any]:
+    if isinstance(item, str):
+        return [item]
+    if not isinstance(item, dict) or item.get("kind") not in CONTENT_KINDS:
+        return []
+    own = {key: value for key, value in item.items() if not key.startswith("meta:")}
+    return [_binary(own)] if own["kind"] == "binary" else [own]
+
+
+def _binary(content: Fields) -> Fields:
+    return {**content, "data": content["data"].translate(TO_URL_BASE64)}
+
+
+def _as_content(content: Any) -> Any:
+    """A file's content, by value or by address -> user content."""
+    if not isinstance(content, dict):
+        return None
+    media_type = content.get("media_type") or content.get("content_type") or content.get("mediaType")
+    url = content.get("url")
+    if isinstance(content.get("data"), str):
+        return {"kind": "binary", "media_type": media_type or "application/octet-stream", **content}
+    if not isinstance(url, str):
+        return None
+    if url.startswith("data:"):
+        head, _, data = url[5:].partition(",")
+        if not head.endswith(";base64"):
+            return None
+        media_type = media_type or head.removesuffix(";base64") or "application/octet-stream"
+        return {"kind": "binary", "data": data, "media_type": media_type}
+    kind = URL_KINDS.get(str(media_type).partition("/")[0], "document-url")
+    return {"kind": kind, "url": url, **({"media_type": media_type} if media_type else {})}
+
+
+def _file(part: Fields) -> list[Fields]:
+    """Of a response, Pydantic AI has files by value only."""
+    content = _as_content(part.get("content"))
+    if content is None or content["kind"] != "binary":
+        return []
+    return [{**_chosen(part), "content": _binary(content)}]
+
+
+REQUEST_PARTS: Final[dict[str, Callable[[Fields], list[Fields]]]] = {
+    "user-prompt": _prompt,
+    "text": _text_prompt,
+    "file": _file_prompt,
+    "tool-return": _return,
+    "retry-prompt": _retry,
+}
+RESPONSE_PARTS: Final[dict[str, Callable[[Fields], list[Fields]]]] = {
+    "text": _text,
+    "thinking": _thinking,
+    "tool-call": _call,
+    "builtin-tool-call": _call,
+    "builtin-tool-return": _native_return,
+    "file": _file,
+}

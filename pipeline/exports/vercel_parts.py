@@ -1,0 +1,139 @@
+"""ThreadProtocol parts and system messages -> parts of UI messages."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from topics.vercel_keys import META
+
+Fields = dict[str, Any]
+
+MEDIA_TYPES: Final = {"image-url": "image/*", "audio-url": "audio/*", "video-url": "video/*"}
+OF_PYDANTIC: Final = ("id", "signature", "provider_name", "provider_details")
+OF_CALL: Final = ("title", "toolMetadata", "callProviderMetadata", "approval")
+
+
+def response_part(part: Fields) -> list[Fields]:
+    """A part of a response that is no call and no result."""
+    kind, meta = part.get("part_kind", ""), part.get(META, {})
+    if kind in ("text", "thinking"):
+        name = "text" if kind == "text" else "reasoning"
+        said = {"type": name, "text": part.get("content") or "", "state": "done", **_provider(part)}
+        return [{**said, **{key: meta[key] for key in ("id", "citations") if key in meta}}]
+    if kind == "file":
+        return [{**found, "type": meta.get("type", "file"), **_provider(part)} for found in _file(part)]
+    if kind.startswith("custom:"):
+        return [{"type": "custom", "kind": kind.removeprefix("custom:"), **_provider(part)}]
+    rest = {key: value for key, value in part.items() if key != "part_kind" and not key.startswith("meta:")}
+    return [{"type": f"data-{kind}", "data": rest}]
+
+
+def call_part(part: Fields) -> Fields:
+    """A tool call that nobody has answered yet."""
+    meta = part.get(META, {})
+    name = part.get("tool_name", "")
+    found: Fields = {"type": "dynamic-tool", "toolName": name} if meta.get("dynamic") else {"type": f"tool-{name}"}
+    found |= {"toolCallId": part["tool_call_id"], "state": "input-available"}
+    given = meta["input"][0] if "input" in meta else part.get("args")
+    if given is not None:
+        found["rawInput" if meta.get("rawInput") and not meta.get("dynamic") else "input"] = given
+    found |= {key: meta[key] for key in OF_CALL if key in meta}
+    if "callProviderMetadata" not in found and _provider(part):
+        found["callProviderMetadata"] = _provider(part)["providerMetadata"]
+    if part["part_kind"] == "builtin-tool-call":
+        found["providerExecuted"] = True
+    elif "providerExecuted" in meta:
+        found["providerExecuted"] = meta["providerExecuted"]
+    if "approval" in found:
+        found["state"] = "approval-responded" if "approved" in found["approval"] else "approval-requested"
+    if "preliminary" in meta:
+        found |= {"state": "output-available", "output": meta["preliminary"][0], "preliminary": True}
+    return found
+
+
+def result_fields(part: Fields) -> Fields:
+    """What a tool-return, builtin-tool-return or retry-prompt says of its call."""
+    metadata = part.get(META, {}).get("providerMetadata")
+    found: Fields = {} if metadata is None else {"resultProviderMetadata": metadata}
+    outcome = part.get("outcome", "success")
+    if outcome == "denied":
+        return {**found, "state": "output-denied"}
+    if "content" not in part and "content_ref" in part:
+        content: Any = {"content_ref": part["content_ref"]}
+    else:
+        content = part.get("content")
+    failed = part["part_kind"] == "retry-prompt" or part.get("status", "success") != "success" or outcome != "success"
+    if failed:
+        text = content if isinstance(content, str) else orjson.dumps(content).decode()
+        return {**found, "state": "output-error", "errorText": text}
+    return {**found, "state": "output-available", "output": content}
+
+
+def side_part(message: Fields) -> list[Fields]:
+    """A system message: a source, or data. Errors are no part of a message, transient data neither."""
+    kind, data, meta = message.get("event_type", ""), message.get("event_data"), message.get(META, {})
+    if kind == "error" or meta.get("transient"):
+        return []
+    if kind in ("source.url", "source.document") and isinstance(data, dict):
+        named = {
+            "sourceId": "source_id",
+            "url": "url",
+            "title": "title",
+            "mediaType": "media_type",
+            "filename": "filename",
+        }
+        said = {name: data[key] for name, key in named.items() if data.get(key) is not None}
+        return [{"type": kind.replace(".", "-"), **said, **meta}]
+    return [{"type": kind if kind.startswith("data-") else f"data-{kind}", "data": data, **meta}]
+
+
+def user_parts(part: Fields) -> list[Fields]:
+    """A part of a user turn -> parts of a user message."""
+    content, meta = part.get("content", ""), part.get(META, {})
+    names = meta.get("filenames", {})
+    found: list[Fields] = []
+    if part.get("part_kind") == "file":
+        found = _file(part)
+    elif part.get("part_kind") in ("user-prompt", "text"):
+        for place, item in enumerate(content if isinstance(content, list) else [content]):
+            name = {"filename": names[str(place)]} if str(place) in names else {}
+            found.extend(said | name for said in _user_part(item))
+    return [*found, *meta.get("parts", [])]
+
+
+def _user_part(item: Any) -> list[Fields]:
+    if isinstance(item, str):
+        return [{"type": "text", "text": item}]
+    if not isinstance(item, dict):
+        return []
+    if item.get("kind") == "text-content" and isinstance(item.get("content"), str):
+        return [{"type": "text", "text": item["content"]}]
+    return _file({"content": item})
+
+
+def _file(part: Fields) -> list[Fields]:
+    """A file's content, by value or by address."""
+    content, meta = part.get("content"), part.get(META, {})
+    if not isinstance(content, dict):
+        return []
+    media_type = content.get("media_type") or content.get("content_type")
+    media_type = media_type or MEDIA_TYPES.get(content.get("kind", ""), "application/octet-stream")
+    if isinstance(content.get("data"), str):
+        url = meta.get("url") or f"data:{media_type};base64,{content['data']}"
+    elif isinstance(content.get("url"), str):
+        url = content["url"]
+    else:
+        return []
+    return [{"type": "file", "mediaType": media_type, "url": url}]
+
+
+def _provider(part: Fields) -> Fields:
+    """Provider metadata as it came, or as Pydantic AI's own adapter writes what its parts have."""
+    if META in part or "part_kind" not in part:
+        metadata = part.get(META, {}).get("providerMetadata")
+        return {} if metadata is None else {"providerMetadata": metadata}
+    named = {**part, "id": part.get("thinking_id", part.get("id"))}
+    own = {key: named[key] for key in OF_PYDANTIC if named.get(key) is not None}
+    return {"providerMetadata": {"pydantic_ai": own}} if own else {}
