@@ -1,0 +1,1 @@
+"""Storage of threads: SQLite and Postgres."""

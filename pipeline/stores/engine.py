@@ -1,0 +1,87 @@
+"""A store's address -> an SQLAlchemy engine, set up so that what is committed stays."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+from sqlalchemy import URL, Connection, event
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from pipeline.errors import CallerError, StoreError
+from pipeline.stores.failures import store_error
+from topics import json_text
+
+SQLITE: Final = "sqlite:///"
+POSTGRES: Final = ("postgresql://", "postgres://")
+BUSY_SECONDS: Final = 15.0
+CONNECT_SECONDS: Final = 10.0
+COMMAND_SECONDS: Final = 60.0
+WRITE: Final = "threadmill_write"  # execution option: the transaction will write
+
+
+def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) -> AsyncEngine:
+    """`sqlite:///path` or `postgresql://…` -> engine; connects later. Raises CallerError, StoreError.
+
+    `command_seconds`: the longest that one statement may take on Postgres.
+    """
+    if url.startswith(SQLITE):
+        return _sqlite(Path(url.removeprefix(SQLITE)))
+    if url.startswith(POSTGRES):
+        return _postgres(url, command_seconds)
+    raise CallerError("THREADMILL_STORE: sqlite:///path or postgresql://user:password@host:port/database is expected")
+
+
+def _sqlite(path: Path) -> AsyncEngine:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"can't make the folder of the store {path}: {error.strerror}; set THREADMILL_STORE") from None
+    try:  # aiosqlite leaves its thread behind where the file can't be opened
+        sqlite3.connect(path).close()
+    except sqlite3.Error as error:
+        raise store_error(error, f"{SQLITE}{path}") from None
+    engine = create_async_engine(
+        URL.create("sqlite+aiosqlite", database=str(path)),
+        json_serializer=json_text.dumps,
+        json_deserializer=json_text.loads,
+        connect_args={"timeout": BUSY_SECONDS},
+    )
+    event.listen(engine.sync_engine, "connect", _configure_sqlite)
+    event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    """Write-ahead log, so that readers and the writer don't wait for each other. A commit is on disk when it returns
+    (synchronous=FULL): offsets are committed to Kafka on the strength of it, so it must outlive a power cut, not only
+    a kill -9; that costs one fsync per batch.
+    """
+    connection.isolation_level = None  # we say BEGIN ourselves: the driver's own comes too late, after the first read
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """A writer takes the lock at once, and so waits for its turn instead of failing in the middle."""
+    writes = connection.get_execution_options().get(WRITE)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _postgres(url: str, command_seconds: float | None) -> AsyncEngine:
+    # asyncpg reads the whole URL itself: sslmode and libpq's other options, several hosts, sockets.
+    connect = partial(asyncpg.connect, url, timeout=CONNECT_SECONDS, command_timeout=command_seconds)
+    return create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=connect,
+        json_serializer=json_text.dumps,
+        json_deserializer=json_text.loads,
+        pool_pre_ping=True,
+        pool_size=5,
+        max_overflow=5,
+    )

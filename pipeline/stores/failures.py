@@ -1,0 +1,73 @@
+"""What a database says -> StoreError that says what to do, and whether to try again. Passwords never come out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from pipeline.errors import StoreError
+from pipeline.settings import without_password
+
+MIGRATE: Final = "run `threadmill store migrate`"
+
+# (SQLSTATE or the beginning of it, transient, what to do), the first that fits.
+POSTGRES: Final[tuple[tuple[str, bool, str], ...]] = (
+    ("28", False, "user or password is refused: check THREADMILL_STORE and pg_hba.conf"),
+    ("3D000", False, "the database does not exist: create it with `createdb`, or correct THREADMILL_STORE"),
+    ("42501", False, "the user lacks a right: grant it, or use another user in THREADMILL_STORE"),
+    ("42P01", False, f"the tables are not there: {MIGRATE}"),
+    ("42703", False, f"the tables are of another version: {MIGRATE}"),
+    ("53100", True, "the server's disk is full: make room"),
+    ("53300", True, "the server has no free connection: raise max_connections, or run fewer workers"),
+    ("53", True, "the server is out of resources"),
+    ("57014", True, "the query took too long and was cancelled"),
+    ("57P", True, "the server is starting or stopping"),
+    ("08", True, "the connection broke"),
+    ("40", True, "the transaction lost against another one"),
+    ("55P03", True, "a lock is held for too long by another transaction"),
+    ("25006", True, "the server is read-only, a standby perhaps: wait for the failover, or correct THREADMILL_STORE"),
+    ("23503", True, "the thread was deleted while it was written"),
+)
+# (part of SQLite's message, transient, what to do)
+SQLITE: Final[tuple[tuple[str, bool, str], ...]] = (
+    ("database is locked", True, "another process holds the file's write lock for too long"),
+    ("database or disk is full", True, "the disk is full: make room"),
+    ("disk I/O error", True, "the disk fails: check it, and the file system's free space"),
+    ("unable to open database file", False, "the file can't be opened: check the path and its rights"),
+    ("readonly database", False, "the file is read-only: check its rights and those of its folder"),
+    ("file is not a database", False, "this file is no SQLite database: set THREADMILL_STORE to another path"),
+    ("malformed", False, "the file is damaged: restore it from a copy, then replay the topics"),
+    ("no such table", False, f"the tables are not there: {MIGRATE}"),
+    ("no such column", False, f"the tables are of another version: {MIGRATE}"),
+)
+
+
+def store_error(error: BaseException, url: str) -> StoreError:
+    """Any failure of a database call -> StoreError. Callers raise it `from None`: the original may hold the data."""
+    where = f"the store {without_password(url)}"
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    state: str = getattr(cause, "sqlstate", None) or ""
+    message = (str(cause).splitlines() or [""])[0]
+    for code, transient, advice in POSTGRES if state else ():
+        if state.startswith(code):
+            return StoreError(f"{where}: {advice} ({state})", transient=transient)
+    for part, transient, advice in SQLITE if not state else ():
+        if part in message:
+            return StoreError(f"{where}: {advice}", transient=transient)
+    if isinstance(cause, OSError | TimeoutError) or _disconnected(error):
+        why = message or type(cause).__name__
+        return StoreError(
+            f"{where} can't be reached ({why}): is it running, is THREADMILL_STORE right?", transient=True
+        )
+    return StoreError(f"{where} refused: {type(cause).__name__}: {message[:300]}", transient=False)
+
+
+def _disconnected(error: BaseException) -> bool:
+    if isinstance(error, DBAPIError):
+        return error.connection_invalidated or type(error.orig).__name__ == "InterfaceError"
+    # The pool had no connection in time, or asyncpg's own words for a connection that is gone.
+    return isinstance(error, SQLAlchemyError) or type(error).__name__ in (
+        "InterfaceError",
+        "ConnectionDoesNotExistError",
+    )

@@ -1,0 +1,55 @@
+"""Files that are either whole and on disk, or not there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file and wait for the disk, folders included; one of this size that is there already stays. OSError."""
+    if path.exists() and path.stat().st_size == len(data):
+        return
+    missing = [folder for folder in path.parents if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    try:
+        with partial.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    for folder in [path.parent, *(folder.parent for folder in missing)]:
+        _sync(folder)
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """A regular file of at most `most` bytes. Raises OSError, ValueError."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file")
+    if path.stat().st_size > most:
+        raise ValueError(f"it has more than {most} bytes")
+    return path.read_bytes()
+
+
+def delete_folder(path: Path) -> int:
+    """Delete a folder with all in it, where it is there -> how many files there were. Raises OSError."""
+    if not path.exists():
+        return 0
+    files = sum(found.is_file() for found in path.iterdir())
+    shutil.rmtree(path)
+    _sync(path.parent)
+    return files
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,76 @@
+"""The schema's version: read it, bring it up to date, refuse what does not fit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from pipeline.errors import StoreError
+from pipeline.stores.engine import WRITE
+from pipeline.stores.failures import MIGRATE
+
+FOLDER: Final = Path(__file__).parent / "migrations"
+VERSION_TABLE: Final = "threadmill_version"
+# Files are named REVISION_what.py with rising numbers: so Alembic, slow to import, is needed only to migrate.
+REVISIONS: Final = tuple(sorted(path.stem.partition("_")[0] for path in (FOLDER / "versions").glob("[0-9]*.py")))
+HEAD: Final = REVISIONS[-1]
+LOCK_KEY: Final = 0x7468726D696C6C  # of Postgres' advisory lock: "thrmill"
+
+_alembic = threading.Lock()  # its `op` and `context` are global to the process
+
+
+async def current(connection: AsyncConnection) -> str | None:
+    """The revision that the store has; None where it has none."""
+    if not await connection.run_sync(lambda sync: inspect(sync).has_table(VERSION_TABLE)):
+        return None
+    version: str | None = await connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608  # ours
+    return version
+
+
+def check(revision: str | None) -> None:
+    """Raise StoreError where the schema is not the one that this code works with."""
+    if revision == HEAD:
+        return
+    if revision is None:
+        raise StoreError(f"the store has no Threadmill tables yet: {MIGRATE}")
+    if revision not in REVISIONS:
+        raise StoreError(
+            f"the store's schema is of revision {revision}, newer than this Threadmill ({HEAD}): update Threadmill"
+        )
+    raise StoreError(f"the store's schema is of revision {revision}, this Threadmill needs {HEAD}: {MIGRATE}")
+
+
+async def upgrade(engine: AsyncEngine) -> str | None:
+    """Bring the schema up to date, in one transaction -> the revision before.
+
+    Safe to run at once from anywhere: on Postgres an advisory lock, on SQLite the file's write lock (BEGIN IMMEDIATE)
+    lets one in, and the others find nothing left to do. Raises StoreError where the schema is newer than the code.
+    """
+    async with engine.execution_options(**{WRITE: True}).begin() as connection:
+        if connection.dialect.name == "postgresql":
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK_KEY})
+        before = await current(connection)
+        if before is not None and before not in REVISIONS:
+            check(before)
+        if before != HEAD:
+            await asyncio.to_thread(_alembic.acquire)
+            try:
+                await connection.run_sync(_run)
+            finally:
+                _alembic.release()
+        return before
+
+
+def _run(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415  # see REVISIONS
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

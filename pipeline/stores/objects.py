@@ -1,0 +1,146 @@
+"""Objects by their URI: files, buckets (obstore), and read-only https. Failures come out as StoreError."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.error import HTTPError
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import url2pathname, urlopen
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import ObjectStore, from_url
+
+from pipeline.errors import CallerError, StoreError
+from pipeline.stores.files import delete_folder, read_file, write_file
+
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig  # in the stubs only
+
+READABLE: Final = ("https", "s3", "gs", "azure", "file")
+WRITABLE: Final = ("s3", "gs", "azure", "file")
+MOST: Final = 1 << 30  # bytes of one object that is read
+RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
+SILENCE: Final = 30.0  # seconds in which an https server must say something
+
+
+class Objects:
+    """Reads, writes and deletes by URI; https, s3://bucket/key, gs://…, azure://container/key, file:///path.
+
+    Credentials are those of the cloud's own variables: AWS_*, GOOGLE_*, AZURE_*.
+    """
+
+    def __init__(self) -> None:
+        self._buckets: dict[str, ObjectStore] = {}
+
+    def open(self, uri: str) -> None:
+        """See that what is said about this bucket or folder suffices. Raises CallerError."""
+        try:
+            if urlsplit(uri).scheme != "file":
+                self._bucket(urlsplit(uri))
+        except (BaseError, ValueError) as error:
+            raise CallerError(f"{uri}: {_first_line(error)}; set the cloud's own variables") from None
+
+    async def write(self, uri: str, data: bytes, media_type: str) -> None:
+        """Safe on disk, or in the bucket, when this returns. What is there already stays."""
+        where = urlsplit(uri)
+        with _failures("written", uri):
+            if where.scheme == "file":
+                await asyncio.to_thread(write_file, _path(where), data)
+                return
+            try:
+                bucket, attributes = self._bucket(where), {"Content-Type": media_type}
+                await obstore.put_async(bucket, _key(where), data, mode="create", attributes=attributes)
+            except AlreadyExistsError:
+                pass
+
+    async def read(self, uri: str) -> bytes:
+        """All of it; at most 1 GiB."""
+        where = urlsplit(uri)
+        if where.scheme not in READABLE:
+            raise StoreError(f"{uri} can't be read: its scheme is none of {', '.join(READABLE)}")
+        with _failures("read", uri):
+            if where.scheme == "file":
+                return await asyncio.to_thread(read_file, _path(where), MOST)
+            if where.scheme == "https":
+                return await asyncio.to_thread(_read_https, uri)
+            found = await obstore.get_async(self._bucket(where), _key(where))
+            _bound(found.meta["size"])
+            return bytes(await found.bytes_async())
+
+    async def delete_under(self, uri: str) -> int:
+        """Delete all objects whose URI begins with `uri`/ -> how many there were."""
+        where = urlsplit(uri)
+        with _failures("deleted", uri):
+            if where.scheme == "file":
+                return await asyncio.to_thread(delete_folder, _path(where))
+            bucket, count = self._bucket(where), 0
+            async for some in obstore.list(bucket, prefix=f"{_key(where)}/"):
+                await obstore.delete_async(bucket, [found["path"] for found in some])
+                count += len(some)
+            return count
+
+    def _bucket(self, where: SplitResult) -> ObjectStore:
+        root = f"{where.scheme}://{where.netloc}"
+        if root not in self._buckets:
+            self._buckets[root] = from_url(root, retry_config=RETRY)
+        return self._buckets[root]
+
+
+def _read_https(uri: str) -> bytes:
+    try:
+        with urlopen(uri, timeout=SILENCE) as response:  # noqa: S310  # the scheme is https
+            if not response.geturl().startswith("https:"):
+                raise ValueError(f"it leads to {response.geturl()}")
+            data: bytes = response.read(MOST + 1)
+    except HTTPError as error:
+        raise FileNotFoundError if error.code in (404, 410) else error from None
+    _bound(len(data))
+    return data
+
+
+def _bound(size: int) -> None:
+    if size > MOST:
+        raise ValueError(f"it has more than {MOST} bytes")
+
+
+def _key(where: SplitResult) -> str:
+    return unquote(where.path).strip("/")
+
+
+def _path(where: SplitResult) -> Path:
+    return Path(url2pathname(where.path))
+
+
+@contextmanager
+def _failures(done: str, uri: str) -> Iterator[None]:
+    """Any failure of a call -> StoreError that says what to do; `transient` where the same call may work later."""
+    what = f"{uri} can't be {done}"
+    try:
+        yield
+    except FileNotFoundError:
+        if done == "read":
+            raise StoreError(f"{uri} is not there: it was deleted, or it is in another store") from None
+        raise StoreError(f"{what}: the bucket is not there; create it, or correct the setting") from None
+    except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
+        raise StoreError(f"{what}: refused; check credentials and rights ({_first_line(error)})") from None
+    except (ValueError, NotImplementedError) as error:
+        raise StoreError(f"{what}: {_first_line(error)}") from None
+    except HTTPError as error:
+        transient = error.code >= 500 or error.code in (408, 429)
+        raise StoreError(f"{what}: the server answers {error.code}", transient=transient) from None
+    except (BaseError, OSError, HTTPException) as error:  # with TimeoutError, URLError
+        raise StoreError(f"{what}: {_first_line(error)}", transient=True) from None
+
+
+def _first_line(error: BaseException) -> str:
+    """Without the library's debug text, and without queries of URLs: they may hold signatures."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return re.sub(r"\?\S+", "?…", lines[0])[:300]

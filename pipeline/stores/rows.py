@@ -1,0 +1,104 @@
+"""A turn record <-> its rows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.assembly.thread import agent_configs, digest, outgoing, position, span
+from pipeline.stores.text import column_text, snippet
+from pipeline.stores.usage import usage_rows
+from topics.turn_record import TurnRecord
+
+Row = dict[str, Any]
+MAX_INTEGER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRows:
+    """One record as rows: of `turns` one, of the other tables any number."""
+
+    turn: Row
+    agents: list[Row]
+    links: list[Row]
+    usage: list[Row]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(thread_id, turn_id)."""
+        return self.turn["thread_id"], self.turn["turn_id"]
+
+    @property
+    def rank(self) -> tuple[bool, int, int, str]:
+        """Sort key among records of one turn, the same as pipeline.assembly.thread.rank."""
+        turn = self.turn
+        return turn["status"] == "complete", turn["events"], turn["revision"], turn["digest"]
+
+
+def record_rows(record: TurnRecord) -> RecordRows:
+    """Turn record -> rows."""
+    identity = {"thread_id": record["thread_id"], "turn_id": record["turn_id"]}
+    agent_names = {config["agent_id"]: config.get("agent_name") for config in agent_configs(record)}
+    if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
+        agent_names.setdefault(record["agent_id"], None)
+    return RecordRows(
+        turn=identity | _turn(record),
+        agents=[
+            identity | {"agent_id": column_text(agent_id), "agent_name": column_text(name)}
+            for agent_id, name in agent_names.items()
+        ],
+        links=[
+            identity
+            | {
+                "position": number,
+                "source": column_text(source),
+                "target": column_text(link["thread_id"]),
+                "relation": column_text(link.get("relation", "referenced")),
+            }
+            for number, (source, link) in enumerate(outgoing(record))
+        ],
+        usage=usage_rows(record),
+    )
+
+
+def _turn(record: TurnRecord) -> Row:
+    started_at, role, _, ordinal, _ = position(record)
+    thread: Mapping[str, Any] = record.get("thread") or {}
+    return {
+        "run_id": column_text(record["run_id"]),
+        "ordinal": ordinal,
+        "role": role,
+        "agent_id": column_text(record["agent_id"]),
+        "tenant": column_text(record.get("tenant")),
+        "dialect": column_text(record.get("dialect", "")),
+        "status": record["status"],
+        "revision": min(record["revision"], MAX_INTEGER),
+        "digest": digest(record),
+        "hash": record.get("hash"),
+        "events": min(record.get("events", 0), MAX_INTEGER),
+        "started_at": started_at,
+        "ended_at": span(record)[1],
+        "external_id": column_text(thread.get("external_id")),
+        "title": column_text(thread.get("title") or None),
+        "prompt": column_text(prompt(record["turn"])),
+        "facts": {key: value for key, value in record.items() if key != "turn"},
+        "document": record["turn"],
+    }
+
+
+def record_of(facts: Row, document: Row | None) -> TurnRecord:
+    """The two JSON columns -> the turn record that they came from."""
+    return {**facts, "turn": document}  # type: ignore[typeddict-item]  # what record_rows took apart
+
+
+def prompt(turn: Mapping[str, Any] | None) -> str | None:
+    """How the text of a user turn begins; None where it has none."""
+    if turn is None or turn.get("turn_type") != "user":
+        return None
+    for part in turn.get("parts") or ():
+        content = part.get("content") if isinstance(part, dict) else None
+        for text in content if isinstance(content, list) else [content]:
+            if isinstance(text, str) and text.strip():
+                return snippet(text)
+    return None

@@ -1,0 +1,132 @@
+"""The tables. `turns` is the truth; all others follow from it, and are rewritten with it in one transaction.
+
+A row of `turns` is one turn record: the turn in `document`, the rest in `facts`, both as JSON text exactly as they
+came: on Postgres the type is `json`, not `jsonb`, which would lose the order of keys and refuse NUL and
+lone surrogates. What is asked for is in columns, so no query looks into a document. Times are epoch ms.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+
+metadata = MetaData()
+
+# Compared byte by byte: the same order as in Python and SQLite, whatever the database's locale.
+Name = Text().with_variant(Text(collation="C"), "postgresql")
+Document = JSON(none_as_null=True)
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("thread_id", Name, primary_key=True),
+    Column("external_id", Name),
+    Column("tenant", Name),
+    Column("title", Text),
+    Column("prompt", Text),  # how the first user turn begins
+    Column("status", Text),  # of the last turn: complete | interrupted
+    Column("turns", Integer, nullable=False, server_default="0"),
+    Column("total_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("created_at", BigInteger, nullable=False, server_default="0"),
+    Column("updated_at", BigInteger, nullable=False, server_default="0"),
+    Index("threads_updated", "updated_at", "thread_id"),
+    Index("threads_tenant_updated", "tenant", "updated_at", "thread_id"),
+    Index("threads_external", "external_id"),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    Column("turn_id", Name),
+    Column("thread_id", Name, ForeignKey("threads.thread_id", ondelete="CASCADE")),
+    Column("run_id", Name, nullable=False),
+    Column("ordinal", Integer, nullable=False),
+    Column("role", Integer, nullable=False),  # 0 user, 1 agent, 2 a record of facts, without turn
+    Column("agent_id", Name, nullable=False),
+    Column("tenant", Name),
+    Column("dialect", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("digest", Name, nullable=False),  # of the whole record: the same again changes nothing
+    Column("hash", Text),  # canonical
+    Column("events", BigInteger, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger, nullable=False),
+    Column("external_id", Name),
+    Column("title", Text),
+    Column("prompt", Text),
+    Column("facts", Document, nullable=False),
+    Column("document", Document),
+    PrimaryKeyConstraint("turn_id", "thread_id"),
+    Index("turns_order", "thread_id", "started_at", "role", "run_id", "ordinal", "turn_id"),
+)
+
+
+def _child(name: str, key: str, *rest: Column[object] | Index) -> Table:
+    """A table whose rows belong to a turn and go with it."""
+    return Table(
+        name,
+        metadata,
+        Column("turn_id", Name),
+        Column("thread_id", Name),
+        *rest,
+        PrimaryKeyConstraint("turn_id", "thread_id", key),
+        ForeignKeyConstraint(["turn_id", "thread_id"], ["turns.turn_id", "turns.thread_id"], ondelete="CASCADE"),
+    )
+
+
+agents = _child(
+    "agents",
+    "agent_id",
+    Column("agent_id", Name),
+    Column("agent_name", Text),
+    Index("agents_agent", "agent_id", "thread_id"),
+    Index("agents_thread", "thread_id"),
+)
+
+links = _child(
+    "links",
+    "position",
+    Column("position", Integer),
+    Column("source", Name, nullable=False),  # the thread that the link starts from
+    Column("target", Name, nullable=False),
+    Column("relation", Text, nullable=False),
+    Index("links_source", "source"),
+    Index("links_target", "target"),
+)
+
+usage = _child(
+    "usage",
+    "position",
+    Column("position", Integer),
+    Column("at", BigInteger, nullable=False),
+    Column("agent_id", Name, nullable=False),
+    Column("tenant", Name),
+    Column("model", Name),
+    Column("provider", Name),
+    Column("finish_reason", Text),
+    Column("requests", Integer, nullable=False),
+    Column("input_tokens", BigInteger),
+    Column("output_tokens", BigInteger),
+    Column("thinking_tokens", BigInteger),
+    Column("cache_read_tokens", BigInteger),
+    Column("cache_write_tokens", BigInteger),
+    Column("total_tokens", BigInteger),
+    Column("cost_nano_usd", BigInteger),  # an integer, so that sums are exact
+    Column("ttft_ms", BigInteger),
+    Column("duration_ms", BigInteger),
+    Index("usage_at", "at"),
+    Index("usage_tenant_at", "tenant", "at"),
+    Index("usage_thread", "thread_id"),
+)

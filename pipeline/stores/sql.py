@@ -1,0 +1,286 @@
+"""The thread store: turn records in, ThreadProtocol documents, lists and usage out. SQLite and Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import asyncpg
+from sqlalchemy import Select, delete, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.assembly.thread import outgoing, thread_document
+from pipeline.errors import CallerError
+from pipeline.stores import migrate as migrations
+from pipeline.stores import statements
+from pipeline.stores.engine import POSTGRES, WRITE, create_engine
+from pipeline.stores.failures import store_error
+from pipeline.stores.rows import record_of
+from pipeline.stores.schema import threads
+from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, UsageTotal, WriteResult, encode_cursor
+from pipeline.stores.text import column_text
+from pipeline.stores.usage import COUNTS
+from pipeline.stores.write import best_of, write
+from topics.identity import thread_uuid
+from topics.turn_record import TurnRecord
+
+THREADS_AT_ONCE: Final = 50  # held in memory by documents()
+NANO: Final = 1_000_000_000
+CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
+
+T = TypeVar("T")
+
+
+class ThreadStore:
+    """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
+
+    Every method raises StoreError; its `transient` says whether the same call may work later.
+    """
+
+    def __init__(self, url: str) -> None:
+        """For `sqlite:///path` or `postgresql://…`; connects when it is used. Raises CallerError for any other."""
+        self._url = url
+        self._engine = create_engine(url)
+        self._writer = self._engine.execution_options(**{WRITE: True})
+
+    @classmethod
+    async def open(cls, url: str, *, migrate: bool = False) -> Self:
+        """Connect and see that the schema fits. SQLite is migrated here; Postgres only where `migrate` says so,
+        else by `threadmill store migrate`.
+        """
+        store = cls(url)
+        try:
+            if migrate or not url.startswith(POSTGRES):
+                await store.migrate()
+            else:
+                migrations.check(await store.revision())
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._engine.dispose()
+
+    async def migrate(self) -> str | None:
+        """Bring the schema up to date -> the revision before, None for an empty store."""
+        with self._failures():
+            async with self._reading() as connection:
+                before = await migrations.current(connection)
+            if before == migrations.HEAD:
+                return before
+            patient = create_engine(self._url, command_seconds=None)  # large tables take their time
+            try:
+                return await migrations.upgrade(patient)
+            finally:
+                await patient.dispose()
+
+    async def revision(self) -> str | None:
+        """The schema's revision; None where there are no tables."""
+        async with self._reading() as connection:
+            return await migrations.current(connection)
+
+    # ---- writing
+
+    async def write(self, records: Sequence[TurnRecord]) -> WriteResult:
+        """Store a batch, in one transaction: all of it or nothing.
+
+        Of two records of one turn the complete one stays, then the higher revision. A record that is there already
+        changes nothing. Safe to call from several processes with the same records. Cancelled, it still ends its
+        transaction first.
+        """
+        best = best_of(records)
+        if not best:
+            return WriteResult()
+
+        async def transaction() -> WriteResult:
+            async with self._writing() as connection:
+                return await write(connection, best)
+
+        result = await _to_the_end(transaction())
+        return replace(result, unchanged=len(records) - result.inserted - result.updated)
+
+    async def delete_thread(self, thread_id: str) -> bool:
+        """Delete a thread with all that is stored of it -> whether there was one."""
+        async with self._writing() as connection:
+            deleted = await connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
+            return deleted.rowcount > 0
+
+    # ---- reading
+
+    async def thread(self, thread_id: str) -> dict[str, Any] | None:
+        """A thread as ThreadProtocol document; None where it is not there."""
+        async with self._reading() as connection:
+            return (await self._documents(connection, [thread_id])).get(thread_id)
+
+    async def threads(
+        self,
+        limit: int = 50,
+        cursor: str | None = None,
+        *,
+        agent_id: str | None = None,
+        tenant: str | None = None,
+        search: str | None = None,
+    ) -> ThreadPage:
+        """Threads, the last updated first; `search` in title, first prompt and ids, in any case. Raises CallerError
+        for a cursor that is none.
+        """
+        query = statements.thread_list(limit, cursor, agent_id, tenant, search)
+        async with self._reading() as connection:
+            found = await self._summaries(connection, query)
+        page, more = found[:limit], len(found) > limit
+        return ThreadPage(page, encode_cursor(page[-1].updated_at, page[-1].thread_id) if page and more else None)
+
+    async def spawned(self, thread_id: str, limit: int = 100) -> tuple[ThreadSummary, ...]:
+        """The threads of sub-agents: those that were spawned from this one, the oldest first."""
+        async with self._reading() as connection:
+            return await self._summaries(connection, statements.spawned_from(thread_id, limit))
+
+    @staticmethod
+    async def _summaries(connection: AsyncConnection, query: Select[Any]) -> tuple[ThreadSummary, ...]:
+        rows = (await connection.execute(query)).all()
+        names: dict[str, list[str]] = {row.thread_id: [] for row in rows}
+        for thread_id, name in await connection.execute(statements.agent_names(list(names))):
+            names[thread_id].append(name)
+        return tuple(
+            ThreadSummary(
+                thread_id=row.thread_id,
+                external_id=row.external_id,
+                title=row.title or row.prompt,
+                agents=tuple(names[row.thread_id]),
+                turns=row.turns,
+                status=row.status,
+                tokens=row.total_tokens,
+                created_at=row.created_at,
+                updated_at=row.updated_at,
+            )
+            for row in rows
+        )
+
+    async def thread_ids(self) -> AsyncIterator[str]:
+        """Every thread's id, in their order."""
+        async for some in self._id_pages():
+            for thread_id in some:
+                yield thread_id
+
+    async def runs(self) -> AsyncIterator[tuple[str, str]]:
+        """(thread_id, run_id) of every run that something is stored of, as the columns hold them."""
+        async for some in self._id_pages():
+            async with self._reading() as connection:
+                rows = (await connection.execute(statements.run_ids(some))).all()
+            for thread_id, run_id in rows:
+                yield thread_id, run_id
+
+    async def documents(self) -> AsyncIterator[dict[str, Any]]:
+        """Every thread's document, in the order of ids; some at a time, so memory does not grow with the store."""
+        async for some in self._id_pages():
+            async with self._reading() as connection:
+                documents = await self._documents(connection, some)
+            for thread_id in some:
+                if thread_id in documents:
+                    yield documents[thread_id]
+
+    async def find(self, conversation_id: str) -> str | None:
+        """A thread's own id, or the id that its producer gave it -> thread_id; None where it is not there."""
+        thread_id, _ = thread_uuid(conversation_id)
+        declared = threads.c.external_id == column_text(conversation_id)
+        async with self._reading() as connection:
+            for condition in (threads.c.thread_id == thread_id, declared):
+                found: str | None = await connection.scalar(select(threads.c.thread_id).where(condition).limit(1))
+                if found is not None:
+                    return found
+        return None
+
+    async def usage(self, group_by: Sequence[str] = ("model",)) -> list[UsageTotal]:
+        """Usage summed by any of model, provider, agent, tenant; most tokens first. Raises CallerError otherwise."""
+        unknown = [name for name in group_by if name not in statements.GROUPS]
+        if unknown:
+            raise CallerError(f"usage can't be grouped by {unknown[0]!r}, only by {', '.join(statements.GROUPS)}")
+        async with self._reading() as connection:
+            rows = (await connection.execute(statements.usage_totals(group_by))).mappings().all()
+        return [
+            UsageTotal(
+                group={name: row[name] for name in group_by},
+                cost_usd=int(row["cost_nano_usd"]) / NANO,
+                **{name: int(row[name]) for name in ("requests", "turns", *COUNTS)},
+            )
+            for row in rows
+        ]
+
+    async def counts(self) -> Counts:
+        """How much the store holds."""
+        async with self._reading() as connection:
+            return Counts(*(await connection.execute(statements.counts())).one())
+
+    async def _id_pages(self) -> AsyncIterator[list[str]]:
+        after = ""
+        while True:
+            async with self._reading() as connection:
+                some = list(await connection.scalars(statements.thread_ids(after, THREADS_AT_ONCE)))
+            if not some:
+                return
+            yield some
+            after = some[-1]
+
+    @staticmethod
+    async def _documents(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """thread_id -> document, of those that are there."""
+        records: dict[str, list[TurnRecord]] = {id_: [] for id_ in ids}
+        for facts, document in await connection.execute(statements.records(ids)):
+            record = record_of(facts, document)
+            for thread_id in {record["thread_id"], *(source for source, _ in outgoing(record))}:
+                if thread_id in records:
+                    records[thread_id].append(record)
+        return {
+            thread_id: thread_document(thread_id, found)
+            for thread_id, found in records.items()
+            if any(record["thread_id"] == thread_id for record in found)
+        }
+
+    # ---- connections
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise store_error(error, self._url) from None
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[AsyncConnection]:
+        with self._failures():
+            async with self._engine.connect() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[AsyncConnection]:
+        with self._failures():
+            async with self._writer.begin() as connection:
+                yield connection
+
+
+async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await a transaction, also when the caller is cancelled: SQLite's thread can't be stopped in the middle."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # heard, even if nobody waits any more
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task], timeout=CANCEL_SECONDS)
+        task.cancel()
+        raise

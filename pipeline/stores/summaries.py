@@ -1,0 +1,87 @@
+"""What the store answers: plain, frozen values."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from pipeline.errors import CallerError
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """How many records of a batch were new, replaced an older one, or changed nothing."""
+
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSummary:
+    """One line of a list of threads. Times in epoch ms; `title` is how the first prompt begins where none was given."""
+
+    thread_id: str
+    external_id: str | None
+    title: str | None
+    agents: tuple[str, ...]  # their names
+    turns: int
+    status: str | None  # of the last turn
+    tokens: int
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPage:
+    """Some threads, the last updated first; `cursor` asks for the next page, None on the last one."""
+
+    threads: tuple[ThreadSummary, ...]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """Usage of one group: `group` names it, e.g. {"model": "gpt-5"}, None where the turns don't say."""
+
+    group: dict[str, str | None]
+    requests: int
+    turns: int
+    input_tokens: int
+    output_tokens: int
+    thinking_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    total_tokens: int
+    cost_usd: float  # of the responses whose cost is known
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the store holds; `runs` counts (thread, run), `interrupted` the turns."""
+
+    threads: int
+    turns: int
+    runs: int
+    interrupted: int
+
+
+def encode_cursor(updated_at: int, thread_id: str) -> str:
+    """The place behind a thread in the list -> opaque text that a URL takes as it is."""
+    return base64.urlsafe_b64encode(orjson.dumps([updated_at, thread_id])).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str) -> tuple[int, str]:
+    """The reverse of encode_cursor. Raises CallerError."""
+    try:
+        found: Any = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        updated_at, thread_id = found
+    except (binascii.Error, ValueError, TypeError):
+        updated_at = thread_id = None
+    if type(updated_at) is not int or not 0 <= updated_at < 2**63 or not isinstance(thread_id, str):
+        raise CallerError("the cursor is not one that this list gave: start again without one")
+    return updated_at, thread_id

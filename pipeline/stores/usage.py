@@ -1,0 +1,101 @@
+"""A stored turn -> its usage rows, one per response: the billing truth. Pure.
+
+Rows follow from the turn alone and are replaced with it, so a replay can't count twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
+
+from pipeline.assembly.thread import agent_configs, span
+from pipeline.assembly.times import epoch_ms
+from pipeline.stores.text import column_text
+from topics.turn_record import TurnRecord
+
+COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "thinking_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "total_tokens",
+)
+NANO = 1_000_000_000
+MAX_COUNT = 2**53  # what JavaScript can read; larger is no count of tokens
+
+Row = dict[str, Any]
+
+
+def usage_rows(record: TurnRecord) -> list[Row]:
+    """-> a row per response in order, and one more for tokens that only the turn's total has.
+
+    Such tokens exist: of responses that were cut off and are not kept, or where the wire knows only a total.
+    That row has `requests` 0, so that requests can be summed.
+    """
+    turn = record["turn"] or {}
+    messages = turn.get("messages")
+    responses = [
+        message
+        for message in (messages if isinstance(messages, list) else [])
+        if isinstance(message, dict) and message.get("message_type") == "response"
+    ]
+    timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
+    rows = [
+        _row(record, number, message, counts(message.get("usage")))
+        | {"requests": 1, "ttft_ms": timing.get("ttft_ms"), "duration_ms": timing.get("duration_ms")}
+        for number, (message, timing) in enumerate(zip(responses, timings, strict=False))
+    ]
+    rest = remainder(counts(turn.get("total_usage")), rows)
+    if rest:
+        last = responses[-1] if responses else {}
+        at_end = {**last, "timestamp": None, "finish_reason": None}
+        rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
+    return rows
+
+
+def counts(usage: Any) -> dict[str, int]:
+    """ThreadProtocol usage -> what is known of COUNTS, and `cost_nano_usd`."""
+    if not isinstance(usage, dict):
+        return {}
+    details = usage.get("details")
+    found = {"thinking_tokens": details.get("reasoning_tokens")} if isinstance(details, dict) else {}
+    found |= {name: usage[name] for name in COUNTS if usage.get(name) is not None}
+    known = {name: int(value) for name, value in found.items() if _is_count(value)}
+    if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
+        known["total_tokens"] = known.get("input_tokens", 0) + known.get("output_tokens", 0)
+    cost = usage.get("cost")
+    cost = cost.get("total") if isinstance(cost, dict) else cost
+    if _is_count(cost) and cost * NANO < MAX_COUNT:
+        known["cost_nano_usd"] = round(cost * NANO)
+    return known
+
+
+def remainder(total: Mapping[str, int], rows: Iterable[Row]) -> dict[str, int]:
+    """What a turn's total has beyond its responses."""
+    summed = {name: sum(row[name] or 0 for row in rows) for name in total}
+    return {name: value - summed[name] for name, value in total.items() if value > summed[name]}
+
+
+def _is_count(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
+
+
+def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Mapping[str, int]) -> Row:
+    config = next((a for a in agent_configs(record) if a["agent_id"] == record["agent_id"]), {})
+    at = epoch_ms(message.get("timestamp"))
+    return {
+        "thread_id": record["thread_id"],
+        "turn_id": record["turn_id"],
+        "position": number,
+        "agent_id": column_text(message.get("agent_id") or record["agent_id"]),
+        "tenant": column_text(record.get("tenant")),
+        "model": column_text(message.get("model_name") or config.get("model_name")),
+        "provider": column_text(message.get("provider_name") or config.get("provider_name")),
+        "finish_reason": column_text(message.get("finish_reason")),
+        "at": span(record)[0] if at is None else at,
+        "ttft_ms": None,
+        "duration_ms": None,
+        "cost_nano_usd": known.get("cost_nano_usd"),
+        **{name: known.get(name) for name in COUNTS},
+    }

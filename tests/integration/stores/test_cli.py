@@ -1,0 +1,111 @@
+"""`threadmill store`, `threads` and `export`, on both databases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pipeline.__main__ import cli
+from pipeline.errors import CallerError, StoreError
+from pipeline.exports import EXPORTS
+from pipeline.stores.sql import ThreadStore
+from topics.identity import thread_uuid
+
+CHAT, OTHER = thread_uuid("chat")[0], thread_uuid("other")[0]
+
+
+@pytest.fixture
+def threadmill(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs the command with the store of the test."""
+    monkeypatch.setenv("THREADMILL_STORE", store_url)
+
+    def run(*args: str, **options: Any) -> Result:
+        return CliRunner().invoke(cli, args, standalone_mode=False, **options)
+
+    return run
+
+
+@pytest.fixture
+async def documents(store: ThreadStore, record: Any) -> dict[str, Any]:
+    await store.write(
+        [
+            record("chat", "r1", "user", role="user", text="What is the weather?", agents=[]),
+            record("chat", "r1", seconds=2, text="Sunny."),
+            record("other", "r2", seconds=9, status="interrupted", text="Once upon"),
+        ]
+    )
+    return {thread_id: await store.thread(thread_id) for thread_id in (CHAT, OTHER)}
+
+
+def test_list(threadmill: Any, documents: Any) -> None:
+    lines = threadmill("threads", "list").output.splitlines()
+    assert [line.split()[0] for line in lines] == ["thread", OTHER, CHAT]
+    assert "What is the weather?" in lines[2]
+    assert "interrupted" in lines[1]
+
+
+def test_list_as_json_page_by_page(threadmill: Any, documents: Any) -> None:
+    first = json.loads(threadmill("threads", "list", "--json", "--limit", "1").output)
+    second = json.loads(threadmill("threads", "list", "--json", "--limit", "1", "--cursor", first["cursor"]).output)
+    assert [thread["thread_id"] for page in (first, second) for thread in page["threads"]] == [OTHER, CHAT]
+    assert second["cursor"] is None
+    assert json.loads(threadmill("threads", "list", "--json", "--search", "nothing").output)["threads"] == []
+    assert "threadmill publish" in threadmill("threads", "list", "--search", "nothing").output
+
+
+@pytest.mark.parametrize("name", [CHAT, CHAT.upper(), "chat"])
+def test_show(threadmill: Any, documents: Any, name: str) -> None:
+    assert json.loads(threadmill("threads", "show", name, "--json").output) == documents[CHAT]
+    shown = threadmill("threads", "show", name).output
+    assert "What is the weather?" in shown
+    assert "Sunny." in shown
+
+
+def test_a_thread_that_is_not_there(threadmill: Any, documents: Any) -> None:
+    for command in (("threads", "show"), ("threads", "delete", "--yes"), ("export",)):
+        result = threadmill(*command, "nothing")
+        assert isinstance(result.exception, CallerError)
+        assert "threads list" in str(result.exception)
+
+
+def test_delete_asks_first(threadmill: Any, documents: Any) -> None:
+    assert threadmill("threads", "delete", "chat", input="n\n").exception is not None
+    assert len(threadmill("export").output.splitlines()) == 2
+    assert threadmill("threads", "delete", "chat", input="y\n").output.endswith(f"deleted {CHAT}\n")
+    assert [json.loads(line)["thread_id"] for line in threadmill("export").output.splitlines()] == [OTHER]
+
+
+def test_export_of_every_thread_and_of_some(threadmill: Any, documents: Any, tmp_path: Path) -> None:
+    every = [json.loads(line) for line in threadmill("export").output.splitlines()]
+    assert {document["thread_id"]: document for document in every} == documents
+    assert [json.loads(line) for line in threadmill("export", "other", CHAT).output.splitlines()] == [
+        documents[OTHER],
+        documents[CHAT],
+    ]
+    out = tmp_path / "threads.jsonl"
+    assert threadmill("export", "--out", str(out)).output == ""
+    assert [json.loads(line) for line in out.read_text().splitlines()] == every
+    refused = threadmill("export", "--out", str(tmp_path / "no" / "folder"))
+    assert isinstance(refused.exception, CallerError)
+
+
+@pytest.mark.parametrize("form", sorted(EXPORTS))
+def test_export_in_an_sdks_own_form(threadmill: Any, documents: Any, form: str) -> None:
+    lines = threadmill("export", "chat", "other", "--format", form).output.splitlines()
+    expected = [{"thread_id": id_, "messages": EXPORTS[form](documents[id_])} for id_ in (CHAT, OTHER)]
+    assert [json.loads(line) for line in lines] == json.loads(json.dumps(expected))
+
+
+def test_migrate_and_check(threadmill: Any, store_url: str) -> None:
+    refused = threadmill("store", "check")
+    assert isinstance(refused.exception, StoreError)
+    assert "`threadmill store migrate`" in str(refused.exception)
+    assert "was empty" in threadmill("store", "migrate").output
+    assert "already up to date" in threadmill("store", "migrate").output
+    assert "0 threads, 0 turns" in threadmill("store", "check").output
+    found = json.loads(threadmill("store", "check", "--json").output)
+    assert (found["schema"], found["threads"], found["runs"]) == ("0001", 0, 0)

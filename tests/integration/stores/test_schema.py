@@ -1,0 +1,107 @@
+"""Migrations: on both databases, by several at once, and what does not fit is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import text
+
+from pipeline.errors import StoreError
+from pipeline.stores import migrate
+from pipeline.stores.schema import metadata
+from pipeline.stores.sql import ThreadStore
+from pipeline.stores.summaries import Counts
+
+OPEN = """
+import asyncio, sys
+from pipeline.stores.sql import ThreadStore
+async def main():
+    async with await ThreadStore.open(sys.argv[1], migrate=True) as store:
+        print(await store.revision())
+asyncio.run(main())
+"""
+
+
+async def test_the_migrations_make_the_tables_of_the_code(store: ThreadStore) -> None:
+    async with store._reading() as connection:
+        opts = {"version_table": migrate.VERSION_TABLE}
+        difference = await connection.run_sync(
+            lambda sync: compare_metadata(MigrationContext.configure(sync, opts=opts), metadata)
+        )
+    assert difference == []
+    assert await store.revision() == migrate.HEAD
+
+
+async def test_a_store_that_is_up_to_date_is_left_alone(store: ThreadStore) -> None:
+    assert await store.migrate() == migrate.HEAD
+
+
+async def test_a_newer_schema_is_refused(store: ThreadStore, store_url: str) -> None:
+    async with store._writing() as connection:
+        await connection.execute(text("UPDATE threadmill_version SET version_num = '9999'"))
+    for allowed in (False, True):
+        with pytest.raises(StoreError, match=r"9999, newer than this Threadmill .*update Threadmill") as caught:
+            await ThreadStore.open(store_url, migrate=allowed)
+        assert not caught.value.transient
+
+
+async def test_postgres_is_migrated_only_on_command(postgres_database: str) -> None:
+    with pytest.raises(StoreError, match="`threadmill store migrate`"):
+        await ThreadStore.open(postgres_database)
+    async with await ThreadStore.open(postgres_database, migrate=True) as store:
+        assert await store.counts() == Counts(0, 0, 0, 0)
+    async with await ThreadStore.open(postgres_database) as store:
+        assert await store.revision() == migrate.HEAD
+
+
+async def test_sqlite_is_migrated_when_it_is_opened(tmp_path: Path) -> None:
+    async with await ThreadStore.open(f"sqlite:///{tmp_path / 'new' / 'threads.db'}") as store:
+        assert await store.revision() == migrate.HEAD
+
+
+async def test_sqlite_keeps_what_is_committed_and_lets_readers_in(tmp_path: Path) -> None:
+    async with await ThreadStore.open(f"sqlite:///{tmp_path / 'threads.db'}") as store, store._reading() as connection:
+        pragmas = [
+            await connection.scalar(text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous", "foreign_keys")
+        ]
+    assert pragmas == ["wal", 2, 1]
+
+
+async def test_several_may_migrate_at_once(store_url: str) -> None:
+    """Two in this process, three in others."""
+    others = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", OPEN, store_url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    stores = await asyncio.gather(*(ThreadStore.open(store_url, migrate=True) for _ in range(2)))
+    for store in stores:
+        assert await store.revision() == migrate.HEAD
+        await store.close()
+    for other in others:
+        out, err = await other.communicate()
+        assert (out.decode().strip(), err.decode()) == (migrate.HEAD, "")
+
+
+async def test_a_failed_migration_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = migrate._run
+
+    def fail(connection: object) -> None:
+        run(connection)  # type: ignore[arg-type]
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(migrate, "_run", fail)
+    with pytest.raises(StoreError, match="make room"):
+        await ThreadStore.open(store_url, migrate=True)
+    monkeypatch.undo()
+    async with ThreadStore(store_url) as store:
+        assert await store.revision() is None
+        assert await store.migrate() is None
+        assert await store.counts() == Counts(0, 0, 0, 0)
