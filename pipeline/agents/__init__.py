@@ -1,0 +1,1 @@
+"""The stages, each a thin agent over its core."""

@@ -1,0 +1,67 @@
+"""The store role: turns -> the thread store, a transaction a batch."""
+
+from __future__ import annotations
+
+import logging
+
+import faust
+
+from pipeline import metrics as m
+from pipeline.assembly.run import Refused
+from pipeline.errors import StoreError
+from pipeline.kafka.dead_letters import outgoing_letter
+from pipeline.kafka.outbox import Outbox
+from pipeline.kafka.sink import Sink
+from pipeline.kafka.stage import Records, Stage
+from pipeline.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
+from topics import catalog, turn_record
+from topics.errors import InvalidRecord, Reason
+
+log = logging.getLogger(__name__)
+
+
+class StoreWork:
+    """Writes batches; the store is opened with the first one, and stays open."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.outbox = outbox
+        self.topic = catalog.TURNS.full_name(settings.topic_prefix)
+        self.store: ThreadStore | None = None
+
+    async def apply(self, partition: int, records: Records) -> None:
+        """One transaction. A record that nobody could store must not hold up the rest: a dead letter."""
+        self.store = self.store or await ThreadStore.open(self.settings.store_url)
+        try:
+            await self.store.write([turn_record.decode(record.value) for record in records])
+        except StoreError:
+            self.metrics.add(m.STORE_FAILURES)
+            raise
+        except Exception as error:  # not a turn record of ours: its shape is the trouble, not the store
+            if len(records) > 1:
+                for record in records:
+                    await self.apply(partition, [record])
+                return
+            await self._bury(partition, records, error)
+        self.metrics.add(m.RECORDS_READ, len(records), topic=self.topic)
+        self.metrics.add(m.STORE_BATCHES)
+        self.metrics.add(m.STORE_ROWS, len(records))
+
+    async def _bury(self, partition: int, records: Records, error: Exception) -> None:
+        reason = error.reason if isinstance(error, InvalidRecord) else Reason.NOT_AN_ENVELOPE
+        detail = error.detail if isinstance(error, InvalidRecord) else f"{type(error).__name__}: {error}"
+        log.warning("dead letter: %s %s/%d@%d: %s", reason, self.topic, partition, records[0].offset, detail)
+        self.metrics.add(m.DEAD_LETTERS, reason=reason.value)
+        refused = Refused(records[0], reason, f"not a turn record: {detail}")
+        await self.outbox.send(outgoing_letter(self.settings.topic_prefix, self.topic, partition, refused))
+        while not await self.outbox.flush():
+            pass
+
+
+def store_stage(app: faust.App, settings: Settings, metrics: Metrics) -> Stage:
+    """The stage of this role."""
+    work = StoreWork(settings, metrics, Outbox(app.producer))
+    return Stage("store", work.topic, Sink("store", work.apply, metrics), metrics)

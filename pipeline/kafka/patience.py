@@ -1,0 +1,49 @@
+"""What fails is tried again until it works: for stores, which come back, while the records to be stored are safe."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from pipeline.errors import StoreError
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY: Final = 0.2
+LONGEST_DELAY: Final = 30.0
+
+
+class Patience:
+    """`trouble` says why a call is not getting on, None while all is well. `gone`: don't wait any more."""
+
+    def __init__(self, name: str, failed: Callable[[], None]) -> None:
+        """`failed` is called at each failure."""
+        self.name = name
+        self.failed = failed
+        self.trouble: str | None = None
+        self.gone = asyncio.Event()
+
+    async def until_done(self, call: Callable[[], Awaitable[None]]) -> bool:
+        """Repeat `call` while it raises StoreError, with back-off and jitter. False: given up, as `gone` is set."""
+        delay = FIRST_DELAY
+        while not self.gone.is_set():
+            try:
+                await call()
+            except StoreError as error:  # skipping is no way out: the batch waits until someone has mended the store
+                self.failed()
+                if str(error) != self.trouble:
+                    log.warning("%s: stands still until this passes: %s", self.name, error)
+                self.trouble = str(error)
+                try:
+                    await asyncio.wait_for(self.gone.wait(), delay * random.uniform(0.5, 1.5))  # noqa: S311  # jitter
+                except TimeoutError:
+                    delay = min(delay * 2, LONGEST_DELAY)
+                continue
+            if self.trouble is not None:
+                log.info("%s: goes on", self.name)
+                self.trouble = None
+            return True
+        return False

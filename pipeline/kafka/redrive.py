@@ -1,0 +1,72 @@
+"""Dead letters for people: read them all, and send them back to where they came from. Raises BrokerError."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+
+from pipeline.kafka.reading import answering, records_of
+from pipeline.settings import Settings
+from topics import dead_letter
+from topics.catalog import DEAD_LETTERS
+from topics.dead_letter import DeadLetter
+
+MAX_REQUEST = DEAD_LETTERS.max_message_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A dead letter and its place on the topic; `letter` is None where a record there is not one of ours."""
+
+    partition: int
+    offset: int
+    letter: DeadLetter | None
+
+    @property
+    def place(self) -> str:
+        """As the command line takes it."""
+        return f"{self.partition}:{self.offset}"
+
+
+async def filed_letters(settings: Settings) -> AsyncIterator[Filed]:
+    """All that is on the dead-letters topic now, each partition in order; one batch in memory at a time."""
+    async for record in records_of(settings, DEAD_LETTERS):
+        yield Filed(record.partition, record.offset, _letter(record))
+
+
+async def redrive(settings: Settings, letters: Iterable[DeadLetter]) -> int:
+    """Produce the original keys and values to the topics they were refused on. -> how many the broker confirmed.
+
+    What was stored in the meantime is dropped by the assembler as a duplicate, so doing it twice does no harm.
+    """
+    async with answering(settings):
+        producer = AIOKafkaProducer(
+            bootstrap_servers=settings.broker_list, acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST
+        )
+        try:
+            await producer.start()
+            sent = [
+                await producer.send(
+                    letter.topic,
+                    letter.value,
+                    letter.key,
+                    partition=letter.partition if letter.key is None else None,
+                    headers=[(f"{dead_letter.PREFIX}redriven", b"%d" % (letter.redriven + 1))],
+                )
+                for letter in letters
+            ]
+            await asyncio.gather(*sent)
+            return len(sent)
+        finally:
+            await producer.stop()
+
+
+def _letter(record: Any) -> DeadLetter | None:
+    try:
+        return dead_letter.from_record(record.key, record.value, record.headers)
+    except (KeyError, ValueError):
+        return None

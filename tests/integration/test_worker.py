@@ -1,0 +1,95 @@
+"""The worker as an operator sees it: exit statuses, health, and what it says when something is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import aiohttp
+
+from pipeline.kafka.ports import free_ports
+from pipeline.settings import Settings
+from tests.fleet import fleet, interleaved
+from tests.workers import WorkerProcess, environment, publish, wait_until_stored
+from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
+
+
+def worker(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pipeline", "worker", *arguments]
+    return subprocess.run(
+        command, env=environment(settings, **more), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_missing_topics_are_named(settings: Settings) -> None:
+    done = worker(settings)
+    assert done.returncode == 3
+    assert f"{settings.topic_prefix}.events" in done.stderr
+    assert "threadmill topics apply" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broker_that_is_not_there_is_named(settings: Settings) -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    done = worker(settings, THREADMILL_BROKERS=address)
+    assert done.returncode == 3
+    assert address in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unknown_roles_and_settings_are_named(settings: Settings) -> None:
+    done = worker(settings, "--roles", "assemble,juggle")
+    assert (done.returncode, "juggle" in done.stderr) == (2, True)
+    done = worker(settings, THREADMILL_BROKER="x:1")
+    assert (done.returncode, "THREADMILL_BROKER is no setting" in done.stderr) == (2, True)
+    done = worker(settings, THREADMILL_PARTITIONS="many")
+    assert (done.returncode, "THREADMILL_PARTITIONS" in done.stderr) == (2, True)
+
+
+async def test_health_while_it_runs_and_exit_status_when_told_to_stop(applied_settings: Settings) -> None:
+    process = WorkerProcess(applied_settings).start()
+    try:
+        url = await process.url()
+        async with aiohttp.ClientSession() as client:
+            for _ in range(100):
+                async with client.get(f"{url}/readyz") as ready:
+                    if ready.status == 200:
+                        break
+                await asyncio.sleep(0.1)
+            assert ready.status == 200
+            async with client.get(f"{url}/livez") as live:
+                assert live.status == 200
+            async with client.get(f"{url}/metrics") as metrics:
+                assert "threadmill_open_turns 0.0" in await metrics.text()
+        assert process.stop() == 0
+    finally:
+        process.end()
+
+
+async def test_roles_in_processes_of_their_own(applied_settings: Settings) -> None:
+    runs = fleet(5, 60)
+    processes = [WorkerProcess(applied_settings, role, role).start() for role in ("assemble", "store")]
+    try:
+        await publish(applied_settings, EVENTS, interleaved(runs, 5))
+        await wait_until_stored(applied_settings, 60, processes)
+    finally:
+        for process in processes:
+            process.end()
+
+
+async def test_a_record_that_is_no_turn_does_not_hold_up_the_store(applied_settings: Settings) -> None:
+    runs = fleet(6, 20)
+    key = runs[0].key
+    process = WorkerProcess(applied_settings).start()
+    try:
+        rubbish = [(key, b"\xff"), (key, b'{"v":1,"thread_id":"x","run_id":5,"turn":[]}'), (key, b"[]")]
+        await publish(applied_settings, TURNS, rubbish)
+        await publish(applied_settings, EVENTS, interleaved(runs, 6))
+        await wait_until_stored(applied_settings, 20, [process])
+    finally:
+        process.end()
+    from tests.workers import read_all
+
+    letters = await read_all(applied_settings, DEAD_LETTERS)
+    assert sorted(letter.value for letter in letters) == sorted(value for _, value in rubbish)  # type: ignore[attr-defined]
