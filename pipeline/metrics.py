@@ -154,6 +154,9 @@ EARLY_EVENTS: Final = Metric(
 SEGMENTS_SPILLED: Final = Metric(
     "threadmill_segments_spilled_total", "counter", "Pieces of long-open turns written to the state topic."
 )
+REDACTIONS: Final = Metric(
+    "threadmill_redactions_total", "counter", "Finds that were replaced in turns and telemetry, by rule.", ("rule",)
+)
 LAG: Final = Metric(
     "threadmill_lag_records", "gauge", "Records of a partition not yet read by this worker.", ("topic", "partition")
 )
@@ -175,6 +178,16 @@ LAST_PROGRESS: Final = Metric(
     "threadmill_last_progress_timestamp_seconds", "gauge", "Epoch time at which a role last got on.", ("role",)
 )
 
+# ---- the content store
+
+CONTENT_OBJECTS: Final = Metric(
+    "threadmill_content_objects_total", "counter", "Large values of turns written to the content store."
+)
+CONTENT_BYTES: Final = Metric("threadmill_content_bytes_total", "counter", "Bytes written to the content store.")
+CONTENT_FAILURES: Final = Metric(
+    "threadmill_content_failures_total", "counter", "Batches whose large values could not be written, and were again."
+)
+
 # ---- the store
 
 STORE_BATCHES: Final = Metric("threadmill_store_batches_total", "counter", "Transactions committed to the store.")
@@ -189,6 +202,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(RECORDS_READ, EVENTS_ASSEMBLED, DUPLICATES_DROPPED, TURNS_PRODUCED, DEAD_LETTERS),
     *(RUNS_OPENED, RUNS_CLOSED, RUNS_REOPENED, OPEN_TURNS, EARLY_EVENTS, SEGMENTS_SPILLED, LAG),
     *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, LAST_PROGRESS),
+    *(REDACTIONS, CONTENT_OBJECTS, CONTENT_BYTES, CONTENT_FAILURES),
     *(STORE_BATCHES, STORE_ROWS, STORE_RETRIES, STORE_FAILURES),
 )
 

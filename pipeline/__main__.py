@@ -1,0 +1,83 @@
+"""The `threadmill` command."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from importlib import import_module
+from typing import Final
+
+import click
+
+from pipeline.errors import ThreadmillError
+
+# Command -> the module of pipeline.cli that holds it: loaded when asked for, so that `--help` is quick.
+COMMANDS: Final[dict[str, str]] = {
+    "assemble": "assemble",
+    "bench": "bench",
+    "convert": "documents",
+    "demo": "demo",
+    "dlq": "dlq",
+    "doctor": "doctor",
+    "down": "broker",
+    "export": "threads",
+    "hash": "documents",
+    "import": "history",
+    "publish": "publish",
+    "schema": "validate",
+    "settings": "settings",
+    "store": "store",
+    "threads": "threads",
+    "topics": "topics",
+    "up": "broker",
+    "validate": "validate",
+    "worker": "worker",
+}
+
+
+class Commands(click.Group):
+    """Commands that are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """-> the commands' names."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """-> the command of that name, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"pipeline.cli.{COMMANDS[cmd_name]}")
+        return next((command for command in module.commands if command.name == cmd_name), None)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="threadmill")
+def cli() -> None:
+    """Turn the streams of AI agents into complete, canonical conversations.
+
+    Settings come from THREADMILL_* variables: `threadmill settings` lists them.
+    """
+
+
+def main() -> None:
+    """Run the command line; errors are one line, and the exit status says whose fault it is."""
+    # Where a command sets up no log, its error says what a client library would have said in ten lines.
+    logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+    try:
+        cli(standalone_mode=False)
+    except ThreadmillError as error:
+        click.echo(f"threadmill: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("threadmill: stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Where a load is measured: topics of its own on a broker, filled once, and put back between two measurements."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.partitioner import DefaultPartitioner
+from aiokafka.structs import TopicPartition
+
+from pipeline.bench.loads import Load
+from pipeline.errors import BrokerError
+from pipeline.kafka.admin import apply_topics
+from pipeline.settings import Settings
+from topics import catalog
+from topics.catalog import Topic
+
+BATCH_BYTES = 65_536  # of the load's record batches
+UNCONFIRMED = 32  # batches
+POLL = 0.05  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A load on a broker; `settings` name its topics."""
+
+    settings: Settings
+    load: Load
+
+    def topic(self, topic: Topic) -> str:
+        """Its name here."""
+        return topic.full_name(self.settings.topic_prefix)
+
+    def places(self, name: str) -> list[TopicPartition]:
+        """Every partition of a topic."""
+        return [TopicPartition(name, number) for number in range(self.settings.partitions)]
+
+    async def fill(self) -> float:
+        """Create the topics and publish the load. -> seconds."""
+        await apply_topics(self.settings)
+        began = time.monotonic()
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.settings.broker_list,
+            acks="all",
+            max_batch_size=BATCH_BYTES,
+            compression_type=None if self.settings.compression == "none" else self.settings.compression,
+        )
+        await producer.start()
+        try:
+            await self._publish(producer, self.load.records())
+        finally:
+            await producer.stop()
+        return time.monotonic() - began
+
+    async def _publish(self, producer: AIOKafkaProducer, records: Iterable[tuple[bytes, bytes]]) -> None:
+        """In whole batches: record by record would take longer than all that is measured."""
+        topic = self.topic(catalog.EVENTS)
+        numbers = list(range(self.settings.partitions))
+        partition_of, places = DefaultPartitioner(), dict[bytes, int]()
+        batches = [producer.create_batch() for _ in numbers]
+        sent: list[Any] = []
+        now = int(time.time() * 1000)
+        for key, value in records:
+            number = places.get(key)
+            if number is None:
+                number = places[key] = partition_of(key, numbers, numbers)
+            if batches[number].append(key=key, value=value, timestamp=now) is None:
+                sent.append(await producer.send_batch(batches[number], topic, partition=number))
+                batches[number] = producer.create_batch()
+                batches[number].append(key=key, value=value, timestamp=now)
+                now = int(time.time() * 1000)
+                if len(sent) >= UNCONFIRMED:
+                    await asyncio.gather(*sent)
+                    sent.clear()
+        sent += [await producer.send_batch(batches[n], topic, partition=n) for n in numbers if batches[n].record_count()]
+        await asyncio.gather(*sent)
+
+    @asynccontextmanager
+    async def observed(self) -> AsyncIterator[Observer]:
+        """-> a look at the topics that costs those who work next to nothing."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.settings.broker_list)
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.settings.broker_list)
+        await admin.start()
+        await consumer.start()
+        try:
+            yield Observer(self, admin, consumer)
+        finally:
+            await consumer.stop()
+            await admin.close()
+
+    async def reset(self, group: str) -> None:
+        """Put the topics back to where only the load is there, and `group` to their beginning."""
+        async with self.observed() as observer:
+            for topic in (catalog.TURNS, catalog.TELEMETRY, catalog.STATE):
+                ends = await observer.ends(topic)
+                written = {place: RecordsToDelete(before_offset=end) for place, end in ends.items() if end}
+                if written:
+                    await observer.admin.delete_records(written)
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.settings.broker_list, group_id=group)
+        await consumer.start()
+        try:
+            consumer.assign(self.places(self.topic(catalog.EVENTS)))
+            await consumer.commit(dict.fromkeys(self.places(self.topic(catalog.EVENTS)), 0))
+        finally:
+            await consumer.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Offsets of a site's topics and groups."""
+
+    site: Site
+    admin: Any
+    consumer: Any
+
+    async def ends(self, topic: Topic) -> dict[TopicPartition, int]:
+        """Partition -> the offset behind its last record."""
+        ends: dict[TopicPartition, int] = await self.consumer.end_offsets(self.site.places(self.site.topic(topic)))
+        return ends
+
+    async def records(self, topic: Topic) -> int:
+        """How many are there; before retention or a reset."""
+        return sum((await self.ends(topic)).values())
+
+    async def committed(self, group: str, topic: Topic) -> int:
+        """The sum of a group's offsets."""
+        name = self.site.topic(topic)
+        offsets = await self.admin.list_consumer_group_offsets(group)
+        return sum(row.offset for place, row in offsets.items() if place.topic == name)
+
+
+async def until(reached: Any, within: float, what: str) -> float:
+    """Wait for an async condition. -> when it was seen to hold, time.monotonic(). Raises BrokerError."""
+    deadline = time.monotonic() + within
+    while not await reached():
+        if time.monotonic() > deadline:
+            raise BrokerError(f"the benchmark waited {within:.0f} s in vain until {what}")
+        await asyncio.sleep(POLL)
+    return time.monotonic()

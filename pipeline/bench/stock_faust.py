@@ -1,0 +1,71 @@
+"""The same job in stock Faust, as its documentation teaches: an agent, `async for`, the state in a dictionary.
+
+    python -m pipeline.bench.stock_faust BROKERS TOPIC PARTITIONS EVENTS     -> {"events": …, "seconds": …}
+
+It drops duplicates by `seq`, assembles the text, produces the finished turn. What it read since its last commit it
+forgets in a crash: Faust commits past turns in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from typing import Any
+
+import faust
+import orjson
+
+
+def build(brokers: str, topic: str, partitions: int, events: int) -> faust.App:
+    """The program; it ends itself after so many events."""
+    app = faust.App(
+        f"bench-faust-{os.getpid()}",
+        broker=[f"kafka://{address}" for address in brokers.split(",")],
+        store="memory://",
+        topic_partitions=partitions,
+        topic_disable_leader=True,
+        web_enabled=False,
+        consumer_auto_offset_reset="earliest",
+    )
+    source = app.topic(topic, value_serializer="json", key_type=bytes, key_serializer="raw")
+    finished = app.topic(f"{topic}-faust-turns", value_serializer="json", key_type=bytes, key_serializer="raw")
+
+    @app.agent(source)  # type: ignore[untyped-decorator]  # Faust has no types
+    async def assemble(stream: Any) -> None:
+        runs: dict[tuple[str, str], tuple[int, list[str]]] = {}
+        count, began = 0, 0.0
+        async for envelope in stream:
+            began = began or time.perf_counter()
+            key = envelope["thread_id"], envelope["run_id"]
+            seen, chunks = runs.get(key, (0, []))
+            if envelope["seq"] != seen:
+                continue
+            for event in envelope["events"]:
+                if event["type"] == "text-delta":
+                    chunks.append(event["delta"])
+            seen += len(envelope["events"])
+            count += len(envelope["events"])
+            if "end" in envelope:
+                runs.pop(key, None)
+                turn = {"run_id": key[1], "status": envelope["end"], "text": "".join(chunks)}
+                await finished.send(key=key[0].encode(), value=turn)
+            else:
+                runs[key] = seen, chunks
+            if count >= events:
+                seconds = time.perf_counter() - began
+                os.write(1, orjson.dumps({"events": count, "seconds": seconds}) + b"\n")
+                os._exit(0)  # stopping takes Faust seconds, and nothing depends on it
+
+    return app
+
+
+async def run(app: faust.App) -> None:
+    """Until it ends itself."""
+    await app.start()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(run(build(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))

@@ -1,0 +1,121 @@
+"""`threadmill assemble`: recorded streams -> threads and messages, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.offline import assemble as assemble_run
+from pipeline.assembly.thread import thread_document
+from pipeline.assembly.times import epoch_ms
+from pipeline.dialects import DIALECTS
+from pipeline.dialects.framing import decode
+from pipeline.errors import CallerError, InvalidRecord
+from pipeline.exports import EXPORTS
+from topics import json_text
+from topics.agent_event import ENDS, VERSION
+from topics.agent_event import loads as load_json
+from topics.identity import thread_uuid
+
+RUN_INFO: Final = (
+    "agent_name",
+    "model_name",
+    "provider_name",
+    "parent_run_id",
+    "parent_thread_id",
+    "started_at",
+    "request",
+)
+# A file says nothing of when its events were received. Without `started_at`, all of them came at this moment.
+NO_TIME: Final = 0
+
+
+@click.command()
+@click.option("--dialect", required=True, type=click.Choice(sorted(DIALECTS)), help="What the files hold.")
+@click.option(
+    "--to",
+    "form",
+    required=True,
+    type=click.Choice(["thread", *sorted(EXPORTS)]),
+    help="Form of `messages`; thread: none beside the thread itself.",
+)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
+    """Assemble FILES, each the native stream of one run (SSE or JSON lines), without a broker.
+
+    Prints one JSON object a line: {"source", "thread", "messages", "dead_letters": [{"reason", "detail"}]}.
+
+    FILE.run.json may hold the run's context: agent_id, agent_name, thread_id, run_id, model_name, provider_name,
+    started_at, request (the body that the server was called with), end (complete, aborted, error, disconnected).
+    """
+    out = click.get_binary_stream("stdout")
+    for file in files:
+        result = assemble_file(file, DIALECTS[dialect], form)
+        out.write(json_text.line(result).encode() + b"\n")
+    out.flush()
+
+
+def assemble_file(file: Path, dialect: Dialect, form: str) -> dict[str, Any]:
+    """One run's stream -> the object that is printed for it. Raises CallerError where the file can't be read."""
+    items = decode(read_file(file), dialect)
+    info = run_info(file)
+    events = [item.event for item in items if item.event is not None]
+    conversation = info.get("thread_id") or dialect.conversation_of(events)
+    thread_id, external_id = thread_uuid(str(conversation or file.name))
+    started = epoch_ms(info.get("started_at"))
+    envelope: dict[str, Any] = {
+        "v": VERSION,
+        "thread_id": thread_id,
+        "run_id": str(info.get("run_id") or file.name),
+        "agent_id": str(info.get("agent_id") or info.get("agent_name") or "agent"),
+        "seq": 0,
+        "ts": NO_TIME if started is None else started,
+        "dialect": dialect.name,
+        "events": events,
+        "run": {key: info[key] for key in RUN_INFO if info.get(key) is not None},
+        "end": info.get("end"),
+    }
+    if external_id is not None and conversation:
+        envelope["run"]["external_id"] = external_id
+    records, refused = assemble_run(dialect, [envelope])
+    document = thread_document(thread_id, records)
+    return {
+        "source": str(file),
+        "thread": document,
+        "messages": EXPORTS[form](document) if form in EXPORTS else [],
+        "dead_letters": [
+            *({"reason": item.error.reason, "detail": item.error.detail} for item in items if item.error is not None),
+            *({"reason": letter.reason, "detail": letter.detail} for letter in refused),
+        ],
+    }
+
+
+def read_file(file: Path) -> bytes:
+    """-> what is in it. Raises CallerError."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise CallerError(f"can't read {file}: {error.strerror}; name files that hold one run's stream each") from None
+
+
+def run_info(file: Path) -> dict[str, Any]:
+    """-> what FILE.run.json says of the run; empty without it. Raises CallerError."""
+    sidecar = file.with_name(f"{file.name}.run.json")
+    if not sidecar.exists():
+        return {}
+    try:
+        info = load_json(read_file(sidecar))
+    except InvalidRecord as error:
+        raise CallerError(f"{sidecar}: {error.detail}; mend it, or take it away") from None
+    if not isinstance(info, dict):
+        raise CallerError(f"{sidecar}: a JSON object with the run's context is expected")
+    if info.get("end") is not None and info["end"] not in ENDS:
+        raise CallerError(f"{sidecar}: 'end' must be one of {', '.join(sorted(ENDS))}, got {info['end']!r:.80}")
+    return info
+
+
+commands = [assemble]

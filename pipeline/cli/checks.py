@@ -1,0 +1,171 @@
+"""What `threadmill doctor` concludes from what it found: pure, from settings and descriptions to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pipeline.cli.balance import Balance
+from pipeline.kafka.admin import ClusterInfo, PartitionLag
+from pipeline.kafka.topic_plan import Change, Found
+from pipeline.settings import Settings
+from topics.catalog import CATALOG, EVENTS, STATE
+
+Level = Literal["ok", "warning", "error"]
+APPLY = "run `threadmill topics apply`"
+SLACK_MS = 60_000  # that a deadline may be late
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: what was looked at, what was seen, and what to do about it (if anything)."""
+
+    level: Level
+    check: str
+    seen: str
+    advice: str = ""
+
+
+def settings_findings(settings: Settings) -> list[Finding]:
+    """Options that are each allowed, and together make no sense."""
+    found = []
+    if settings.idle_timeout > settings.run_timeout:
+        found.append(
+            Finding(
+                "warning",
+                "settings",
+                f"THREADMILL_IDLE_TIMEOUT ({settings.idle_timeout:g} s) is over THREADMILL_RUN_TIMEOUT "
+                f"({settings.run_timeout:g} s), so that it never ends a run",
+                "set it lower",
+            )
+        )
+    if settings.dedupe_window < settings.reopen_window:
+        found.append(
+            Finding(
+                "warning",
+                "settings",
+                f"THREADMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s) is under THREADMILL_REOPEN_WINDOW "
+                f"({settings.reopen_window:g} s): a run may be forgotten while it can still be reopened",
+                "set it to at least the other",
+            )
+        )
+    return found or [Finding("ok", "settings", "read, and in line with each other")]
+
+
+def cluster_finding(settings: Settings, info: ClusterInfo) -> Finding:
+    """The cluster that answers."""
+    listed = ", ".join(address for _, address in info.brokers)
+    count = f"{len(info.brokers)} broker{'' if len(info.brokers) == 1 else 's'}"
+    return Finding("ok", "broker", f"cluster {info.cluster_id} answers at {settings.brokers}: {count} ({listed})")
+
+
+def topic_findings(
+    settings: Settings, found: Sequence[Found], changes: Iterable[Change], brokers: int
+) -> list[Finding]:
+    """Topics that are missing, differ from the catalog, or could lose records."""
+    by_name = {topic.name: topic for topic in found}
+    findings = []
+    for change in changes:
+        if change.action == "create":
+            findings.append(Finding("error", f"topic {change.topic}", "is not there", APPLY))
+        elif change.action == "configure":
+            findings.append(Finding("warning", f"topic {change.topic}", f"differs: {change.detail}", APPLY))
+        else:
+            findings.append(Finding("warning", f"topic {change.topic}", change.detail))
+    for topic in found:
+        findings += _durability(topic, brokers)
+    events = by_name.get(EVENTS.full_name(settings.topic_prefix))
+    if events is not None:
+        findings += _events(settings, events)
+    if findings:
+        return findings
+    return [Finding("ok", "topics", f"all {len(CATALOG)} of {settings.topic_prefix} are as they should be")]
+
+
+def _durability(topic: Found, brokers: int) -> list[Finding]:
+    check, findings = f"topic {topic.name}", []
+    if topic.replication == 1 and brokers > 1:
+        advice = "give it 3 replicas (kafka-reassign-partitions), and set THREADMILL_REPLICATION for new topics"
+        findings.append(Finding("error", check, f"has 1 replica on {brokers} brokers: losing one loses it", advice))
+    if topic.replication > 1 and topic.config.get("unclean.leader.election.enable") == "true":
+        advice = "set unclean.leader.election.enable=false"
+        findings.append(
+            Finding("error", check, "lets a replica that lags behind lead: confirmed records vanish", advice)
+        )
+    if topic.replication > 2 and topic.config.get("min.insync.replicas") == "1":
+        advice = "set min.insync.replicas=2"
+        findings.append(Finding("warning", check, "confirms records that only one broker has", advice))
+    leaderless = [row.id for row in topic.partitions if row.leader is None]
+    if leaderless:
+        seen = f"partition {', '.join(map(str, leaderless))} has no leader: nothing can be read or written there"
+        findings.append(Finding("error", check, seen, "start the brokers that hold it"))
+    behind = [row.id for row in topic.partitions if len(row.in_sync) < len(row.replicas)]
+    if behind:
+        seen = f"partition {', '.join(map(str, behind))} lacks replicas in sync"
+        findings.append(Finding("warning", check, seen, "start the brokers that are down, or look at their logs"))
+    return findings
+
+
+def _events(settings: Settings, events: Found) -> list[Finding]:
+    check, findings = f"topic {events.name}", []
+    longest = settings.run_timeout + settings.reopen_window
+    retention = int(events.config.get("retention.ms", -1))
+    if 0 <= retention < longest * 1000:
+        seen = (
+            f"keeps records for {retention / 1000:g} s, and a turn may take {longest:g} s: it could lose its beginning"
+        )
+        advice = f"raise retention.ms ({APPLY}), or lower THREADMILL_RUN_TIMEOUT and THREADMILL_REOPEN_WINDOW"
+        findings.append(Finding("error", check, seen, advice))
+    if "compact" in events.config.get("cleanup.policy", ""):
+        seen = "is compacted: of a thread's records only the last one would stay"
+        findings.append(Finding("error", check, seen, APPLY))
+    return findings
+
+
+def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
+    """Whether closed runs are remembered for as long as the settings say."""
+    name = STATE.full_name(settings.topic_prefix)
+    for topic in found:
+        retention = int(topic.config.get("retention.ms", -1))
+        if topic.name == name and 0 <= retention < settings.dedupe_window * 1000:
+            window = f"THREADMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s)"
+            seen = f"forgets closed runs after {retention / 1000:g} s, before {window}"
+            return [Finding("warning", f"topic {name}", seen, "raise its retention.ms, or lower the window")]
+    return []
+
+
+def lag_finding(group: str, role: str, rows: Sequence[PartitionLag]) -> Finding:
+    """How far a role has read."""
+    check, lag = f"group {group}", sum(row.lag for row in rows)
+    lost = {row.partition: row.begin - row.committed for row in rows if row.committed and row.committed < row.begin}
+    if lost:
+        where = ", ".join(map(str, lost))
+        seen = f"{sum(lost.values()):,} records were removed before they were read, on partition {where}"
+        return Finding("error", check, seen, f"run more workers with the role {role}, or raise the topic's retention")
+    if lag and all(row.committed is None for row in rows):
+        advice = f"start one: `threadmill worker --roles {role}`"
+        return Finding(
+            "warning", check, f"{lag:,} records wait, and no worker with the role {role} has run yet", advice
+        )
+    return Finding("ok", check, f"{lag:,} records to read" if lag else "has read all")
+
+
+def clock_finding(ahead: int, seconds: float) -> Finding:
+    """`ahead`: partitions of the events topic with records that are dated later than now + `seconds`."""
+    if ahead:
+        seen = f"{ahead} partitions hold records dated over {seconds:g} s ahead of this machine's clock"
+        return Finding("warning", "clock", seen, "set the clocks of the brokers and of this machine (NTP)")
+    return Finding("ok", "clock", "no record is dated ahead of this machine's clock")
+
+
+def balance_finding(settings: Settings, balance: Balance, waiting: int, now: int) -> Finding:
+    """The loss ledger. `waiting`: records that the assemble and store roles have still to read; `now` epoch ms."""
+    seen = f"runs {balance.runs:,} = stored {balance.stored:,} + dead letters {balance.dead:,} + open {balance.open:,}"
+    quiet_since = now - int(settings.idle_timeout * 1000) - SLACK_MS
+    lost = [f"{run} of thread {thread}" for (thread, run), at in balance.rest.items() if at < quiet_since]
+    if lost and not waiting:
+        named = ", ".join(lost[:5])
+        advice = "deleted threads count here; if none was deleted, this is a bug: keep the events topic, and report it"
+        return Finding("error", "balance", f"{seen}; nothing has become of {len(lost):,}: {named}", advice)
+    return Finding("ok", "balance", seen)

@@ -1,0 +1,212 @@
+"""`threadmill demo`: from nothing to stored threads, and the proof that nothing was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.app import consumer_group
+from pipeline.cli.balance import Balance, take_stock
+from pipeline.cli.demo_stage import Worker, settings_of_demo, stage, variables
+from pipeline.cli.output import wide_console
+from pipeline.cli.publish import Summary, progress, publish_all, repeated
+from pipeline.cli.recordings import Recording, files_of, read
+from pipeline.cli.thread_view import plain, view
+from pipeline.cli.threads import thread_table
+from pipeline.errors import BrokerError, CallerError
+from pipeline.kafka.admin import apply_topics, group_lag
+from pipeline.settings import Settings, load
+from pipeline.stores.sql import ThreadStore
+from pipeline.stores.summaries import ThreadPage
+from topics.catalog import EVENTS, TELEMETRY, TURNS
+
+RECORDINGS: Final = Path(__file__).parents[2] / "examples" / "fleet"
+SHOWN_THREAD: Final = "trip-lisbon"
+SHOWN_THREADS: Final = 12
+FLEET: Final = 60  # threads at the same time
+BATCH: Final = 12  # events in a record
+STORED_WITHIN: Final = 60.0  # seconds after the last record was published; 2 are usual
+# Each stage's input, in the order of the way: what one has committed, the next has before it.
+STAGES: Final = (("assemble", EVENTS), ("store", TURNS), ("metrics", TELEMETRY))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the demo did: `seconds` from the first record published to the last turn stored."""
+
+    published: Summary
+    seconds: float
+    balance: Balance
+    open_turns: int
+
+    @property
+    def balances(self) -> bool:
+        """Whether every run is accounted for."""
+        known = self.balance.stored + self.balance.dead + self.open_turns
+        return self.published.runs == self.balance.runs == known
+
+
+@click.command()
+@click.option("--runs", type=click.IntRange(1), default=300, show_default=True, help="Runs to publish.")
+@click.option("--keep", is_flag=True, help="Leave the broker and the worker running, to look around.")
+def demo(runs: int, *, keep: bool) -> None:
+    """Start a broker and a worker, publish recorded runs of several agents, and show what is stored.
+
+    On free ports and in a folder of its own: brokers and stores that are there already are not touched. Exits with 1
+    where a run is neither stored, nor a dead letter, nor open.
+    """
+    base = load()
+    settings = settings_of_demo(base)
+    recordings = _recordings(runs)
+    began = time.monotonic()
+    steps = Console(stderr=True, highlight=False)
+
+    def say(text: str) -> None:
+        steps.print(f"[dim]{time.monotonic() - began:5.1f} s[/] {text}", soft_wrap=True)
+
+    with stage(settings, say, keep=keep) as start_worker:
+        asyncio.run(apply_topics(settings))
+        say(f"starting a worker, with metrics on http://127.0.0.1:{settings.port}/metrics")
+        worker = start_worker()
+        say(f"publishing {len(recordings):,} runs of {len({r.thread_id for r in recordings}):,} threads")
+        with progress(steps) as bar:
+            outcome = asyncio.run(_run(settings, recordings, worker, bar))
+        say("all is stored")
+        asyncio.run(_report(settings, outcome))
+        if keep:
+            _what_next(settings, worker)
+    if not outcome.balances:
+        sys.exit(1)
+
+
+def _recordings(runs: int) -> list[Recording]:
+    if not RECORDINGS.is_dir():
+        raise CallerError(f"the demo's recordings are not in {RECORDINGS}: run it in a checkout of the project")
+    recordings: list[Recording] = []
+    for file in files_of([RECORDINGS]):
+        found = read(file, None, {})
+        if found.problems:
+            raise CallerError("\n".join(found.problems))
+        recordings += found.recordings
+    times = math.ceil(runs / len(recordings))
+    return list(islice(repeated(recordings, times, same_thread=False), runs))
+
+
+async def _run(settings: Settings, recordings: Sequence[Recording], worker: Worker, bar: Progress) -> Outcome:
+    """Publish, wait until all is stored, take stock."""
+    sending = bar.add_task("publishing events", total=sum(recording.size for recording in recordings))
+    storing = bar.add_task("storing runs", total=len(recordings))
+    began = time.monotonic()
+    async with await ThreadStore.open(settings.store_url) as store:
+        publishing = asyncio.create_task(
+            publish_all(settings, recordings, None, FLEET, BATCH, lambda count: bar.advance(sending, count))
+        )
+        try:
+            while not publishing.done():
+                await asyncio.wait([publishing], timeout=0.3)
+                bar.update(storing, completed=(await store.counts()).runs)
+        finally:
+            publishing.cancel()
+            await asyncio.wait([publishing])
+        published = publishing.result()
+        deadline = time.monotonic() + STORED_WITHIN
+        while not await _all_read(settings) or await asyncio.to_thread(worker.open_turns) > 0:
+            if time.monotonic() > deadline:
+                raise BrokerError(f"not all is stored after {STORED_WITHIN:.0f} s: see {worker.log}")
+            bar.update(storing, completed=(await store.counts()).runs)
+            await asyncio.sleep(0.2)
+        seconds = time.monotonic() - began
+        bar.update(storing, completed=len(recordings))
+        balance = await take_stock(settings, store)
+    return Outcome(published, seconds, balance, await asyncio.to_thread(worker.open_turns))
+
+
+async def _all_read(settings: Settings) -> bool:
+    for role, topic in STAGES:
+        if any(row.lag for row in await group_lag(settings, consumer_group(settings, role), [topic])):
+            return False
+    return True
+
+
+async def _report(settings: Settings, outcome: Outcome) -> None:
+    console = wide_console()
+    async with await ThreadStore.open(settings.store_url) as store:
+        counts = await store.counts()
+        page = await store.threads(1000)
+        some = page.threads[:: max(1, len(page.threads) // SHOWN_THREADS)][:SHOWN_THREADS]
+        _section(console, f"{counts.threads:,} threads, among them")
+        console.print(thread_table(ThreadPage(some, None)))
+        thread_id = await store.find(SHOWN_THREAD)
+        document = await store.thread(thread_id) if thread_id else None
+        if document is not None:
+            _section(console, "one of them")
+            for piece in view(document):
+                console.print(piece)
+        _section(console, "tokens by model")
+        console.print(await _usage_table(store))
+    published, balance = outcome.published, outcome.balance
+    _section(console, "throughput")
+    console.print(
+        f"{published.events:,} events in {published.records:,} records: published at "
+        f"{published.events_per_second:,.0f} events/s, stored after {outcome.seconds:.1f} s "
+        f"({published.events / outcome.seconds:,.0f} events/s from the publisher to the store)"
+    )
+    console.print(f"{counts.turns:,} turns, {counts.interrupted:,} of them interrupted")
+    _section(console, "balance")
+    parts = f"stored {balance.stored:,} + dead letters {balance.dead:,} + open {outcome.open_turns:,}"
+    console.print(f"runs {published.runs:,} = {parts}", style="bold green" if outcome.balances else "bold red")
+    if not outcome.balances:
+        lost = ", ".join(f"{run} of thread {thread}" for thread, run in list(balance.rest)[:5])
+        console.print(
+            f"that does not balance: {balance.runs:,} runs are on the topic; missing: {plain(lost) or 'none'}"
+        )
+
+
+async def _usage_table(store: ThreadStore) -> Table:
+    table = Table("model", "provider", "responses", "input", "output", "total", "cost", box=None, pad_edge=False)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for row in await store.usage(("model", "provider")):
+        table.add_row(
+            *(Text(plain(row.group[name] or "–")) for name in ("model", "provider")),
+            *(f"{number:,}" for number in (row.requests, row.input_tokens, row.output_tokens, row.total_tokens)),
+            f"${row.cost_usd:.4f}" if row.cost_usd else "",
+        )
+    return table
+
+
+def _section(console: Console, title: str) -> None:
+    console.print()
+    console.print(Rule(Text(title, style="bold"), align="left", style="dim"))
+
+
+def _what_next(settings: Settings, worker: Worker) -> None:
+    command = _near(Path(sys.executable).with_name("threadmill"))
+    lines = [f"export {name}={value}" for name, value in variables(settings).items()]
+    wants = ["threads list", f"threads show {SHOWN_THREAD}", "dlq list", "doctor"]
+    wants.append(f"publish {_near(RECORDINGS.parent / 'weather.sse')} --thread my-own")
+    click.echo("\n".join(["\nStill running. To look around:\n", *lines, *(f"{command} {want}" for want in wants)]))
+    click.echo(f"\nTo stop it: kill {worker.process.pid}; {command} down")
+
+
+def _near(path: Path) -> Path:
+    """As one would type it here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+commands = [demo]

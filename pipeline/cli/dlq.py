@@ -1,0 +1,222 @@
+"""`threadmill dlq`: what was refused, why, and another try."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.cli.output import wide_console
+from pipeline.cli.thread_view import plain
+from pipeline.errors import CallerError, InvalidRecord
+from pipeline.kafka.redrive import Filed, filed_letters
+from pipeline.kafka.redrive import redrive as redrive_letters
+from pipeline.settings import Settings, load
+from topics.agent_event import loads
+from topics.dead_letter import DeadLetter
+from topics.errors import Reason
+
+REASONS: Final = tuple(reason.value for reason in Reason)
+AT_ONCE: Final = 200  # letters that are held in memory while they are sent
+
+
+@click.group()
+def dlq() -> None:
+    """List, show and redrive dead letters: records that could not be assembled.
+
+    A dead letter is named by its place on the dead-letters topic, PARTITION:OFFSET.
+    """
+
+
+@dlq.command("list")
+@click.option("--reason", type=click.Choice(REASONS), help="Only those with this reason.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The newest so many.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line, for all of them.")
+def list_(reason: str | None, limit: int, *, as_json: bool) -> None:
+    """List dead letters, the oldest first, and count them by reason."""
+    counts, newest = asyncio.run(_overview(load(), reason, limit, as_json=as_json))
+    if as_json:
+        return
+    console = wide_console()
+    if not counts:
+        console.print("no dead letters" + (f" with reason {reason}" if reason else ""))
+        return
+    table = Table("place", "refused at (UTC)", "reason", "redriven", "from", "detail", box=None, pad_edge=False)
+    for column in table.columns[:5]:
+        column.no_wrap = True
+    for filed in sorted(newest, key=_time):
+        table.add_row(*_row(filed))
+    console.print(table)
+    listed = ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
+    console.print(f"{counts.total():,} dead letters: {escape(listed)}", soft_wrap=True)
+
+
+@dlq.command()
+@click.argument("place", metavar="PARTITION:OFFSET")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object; key and value as text.")
+def show(place: str, *, as_json: bool) -> None:
+    """Show one dead letter: why it was refused, where it came from, and its value."""
+    (filed,) = asyncio.run(_chosen(load(), {_place(place)}))
+    if filed.letter is None:
+        raise CallerError(f"{place} is no dead letter of Threadmill: its headers are not there")
+    if as_json:
+        click.echo(json.dumps(_fields(filed) | {"value": _text(filed.letter.value)}))
+        return
+    console = wide_console()
+    for name, value in _fields(filed).items():
+        console.print(Text(f"{name:12}", style="dim") + Text(plain(value)), soft_wrap=True)
+    console.print()
+    console.print(Text(plain(_indented(filed.letter.value))), soft_wrap=True)
+
+
+@dlq.command()
+@click.argument("places", metavar="[PARTITION:OFFSET]...", nargs=-1)
+@click.option("--reason", type=click.Choice(REASONS), help="All with this reason.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None:
+    """Publish dead letters again, key and value untouched, where they were refused.
+
+    For after the cause is mended: a newer worker, say, that knows the dialect. They stay on the dead-letters topic;
+    what is refused again is there a second time, and what is stored already changes nothing.
+    """
+    if bool(places) == bool(reason):
+        raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `threadmill dlq list` shows them")
+    count, targets = asyncio.run(_redrive(load(), reason, {_place(text) for text in places}, dry_run=dry_run))
+    where = ", ".join(f"{topic} ({number:,})" for topic, number in targets.items())
+    done = "would be published again" if dry_run else "published again"
+    click.echo(f"{count:,} {done}{f' to {where}' if where else ''}")
+
+
+async def _overview(
+    settings: Settings, reason: str | None, limit: int, *, as_json: bool
+) -> tuple[Counter[str], list[Filed]]:
+    """-> how many there are by reason, and the newest; prints all of them instead where `as_json`."""
+    counts, newest = Counter[str](), list[Filed]()
+    async for filed in filed_letters(settings):
+        if reason is not None and _reason(filed) != reason:
+            continue
+        counts[_reason(filed)] += 1
+        if as_json:
+            click.echo(json.dumps(_fields(filed)))
+            continue
+        newest.append(replace(filed, letter=replace(filed.letter, value=None)) if filed.letter else filed)
+        if len(newest) >= 2 * limit:
+            newest = sorted(newest, key=_time)[-limit:]
+    return counts, sorted(newest, key=_time)[-limit:]
+
+
+async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> list[Filed]:
+    """Those at `places`. Raises CallerError for a place where there is none."""
+    found = {(f.partition, f.offset): f async for f in filed_letters(settings) if (f.partition, f.offset) in places}
+    missing = sorted(set(places) - set(found))
+    if missing:
+        listed = ", ".join(f"{partition}:{offset}" for partition, offset in missing)
+        raise CallerError(f"no dead letter at {listed}; `threadmill dlq list` shows those that are there")
+    return list(found.values())
+
+
+async def _redrive(
+    settings: Settings, reason: str | None, places: Collection[tuple[int, int]], *, dry_run: bool
+) -> tuple[int, Counter[str]]:
+    """-> how many were sent, and how many to each topic."""
+    targets, sent, waiting = Counter[str](), 0, list[DeadLetter]()
+
+    async def send() -> int:
+        count = len(waiting) if dry_run else await redrive_letters(settings, waiting)
+        waiting.clear()
+        return count
+
+    async for letter in _letters(settings, reason, places):
+        waiting.append(letter)
+        targets[letter.topic] += 1
+        if len(waiting) == AT_ONCE:
+            sent += await send()
+    return sent + await send(), targets
+
+
+async def _letters(
+    settings: Settings, reason: str | None, places: Collection[tuple[int, int]]
+) -> AsyncIterator[DeadLetter]:
+    for filed in await _chosen(settings, places) if places else ():
+        if filed.letter is not None:
+            yield filed.letter
+    if reason is not None:
+        async for filed in filed_letters(settings):
+            if filed.letter is not None and filed.letter.reason == reason:
+                yield filed.letter
+
+
+def _place(text: str) -> tuple[int, int]:
+    partition, _, offset = text.partition(":")
+    if not (partition.isdigit() and offset.isdigit()):
+        raise CallerError(f"{text!r} is no place of a dead letter: PARTITION:OFFSET is expected, such as 3:17")
+    return int(partition), int(offset)
+
+
+def _reason(filed: Filed) -> str:
+    return filed.letter.reason.value if filed.letter else "not ours"
+
+
+def _time(filed: Filed) -> int:
+    return filed.letter.time if filed.letter else 0
+
+
+def _row(filed: Filed) -> tuple[str | Text, ...]:
+    letter = filed.letter
+    if letter is None:
+        return filed.place, "", _reason(filed), "", "", "a record without the headers of a dead letter"
+    origin = f"{letter.topic}/{letter.partition}@{letter.offset}"
+    return (
+        filed.place,
+        _when(letter),
+        letter.reason.value,
+        str(letter.redriven or ""),
+        Text(origin),
+        Text(plain(letter.detail)),
+    )
+
+
+def _fields(filed: Filed) -> dict[str, Any]:
+    letter = filed.letter
+    if letter is None:
+        return {"place": filed.place, "reason": _reason(filed)}
+    return {
+        "place": filed.place,
+        "reason": letter.reason.value,
+        "detail": letter.detail,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "time": _when(letter),
+        "redriven": letter.redriven,
+        "key": _text(letter.key),
+        "bytes": len(letter.value or b""),
+    }
+
+
+def _when(letter: DeadLetter) -> str:
+    return f"{datetime.fromtimestamp(letter.time / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+def _indented(data: bytes | None) -> str:
+    """JSON as people read it; anything else as it is."""
+    try:
+        return json.dumps(loads(data or b""), indent=2, ensure_ascii=False)
+    except InvalidRecord:
+        return _text(data) or "(no value)"
+
+
+commands = [dlq]

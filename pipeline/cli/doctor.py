@@ -1,0 +1,164 @@
+"""`threadmill doctor`: is all well, and if not, what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import click
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.app import consumer_group
+from pipeline.cli.balance import take_stock
+from pipeline.cli.checks import (
+    Finding,
+    balance_finding,
+    clock_finding,
+    cluster_finding,
+    lag_finding,
+    settings_findings,
+    state_finding,
+    topic_findings,
+)
+from pipeline.cli.output import wide_console
+from pipeline.errors import CallerError, StoreError, ThreadmillError
+from pipeline.kafka.admin import cluster_info, describe_topics, group_lag, topic_changes
+from pipeline.kafka.reading import answering
+from pipeline.kafka.topic_plan import Found
+from pipeline.settings import Settings, load, without_password
+from pipeline.stores import migrate
+from pipeline.stores.sql import ThreadStore
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
+
+GROUPS: Final = (("assemble", EVENTS), ("store", TURNS), ("metrics", TELEMETRY))
+AHEAD: Final = 5.0  # seconds that a record may be dated later than this machine's clock
+LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read when asked for
+SQLITE: Final = "sqlite:///"
+MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
+
+
+@click.command()
+@click.option("--ledger", is_flag=True, help=f"Take stock of all runs, also of over {LEDGER_RECORDS:,} records.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of the findings.")
+def doctor(*, ledger: bool, as_json: bool) -> None:
+    """Look at settings, broker, topics, groups, store and clocks, and at what became of each run.
+
+    Changes nothing. Says for each finding what to do; exits with 1 where one is an error.
+    """
+    findings = _examined(ledger=ledger)
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
+    else:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for finding in findings:
+            mark, style = MARKS[finding.level]
+            seen = Text(finding.seen)
+            if finding.advice:
+                seen.append(f"\n→ {finding.advice}", style="bold")
+            table.add_row(Text(mark, style=style), Text(finding.check), seen)
+        wide_console().print(table)
+    if any(finding.level == "error" for finding in findings):
+        sys.exit(1)
+
+
+def _examined(*, ledger: bool) -> list[Finding]:
+    try:
+        settings = load()
+    except CallerError as error:
+        return [Finding("error", "settings", line, "see `threadmill settings`") for line in str(error).splitlines()]
+    return asyncio.run(examine(settings, ledger=ledger))
+
+
+async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
+    """Everything that can be looked at; what can't be reached is a finding, and the rest is looked at all the same."""
+    findings = settings_findings(settings)
+    store = await _store(settings) if _exists(settings) else _no_store(settings)
+    try:
+        findings.append(cluster_finding(settings, info := await cluster_info(settings)))
+        found = await describe_topics(settings)
+        changes = await topic_changes(settings)
+        findings += topic_findings(settings, found, changes, len(info.brokers))
+        findings += state_finding(settings, found)
+        if len(found) == len(CATALOG):
+            findings += await _records(settings, found, stored=store.level == "ok", ledger=ledger)
+    except ThreadmillError as error:
+        findings.append(_failure("broker", error))
+    return [*findings, store]
+
+
+async def _records(settings: Settings, found: list[Found], *, stored: bool, ledger: bool) -> list[Finding]:
+    findings, waiting = [], 0
+    for role, topic in GROUPS:
+        group = consumer_group(settings, role)
+        rows = await group_lag(settings, group, [topic])
+        findings.append(lag_finding(group, role, rows))
+        waiting += sum(row.lag for row in rows) if topic is not TELEMETRY else 0
+    sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in found}
+    letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]
+    advice = "`threadmill dlq list` says why, `threadmill dlq redrive` tries them again" if letters else ""
+    findings.append(Finding("warning" if letters else "ok", "dead letters", f"{letters:,} on the topic", advice))
+    findings.append(clock_finding(await _ahead(settings, found), AHEAD))
+    events = sizes[EVENTS.full_name(settings.topic_prefix)]
+    if not stored:
+        return findings
+    if events > LEDGER_RECORDS and not ledger:
+        findings.append(Finding("ok", "balance", f"not taken of {events:,} records", "`--ledger` reads them all"))
+        return findings
+    async with await ThreadStore.open(settings.store_url) as store:
+        balance = await take_stock(settings, store)
+    findings.append(balance_finding(settings, balance, waiting, time.time_ns() // 1_000_000))
+    return findings
+
+
+async def _ahead(settings: Settings, found: list[Found]) -> int:
+    """-> how many partitions of the events topic hold a record that is dated later than now + AHEAD."""
+    name = EVENTS.full_name(settings.topic_prefix)
+    later = int((time.time() + AHEAD) * 1000)
+    places = {TopicPartition(name, row.id): later for topic in found if topic.name == name for row in topic.partitions}
+    consumer = AIOKafkaConsumer(bootstrap_servers=settings.broker_list, enable_auto_commit=False)
+    async with answering(settings):
+        try:
+            await consumer.start()
+            return sum(place is not None for place in (await consumer.offsets_for_times(places)).values())
+        finally:
+            await consumer.stop()
+
+
+async def _store(settings: Settings) -> Finding:
+    """Without `ThreadStore.open`, which makes and migrates an SQLite file: this command changes nothing."""
+    where = without_password(settings.store_url)
+    try:
+        async with ThreadStore(settings.store_url) as store:
+            revision = await store.revision()
+            migrate.check(revision)
+            counts = await store.counts()
+    except (StoreError, CallerError) as error:
+        return _failure("store", error)
+    seen = f"{where}, revision {revision}: {counts.threads:,} threads, {counts.turns:,} turns of {counts.runs:,} runs"
+    return Finding("ok", "store", f"{seen}, {counts.interrupted:,} turns interrupted")
+
+
+def _exists(settings: Settings) -> bool:
+    url = settings.store_url
+    return not url.startswith(SQLITE) or Path(url.removeprefix(SQLITE)).exists()
+
+
+def _no_store(settings: Settings) -> Finding:
+    return Finding(
+        "warning", "store", f"{settings.store_url} is not there yet", "a worker with the role store makes it"
+    )
+
+
+def _failure(check: str, error: ThreadmillError) -> Finding:
+    """An error's message says what to do."""
+    return Finding("error", check, str(error))
+
+
+commands = [doctor]

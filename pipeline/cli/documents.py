@@ -1,0 +1,59 @@
+"""`threadmill convert` and `threadmill hash`: thread documents in files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from pipeline.assembly.canonical import turn_hash
+from pipeline.cli.json_files import each_object
+from pipeline.dialects.losses import LOSSES, shared_hash
+from pipeline.errors import CallerError, InvalidRecord
+from topics import json_text
+from topics.thread import VERSION
+from topics.thread_versions import OLD, downgrade, repeat_user_prompt, upgrade
+
+
+@click.command("convert")
+@click.option("--to-version", "version", required=True, type=click.Choice([OLD, VERSION]), help="Of ThreadProtocol.")
+@click.option("--repeat-user-prompt", "repeat", is_flag=True, help="Begin each agent turn with what the user said.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+def convert(version: str, files: Sequence[str], *, repeat: bool) -> None:
+    """Convert thread documents between versions of ThreadProtocol; prints one JSON document a line.
+
+    Each FILE holds one document, or one on each line; `-` reads standard input. 0.0.3 knows no interrupted turns:
+    they are left out. A repeated user prompt is read without doubling it.
+    """
+    for place, document in each_object(files):
+        try:
+            converted = upgrade(document) if version == VERSION else downgrade(document)
+            click.echo(json_text.dumps(repeat_user_prompt(converted) if repeat else converted))
+        except InvalidRecord as error:
+            raise CallerError(f"{place}: {error.detail}; `threadmill validate` says what is wrong") from None
+
+
+@click.command("hash")
+@click.option("--wire", "wires", multiple=True, type=click.Choice(sorted(LOSSES)), help="Hash what this wire carries.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+def hash_(wires: Sequence[str], files: Sequence[str]) -> None:
+    """Print the canonical hash of each turn of thread documents; with --wire, of what all these wires carry.
+
+    One JSON object a line: {"source", "turn", "turn_type", "turn_id", "hash"}. A run that came over two wires has one
+    hash with both of them named.
+    """
+    for place, document in each_object(files):
+        turns = document.get("turns")
+        if not isinstance(turns, list):
+            raise CallerError(f"{place}: no thread document: `turns` is missing")
+        for number, turn in enumerate(turns):
+            try:
+                digest = shared_hash(turn, *wires) if wires else turn_hash(turn)
+            except (AttributeError, KeyError, TypeError) as error:
+                why = "`threadmill validate` says what is wrong"
+                raise CallerError(f"{place}: turns[{number}] can't be hashed; {why} ({error!r:.80})") from None
+            about = {"turn_type": turn.get("turn_type"), "turn_id": turn.get("meta:turn_id"), "hash": digest}
+            click.echo(json_text.dumps({"source": place, "turn": number, **about}))
+
+
+commands = [convert, hash_]

@@ -1,0 +1,97 @@
+"""`threadmill import`: conversations that an application kept in its SDK's own messages -> threads."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from pipeline.cli.json_files import each_value
+from pipeline.errors import CallerError, InvalidRecord
+from pipeline.imports import IMPORTS
+from pipeline.imports.history import Origin, thread
+from pipeline.publisher import Publisher
+from pipeline.settings import load
+from topics import json_text
+from topics.identity import thread_uuid
+
+Document = dict[str, Any]
+
+
+@click.command("import")
+@click.option("--from", "form", required=True, type=click.Choice(sorted(IMPORTS)), help="Whose messages they are.")
+@click.option("--thread", "thread_id", help="Id of the conversation, for a single one.")
+@click.option("--agent", "agent_id", default="agent", show_default=True, help="Id of the agent that spoke.")
+@click.option("--tenant", help="Tenant of the threads, with --publish.")
+@click.option("--publish", is_flag=True, help="Send the threads to the events topic, instead of printing them.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+def import_(
+    form: str, thread_id: str | None, agent_id: str, tenant: str | None, files: Sequence[str], *, publish: bool
+) -> None:
+    """Read histories of an SDK as threads; prints one ThreadProtocol document a line.
+
+    Each FILE holds one history, or one on each line: a JSON list of messages, or an object with `messages` and perhaps
+    the conversation's `thread_id` or `id`. Without an id, the file's name is the conversation's; importing a history
+    again, grown or not, gives the same turns.
+    """
+    histories = [(place, *_history(place, value)) for place, value in each_value(files)]
+    if thread_id is not None and len(histories) > 1:
+        raise CallerError(f"--thread names one conversation, and these files hold {len(histories)}: leave it out")
+    found = [
+        (name, _document(form, place, messages, name, agent_id))
+        for place, messages, own in histories
+        for name in [thread_id or own or place]
+    ]
+    if publish:
+        sent = asyncio.run(_publish(found, agent_id, tenant))
+        click.echo(f"published {sent} turns of {len(found)} threads")
+        return
+    for _, document in found:
+        click.echo(json_text.dumps(document))
+
+
+def _history(place: str, value: Any) -> tuple[Any, str | None]:
+    """-> (messages, the conversation's id where the file says it)."""
+    if not isinstance(value, dict):
+        return value, None
+    if "messages" not in value:
+        raise CallerError(f"{place}: a list of messages is expected, or an object with `messages`")
+    named = value.get("thread_id") or value.get("id")
+    return value["messages"], named if isinstance(named, str) else None
+
+
+def _document(form: str, place: str, messages: Any, name: str, agent_id: str) -> Document:
+    uuid, external_id = thread_uuid(name)
+    origin = Origin(uuid, agent_id, int(time.time() * 1000), external_id=external_id)
+    try:
+        return thread(IMPORTS[form], messages, origin)
+    except InvalidRecord as error:
+        raise CallerError(f"{place}: no history of {form}: {error.detail}") from None
+
+
+async def _publish(found: Sequence[tuple[str, Document]], agent_id: str, tenant: str | None) -> int:
+    """Each turn is a run of its own, so that a grown history adds only what is new. -> how many turns."""
+    sent = 0
+    async with Publisher(load()) as publisher:
+        for name, document in found:
+            for number, turn in enumerate(document["turns"]):
+                run = publisher.run(
+                    thread_id=name,
+                    agent_id=agent_id,
+                    dialect="thread-protocol",
+                    run_id=f"{turn['meta:run_id']}/{turn['turn_type']}",
+                    tenant=tenant,
+                )
+                async with run:
+                    if number == 0:
+                        for agent in document["agents"].values():
+                            await run.send({"type": "agent-config", "agent": agent})
+                    await run.send({"type": f"{turn['turn_type']}-turn", "turn": turn})
+                sent += 1
+    return sent
+
+
+commands = [import_]

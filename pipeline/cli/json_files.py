@@ -1,0 +1,99 @@
+"""JSON documents in files: one in each, or one on each line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pipeline.errors import CallerError
+
+
+class Unreadable(Exception):
+    """Where a file stops being JSON in UTF-8, and why; line and column count from 1, 0 where no place is known."""
+
+    def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+
+def read(name: str) -> bytes:
+    """-> what a file holds, or standard input for `-`. Raises Unreadable."""
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise Unreadable(f"can't be read: {error.strerror or error}") from None
+
+
+def documents(data: bytes) -> Iterator[tuple[int | None, Any]]:
+    """-> (None, document), or (line, document) for each line. Raises Unreadable where it stops being JSON."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        raise Unreadable("is not UTF-8", before.count(b"\n") + 1, error.start - before.rfind(b"\n")) from None
+    if not text.strip():
+        raise Unreadable("is empty: a thread document is expected")
+    try:
+        yield None, _parsed(text)
+    except Unreadable:
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        if len(lines) < 2 or not _is_json(lines[0][1]):  # a document of its own that is broken, not JSON lines
+            raise
+    else:
+        return
+    for number, line in lines:
+        try:
+            yield number, _parsed(line)
+        except Unreadable as problem:
+            raise Unreadable(problem.reason, number, problem.column) from None
+
+
+def _is_json(line: str) -> bool:
+    try:
+        _parsed(line)
+    except Unreadable:
+        return False
+    return True
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_not_json)
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"is not JSON: {error.msg}", error.lineno, error.colno) from None
+    except RecursionError:
+        raise Unreadable("is nested too deeply to be read: some 1,000 levels are the limit") from None
+    except ValueError as error:
+        raise Unreadable(f"is not JSON: {error}") from None
+
+
+def _not_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def place(source: str, line: int | None, column: int = 0) -> str:
+    """FILE, FILE:LINE or FILE:LINE:COLUMN, as compilers write it."""
+    return ":".join([source, *(str(number) for number in (line, column) if number)])
+
+
+def each_value(names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """-> (place, JSON value) of all files. Raises CallerError where one can't be read."""
+    for name in names:
+        try:
+            for line, value in documents(read(name)):
+                yield place(name, line), value
+        except Unreadable as problem:
+            raise CallerError(f"{place(name, problem.line, problem.column)}: {problem.reason}") from None
+
+
+def each_object(names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """-> (place, JSON object) of all files. Raises CallerError where one can't be read, or holds something else."""
+    for found, value in each_value(names):
+        if not isinstance(value, dict):
+            raise CallerError(f"{found}: a JSON object is expected, one in the file or on each line")
+        yield found, value

@@ -1,0 +1,253 @@
+"""`threadmill publish`: recorded runs -> the events topic, interleaved as a fleet would send them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pipeline.cli.recordings import Envelopes, Recording, Stream, files_of, read
+from pipeline.dialects import DIALECTS
+from pipeline.errors import CallerError
+from pipeline.publisher import Publisher
+from pipeline.settings import Settings, load
+
+PACE: Final = 50  # events/s of one run at --speed 1: a recording does not say when its events came
+SHOWN: Final = 20  # problems that are named
+
+Advance = Callable[[int], object]  # called with the number of events that went out
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What was published; `bytes` of record values, `seconds` until the broker had confirmed all."""
+
+    runs: int
+    events: int
+    records: int
+    bytes: int
+    seconds: float
+
+    @property
+    def events_per_second(self) -> float:
+        """Throughput, confirmed."""
+        return self.events / self.seconds if self.seconds else 0.0
+
+
+class Speed(click.ParamType):
+    """A factor over 0, or `max` (None)."""
+
+    name = "N|max"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
+        """-> the factor."""
+        if value == "max":
+            return None
+        try:
+            factor = float(str(value))
+        except ValueError:
+            factor = 0.0
+        if not 0 < factor < float("inf"):
+            self.fail(f"{value!r} is neither `max` nor a number over 0", param, ctx)
+        return factor
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, allow_dash=True))
+@click.option(
+    "--dialect", type=click.Choice(sorted(DIALECTS)), help="What the files hold, if their .run.json is silent."
+)
+@click.option("--speed", type=Speed(), default="max", show_default=True, help="1 is the pace of a model's stream.")
+@click.option("--concurrency", type=click.IntRange(1), default=50, show_default=True, help="Threads at the same time.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many runs.")
+@click.option("--repeat", type=click.IntRange(1), default=1, help="Publish all so often, under ids of their own.")
+@click.option("--batch", type=click.IntRange(1), default=20, show_default=True, help="Most events in one record.")
+@click.option("--thread", "thread_id", help="The conversation's id, instead of the file's own.")
+@click.option("--agent", "agent_id", help="The agent's id, instead of the file's own.")
+@click.option("--run", "run_id", help="The run's id, of a single file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
+def publish(
+    paths: Sequence[Path],
+    dialect: str | None,
+    speed: float | None,
+    concurrency: int,
+    limit: int | None,
+    repeat: int,
+    batch: int,
+    thread_id: str | None,
+    agent_id: str | None,
+    run_id: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Publish recorded runs: files, folders of them (*.sse, *.jsonl, *.ndjson), or - for standard input.
+
+    A file is one run's native stream (SSE or JSON lines). FILE.run.json beside it may hold its context: dialect,
+    thread_id, run_id, agent_id, agent_name, model_name, provider_name, started_at, request, tenant, end; ids that are
+    nowhere are new ones. JSON lines of envelopes ("v": 1) are published as they are.
+
+    All files are checked before anything is published; one that isn't what --dialect says is an error (exit 2).
+    """
+    settings = load()
+    console = Console(stderr=True, highlight=False)
+    overrides = {"thread_id": thread_id, "agent_id": agent_id, "run_id": run_id}
+    recordings, warnings = _read_all(paths, dialect, {key: text for key, text in overrides.items() if text})
+    for warning in warnings:
+        click.echo(f"threadmill: {warning}", err=True)
+    if run_id and len(recordings) > 1:
+        raise CallerError(f"--run names one run, and {len(recordings)} are given: leave it out")
+    chosen = list(islice(repeated(recordings, repeat, same_thread=bool(thread_id)), limit))
+    total = sum(recording.size for recording in chosen)
+    with progress(console) as bar:
+        task = bar.add_task("publishing", total=total)
+        summary = asyncio.run(
+            publish_all(settings, chosen, speed, concurrency, batch, lambda count: bar.advance(task, count))
+        )
+    if as_json:
+        click.echo(
+            json.dumps({**dataclasses.asdict(summary), "events_per_second": round(summary.events_per_second, 1)})
+        )
+        return
+    click.echo(
+        f"{_many(summary.runs, 'run')}, {_many(summary.events, 'event')} in {_many(summary.records, 'record')} "
+        f"({summary.bytes:,} bytes) in {summary.seconds:.1f} s: {summary.events_per_second:,.0f} events/s"
+    )
+
+
+def progress(console: Console) -> Progress:
+    """A progress bar; on a terminal only."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal)
+
+
+def repeated(recordings: Sequence[Recording], times: int, *, same_thread: bool) -> Iterator[Recording]:
+    """All of them, then all of them again under new ids, and so on."""
+    yield from recordings
+    for number in range(2, times + 1):
+        for recording in recordings:
+            yield recording.copy(number, same_thread=same_thread)
+
+
+async def publish_all(
+    settings: Settings,
+    recordings: Sequence[Recording],
+    speed: float | None,
+    concurrency: int,
+    batch: int,
+    advance: Advance,
+) -> Summary:
+    """Publish `concurrency` threads at a time, the runs of a thread one after another; `speed` None is at once."""
+    threads: dict[str, list[Recording]] = {}
+    for recording in sorted(recordings, key=lambda recording: recording.started or 0):
+        threads.setdefault(recording.thread_id, []).append(recording)
+    waiting = iter(threads.values())
+
+    async def next_threads(publisher: Publisher) -> None:
+        for runs in waiting:
+            for run in runs:
+                if isinstance(run, Stream):
+                    await _publish_stream(publisher, run, speed, batch, advance)
+                else:
+                    await _publish_envelopes(publisher, run, speed, advance)
+
+    async with Publisher(settings) as publisher:
+        began = time.monotonic()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(concurrency, len(threads))):
+                    group.create_task(next_threads(publisher))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        await publisher.flush()
+        seconds = time.monotonic() - began
+    counts = publisher.counts
+    return Summary(counts.runs, counts.events, counts.records, counts.bytes, round(seconds, 3))
+
+
+async def _publish_stream(
+    publisher: Publisher, stream: Stream, speed: float | None, batch: int, advance: Advance
+) -> None:
+    run = publisher.run(
+        thread_id=stream.thread_id,
+        agent_id=stream.agent_id,
+        dialect=stream.dialect,
+        run_id=stream.run_id,
+        tenant=stream.tenant,
+        info=stream.info,
+        max_events=batch,
+    )
+    pace = _Pace(speed)
+    # With a pace, events come when they come; else they keep the times of the recording, if it has any.
+    start = None if speed else stream.started
+    at = None
+    async with run:
+        for number, event in enumerate(stream.events):
+            elapsed = number * 1000 // PACE
+            at = None if start is None else start + elapsed
+            await (pace.reach(elapsed) if speed else _turn(number, batch))
+            await run.send(event, at=at)
+            advance(1)
+        await run.end(stream.end, at=at)
+
+
+async def _publish_envelopes(publisher: Publisher, recording: Envelopes, speed: float | None, advance: Advance) -> None:
+    pace, first = _Pace(speed), recording.started
+    for number, (ts, value) in enumerate(recording.records):
+        await (pace.reach(ts - first) if speed else _turn(number, 1))
+        await publisher.put(recording.thread_id.encode(), value)
+    advance(recording.size)
+    publisher.counts.runs += recording.runs
+    publisher.counts.events += recording.size
+
+
+async def _turn(number: int, batch: int) -> None:
+    """Let the other runs have theirs after each record."""
+    if number % batch == 0:
+        await asyncio.sleep(0)
+
+
+class _Pace:
+    """Waits until a recording's clock, sped up, has come to a moment."""
+
+    def __init__(self, speed: float | None) -> None:
+        self._speed = speed or 1.0
+        self._began = time.monotonic()
+
+    async def reach(self, elapsed_ms: int) -> None:
+        """Return `elapsed_ms` of the recording after its start."""
+        left = self._began + elapsed_ms / 1000 / self._speed - time.monotonic()
+        await asyncio.sleep(max(0.0, left))
+
+
+def _read_all(
+    paths: Sequence[Path], dialect: str | None, overrides: dict[str, str]
+) -> tuple[list[Recording], list[str]]:
+    recordings: list[Recording] = []
+    problems: list[str] = []
+    warnings: list[str] = []
+    for file in files_of(paths):
+        found = read(file, dialect, overrides)
+        recordings += found.recordings
+        problems += found.problems
+        warnings += found.warnings
+    if problems:
+        more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+        raise CallerError("\n".join(["nothing was published:", *problems[:SHOWN], *more]))
+    return recordings, warnings
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+commands = [publish]

@@ -1,0 +1,234 @@
+"""Recorded runs as files: native streams with FILE.run.json beside them, or finished envelopes; checked while read."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.times import epoch_ms
+from pipeline.cli.assemble import read_file, run_info
+from pipeline.dialects import DIALECTS
+from pipeline.dialects.framing import Framed, decode
+from pipeline.errors import CallerError, InvalidRecord
+from topics.agent_event import MAX_BYTES, VERSION, RunInfo, encode, explain, loads
+from topics.identity import thread_uuid
+
+SUFFIXES: Final = (".sse", ".jsonl", ".ndjson")
+STDIN: Final = Path("-")
+LARGEST: Final = MAX_BYTES - 2_000  # bytes of an event; ids and times are in the record, too
+PLACE: Final = re.compile(r": line 1 column (\d+) \(char \d+\)$")  # JSON parsers count within the event
+SHOWN: Final = 3  # problems of one file that are named
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One run's native events. `thread_id` is any conversation id, `started` epoch ms where it is known."""
+
+    source: str
+    dialect: str
+    thread_id: str
+    run_id: str
+    agent_id: str
+    events: tuple[dict[str, Any], ...]
+    info: dict[str, Any]
+    started: int | None = None
+    end: str = "disconnected"  # as seen by a reader; the stream's own terminal event says more
+    tenant: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of events."""
+        return len(self.events)
+
+    def copy(self, number: int, *, same_thread: bool) -> Stream:
+        """The same run once more, under ids of its own: `number` is at the end of both, or of the run's alone."""
+        thread_id = self.thread_id if same_thread else f"{self.thread_id}-{number}"
+        return replace(self, run_id=f"{self.run_id}-{number}", thread_id=thread_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelopes:
+    """Records of one thread as they go on the topic: (epoch ms, value) each."""
+
+    source: str
+    thread_id: str
+    runs: int
+    size: int  # events
+    records: tuple[tuple[int, bytes], ...]
+
+    @property
+    def started(self) -> int:
+        """Epoch ms of the first record."""
+        return self.records[0][0]
+
+    def copy(self, number: int, *, same_thread: bool) -> Envelopes:
+        """The same runs once more; see Stream.copy."""
+        thread_id = self.thread_id if same_thread else thread_uuid(f"{self.thread_id}-{number}")[0]
+        records = []
+        for ts, value in self.records:
+            envelope = loads(value)
+            renamed = envelope | {"thread_id": thread_id, "run_id": f"{envelope['run_id']}-{number}"}
+            records.append((ts, encode(renamed)))
+        return replace(self, thread_id=thread_id, records=tuple(records))
+
+
+Recording = Stream | Envelopes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a file holds; `problems` are why it can't be published, `warnings` are for people."""
+
+    recordings: tuple[Recording, ...] = ()
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def files_of(paths: Iterable[Path]) -> list[Path]:
+    """Files as they are, and the streams in folders, by name. Raises CallerError for a folder without any."""
+    files: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+        if not inside:
+            raise CallerError(f"{path} holds no stream: files named {', '.join('*' + s for s in SUFFIXES)} are taken")
+        files += inside
+    return files
+
+
+def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
+    """One file -> its recordings. `dialect` is for files whose FILE.run.json names none; `overrides` win over that."""
+    data = sys.stdin.buffer.read() if file == STDIN else read_file(file)
+    name = "stdin" if file == STDIN else str(file)
+    if _is_envelopes(data):
+        return _envelopes(name, data)
+    info = {} if file == STDIN else run_info(file)
+    info.update(overrides)
+    wire = dialect or info.get("dialect")
+    if wire is None:
+        return Found(problems=(f"{name}: --dialect says which protocol it is: {', '.join(sorted(DIALECTS))}",))
+    if wire not in DIALECTS:
+        return Found(problems=(f"{name}.run.json: no dialect is called {wire!r:.80}",))
+    framed = decode(data, DIALECTS[wire])
+    problems, warnings = check(framed, DIALECTS[wire])
+    if problems:
+        return Found(problems=tuple(f"{name}: {problem}" for problem in problems))
+    events = tuple(item.event for item in framed if item.event is not None)
+    known = {key: info[key] for key in RunInfo.model_fields if info.get(key) is not None}
+    stream = Stream(
+        name,
+        wire,
+        str(info.get("thread_id") or DIALECTS[wire].conversation_of(events) or uuid4()),
+        str(info.get("run_id") or uuid4()),
+        str(info.get("agent_id") or info.get("agent_name") or "agent"),
+        events,
+        known,
+        epoch_ms(info.get("started_at")),
+        info.get("end") or "disconnected",
+        info.get("tenant"),
+    )
+    return Found((stream,), warnings=tuple(f"{name}: {warning}" for warning in warnings))
+
+
+def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[str]]:
+    """Events of one stream -> (why they are not of this dialect, what is odd).
+
+    What can't be read, or lacks the dialect's type key, is wrong. Types that are not known are only odd, since
+    protocols grow; a stream that has no other ones is of another protocol.
+    """
+    problems, unknown = [], Counter[str]()
+    for item in framed:
+        if item.event is None:
+            detail = item.error.detail if item.error else f"line {item.line}: no event"
+            problems.append(PLACE.sub(r" at column \1", detail))
+        elif not isinstance(kind := item.event.get(dialect.kind), str):
+            needs = f"an event of {dialect.name} needs a string {dialect.kind!r}"
+            problems.append(f"line {item.line}: {needs}, got {kind!r:.80}")
+        elif len(item.raw) > LARGEST:
+            problems.append(f"line {item.line}: the event has {len(item.raw):,} bytes, and a record holds {LARGEST:,}")
+        elif not _knows(dialect, kind):
+            unknown[kind] += 1
+    if not framed:
+        problems.append("no event is in it")
+    elif not problems and unknown.total() == len(framed):
+        first = framed[0]
+        kind = first.event[dialect.kind] if first.event else None
+        problems.append(f"line {first.line}: {kind!r:.80} is no event of {dialect.name}, nor is any other here")
+    if problems:
+        other = _guess(framed, dialect)
+        hint = [f"it looks like --dialect {other}"] if other else []
+        return [*_shortened(problems), *hint], []
+    listed = ", ".join(f"{kind[:80]} ({count})" for kind, count in unknown.items())
+    return [], [f"types that {dialect.name} does not know are published as they are: {listed}"] if unknown else []
+
+
+def _knows(dialect: Dialect, kind: str) -> bool:
+    return kind in dialect.handlers or kind.startswith("data-")
+
+
+def _guess(framed: Sequence[Framed], dialect: Dialect) -> str | None:
+    """Another dialect that knows most of the events, and more of them than this one, where there is one."""
+    events = [item.event for item in framed if item.event is not None]
+
+    def known(to: Dialect) -> int:
+        return sum(str(event.get(to.kind)) in to.handlers for event in events)
+
+    best = max(DIALECTS.values(), key=known)
+    return best.name if known(best) > max(known(dialect), len(events) / 2) else None
+
+
+def _shortened(problems: list[str]) -> list[str]:
+    if len(problems) <= SHOWN + 1:
+        return problems
+    return [*problems[:SHOWN], f"and {len(problems) - SHOWN} more"]
+
+
+def _is_envelopes(data: bytes) -> bool:
+    try:
+        value = loads(data.lstrip().split(b"\n", 1)[0])
+    except InvalidRecord:
+        return False
+    return isinstance(value, dict) and value.get("v") == VERSION and isinstance(value.get("events"), list)
+
+
+def _envelopes(name: str, data: bytes) -> Found:
+    """JSON lines of envelopes -> one recording for each thread, its records in the file's order."""
+    problems: list[str] = []
+    threads: dict[str, list[dict[str, Any]]] = {}
+    values: dict[str, list[tuple[int, bytes]]] = {}
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        wrong = explain(line)
+        if len(line) > MAX_BYTES:
+            problems.append(f"line {number}: the record has {len(line):,} bytes, and may have {MAX_BYTES:,}")
+        elif wrong:
+            problems.append(f"line {number}: {'; '.join(wrong)}")
+        else:
+            envelope = loads(line)
+            thread_id, _ = thread_uuid(envelope["thread_id"])
+            threads.setdefault(thread_id, []).append(envelope)
+            values.setdefault(thread_id, []).append((envelope["ts"], line.strip()))
+    if problems:
+        return Found(problems=tuple(f"{name}: {problem}" for problem in _shortened(problems)))
+    return Found(
+        tuple(
+            Envelopes(
+                name,
+                thread_id,
+                len({envelope["run_id"] for envelope in rows}),
+                sum(len(envelope["events"]) for envelope in rows),
+                tuple(values[thread_id]),
+            )
+            for thread_id, rows in threads.items()
+        )
+    )

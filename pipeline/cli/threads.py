@@ -1,0 +1,193 @@
+"""`threadmill threads` and `threadmill export`: what the store holds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.cli.output import wide_console
+from pipeline.cli.thread_view import plain, short_time, view
+from pipeline.errors import CallerError
+from pipeline.exports import EXPORTS
+from pipeline.settings import load
+from pipeline.stores.content import ContentStore
+from pipeline.stores.sql import ThreadStore
+from pipeline.stores.summaries import ThreadPage, ThreadSummary
+from topics import json_text
+
+T = TypeVar("T")
+
+
+@click.group()
+def threads() -> None:
+    """List, show and delete stored threads.
+
+    A thread is named by its id, or by the conversation id that its producer gave.
+    """
+
+
+@threads.command("list")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="Threads on a page.")
+@click.option("--cursor", help="Where the page before ended.")
+@click.option("--agent", "agent_id", help="Only threads with this agent id.")
+@click.option("--tenant", help="Only threads of this tenant.")
+@click.option("--search", help="Only threads with this text in title, first prompt or id.")
+@click.option("--json", "as_json", is_flag=True, help='Print {"threads": […], "cursor": …}.')
+def list_(*, as_json: bool, **query: Any) -> None:
+    """List threads, the last updated first."""
+    page = _with_store(lambda store: store.threads(**query))
+    if as_json:
+        click.echo(json.dumps(asdict(page)))
+        return
+    console = wide_console()
+    if not page.threads:
+        console.print("no threads here: `threadmill publish` sends recorded runs, `threadmill worker` stores them")
+        return
+    console.print(thread_table(page))
+    if page.cursor:
+        console.print(f"more: --cursor {page.cursor}", style="dim")
+
+
+def thread_table(page: ThreadPage) -> Table:
+    """Threads as a table."""
+    table = Table("thread", "title", "agents", "turns", "status", "tokens", "updated", box=None, pad_edge=False)
+    table.columns[0].no_wrap = table.columns[6].no_wrap = True
+    table.columns[3].justify = table.columns[5].justify = "right"
+    for thread in page.threads:
+        table.add_row(
+            thread.thread_id,
+            Text(plain(thread.title or thread.external_id or "")),
+            Text(plain(", ".join(thread.agents))),
+            str(thread.turns),
+            Text(thread.status or "", style="red" if thread.status == "interrupted" else ""),
+            f"{thread.tokens:,}",
+            short_time(thread.updated_at),
+        )
+    return table
+
+
+@threads.command()
+@click.argument("thread", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print the ThreadProtocol document.")
+@click.option("--inline", is_flag=True, help="With the large values that are kept in the content store.")
+def show(thread: str, *, as_json: bool, inline: bool) -> None:
+    """Show one thread: sub-agents' runs stand, indented, behind the run that started them."""
+    document, children = _with_store(lambda store: _family(store, thread))
+    if inline:
+        document = asyncio.run(ContentStore.of(load()).inlined(document))
+    if as_json:
+        click.echo(json_text.dumps(document))
+        return
+    console = wide_console()
+    for piece in view(document, children):
+        console.print(piece)
+
+
+@threads.command()
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Don't ask.")
+def delete(ids: Sequence[str], *, yes: bool) -> None:
+    """Delete threads with their turns, usage and large values. What is still on the topics is stored again when it is
+    replayed.
+    """
+    if not yes:
+        click.confirm(f"Delete {', '.join(ids)} for good?", abort=True)
+
+    async def run(store: ThreadStore) -> None:
+        contents = ContentStore.of(load())
+        for thread_id in [await _find(store, given) for given in ids]:
+            await contents.delete_thread(thread_id)  # first: after a failure the command can be given again
+            await store.delete_thread(thread_id)
+            click.echo(f"deleted {thread_id}")
+
+    _with_store(run)
+
+
+@click.command()
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--format", "form", default="thread", show_default=True, type=click.Choice(["thread", *sorted(EXPORTS)]))
+@click.option(
+    "--inline", is_flag=True, help="With the values kept in the content store; other formats have them always."
+)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to the output.")
+def export(ids: Sequence[str], form: str, out: Path | None, *, inline: bool) -> None:
+    """Print threads, one JSON object a line; without ID, all of them.
+
+    `thread`: the ThreadProtocol document. Any other format: {"thread_id", "messages"}, the SDK's own messages.
+    """
+    contents = ContentStore.of(load()) if inline or form != "thread" else None
+    if out is None:
+        stream = click.get_binary_stream("stdout")
+        _with_store(lambda store: _export(store, contents, ids, form, stream))
+        stream.flush()
+        return
+    try:
+        with out.open("wb") as file:
+            _with_store(lambda store: _export(store, contents, ids, form, file))
+    except OSError as error:
+        raise CallerError(f"can't write {out}: {error.strerror}; name another file by --out") from None
+
+
+async def _export(
+    store: ThreadStore, contents: ContentStore | None, ids: Sequence[str], form: str, out: IO[bytes]
+) -> None:
+    console = Console(stderr=True)
+    quiet = not console.is_terminal or out.isatty()
+    with Progress(console=console, disable=quiet, transient=True) as progress:
+        task = progress.add_task("exporting", total=len(ids) or (await store.counts()).threads)
+        async for stored in _documents(store, ids) if ids else store.documents():
+            line = document = stored if contents is None else await contents.inlined(stored)
+            if form != "thread":
+                line = {"thread_id": document["thread_id"], "messages": EXPORTS[form](document)}
+            out.write(json_text.dumps(line).encode() + b"\n")
+            progress.advance(task)
+
+
+async def _documents(store: ThreadStore, ids: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
+    for given in ids:
+        yield await _document(store, given)
+
+
+async def _document(store: ThreadStore, given: str) -> dict[str, Any]:
+    document = await store.thread(await _find(store, given))
+    if document is None:
+        raise _missing(given)
+    return document
+
+
+async def _family(store: ThreadStore, given: str) -> tuple[dict[str, Any], Sequence[ThreadSummary]]:
+    """-> the thread's document, and the threads that it spawned."""
+    document = await _document(store, given)
+    return document, await store.spawned(document["thread_id"])
+
+
+async def _find(store: ThreadStore, given: str) -> str:
+    thread_id = await store.find(given)
+    if thread_id is None:
+        raise _missing(given)
+    return thread_id
+
+
+def _missing(given: str) -> CallerError:
+    return CallerError(f"no thread {given!r} in the store; `threadmill threads list` shows those that are there")
+
+
+def _with_store(use: Callable[[ThreadStore], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with await ThreadStore.open(load().store_url) as store:
+            return await use(store)
+
+    return asyncio.run(run())
+
+
+commands = [threads, export]

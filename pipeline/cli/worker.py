@@ -1,0 +1,68 @@
+"""`threadmill worker`: run stages of the pipeline until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+
+import click
+import uvloop
+
+from pipeline.app import ROLES, Pipeline
+from pipeline.logs import set_up
+from pipeline.settings import Settings, load
+
+STOP_DEADLINE = 20.0
+
+
+@click.command()
+@click.option(
+    "--roles",
+    default=",".join(ROLES),
+    show_default=True,
+    help="Stages to run in this process, separated by commas.",
+)
+def worker(roles: str) -> None:
+    """Assemble turns, count telemetry, store threads. SIGTERM or Ctrl-C makes a last checkpoint and stops."""
+    settings = load()
+    set_up(settings)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(settings, [role.strip() for role in roles.split(",") if role.strip()]))
+
+
+async def run(settings: Settings, roles: list[str]) -> None:
+    """Until a signal comes, or a role breaks down."""
+    pipeline = Pipeline(settings, roles)
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _stop_soon, told)
+    try:
+        starting = asyncio.ensure_future(_serve(pipeline))
+        stopping = asyncio.ensure_future(told.wait())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        else:
+            starting.cancel()
+    finally:
+        await pipeline.stop()
+
+
+async def _serve(pipeline: Pipeline) -> None:
+    await pipeline.start()
+    click.echo(f"threadmill: {', '.join(pipeline.roles)}; http://{pipeline.settings.host}:{pipeline.port}", err=True)
+    await pipeline.wait()
+
+
+def _stop_soon(told: asyncio.Event) -> None:
+    """A stop may wait for a dead broker for ever; an unclean exit is safe: what is not committed is read again."""
+    deadline = threading.Timer(STOP_DEADLINE, os._exit, [75])
+    deadline.daemon = True
+    deadline.start()
+    told.set()
+
+
+commands = [worker]

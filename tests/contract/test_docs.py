@@ -1,0 +1,35 @@
+"""Tables of the documentation are what the code says; links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
+
+spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+assert spec is not None
+assert spec.loader is not None
+generate = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(generate)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_generated_tables_match_the_code(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert generate.generated(text) == text, "run `make docs`"
+
+
+def test_every_table_stands_somewhere() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert set(generate.TABLES) == set(re.findall(r"<!-- generated: (\S+) -->", text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []

@@ -1,0 +1,90 @@
+"""The demo from start to end, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.kafka.ports import bindable
+from pipeline.kafka.probe import ask, host_port
+from tests.conftest import CACHE
+
+COMMAND = [sys.executable, "-m", "pipeline", "demo"]
+
+
+@pytest.fixture
+def variables(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "THREADMILL_HOME": str(tmp_path), "THREADMILL_CACHE": str(CACHE)}
+
+
+@pytest.fixture
+def running_demo(variables: dict[str, str], tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """A demo of more runs than it gets through, when its worker is up: the process, its broker, its worker."""
+    log = tmp_path / "steps.log"
+    with log.open("w") as output, subprocess.Popen([*COMMAND, "--runs", "50000"], env=variables, stderr=output) as demo:
+        try:
+            for _ in range(600):
+                text = log.read_text()
+                if "publishing" in text:
+                    break
+                assert demo.poll() is None, text
+                time.sleep(0.1)
+            broker = re.search(r"starting Kafka on (\S+)", text)
+            worker = re.search(r"http://([\d.:]+)/metrics", text)
+            assert broker
+            assert worker
+            assert ask(broker[1]) is not None
+            yield demo, broker[1], worker[1]
+        finally:
+            demo.kill()
+
+
+def nobody_listens(*addresses: str) -> bool:
+    """Whether all of these are free within some seconds."""
+    for _ in range(100):
+        if all(bindable(*host_port(address)) for address in addresses):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_it_balances_and_leaves_nothing_running(variables: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--runs", "60"], env=variables, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "runs 60 = stored 59 + dead letters 1 + open 0" in done.stdout
+    assert "Plan three days in Lisbon" in done.stdout
+    for model in ("gpt-5", "claude-sonnet-4-5", "gemini-2.5-pro", "mistral-large-latest"):
+        assert model in done.stdout
+    assert re.search(r"published at [\d,]+ events/s, stored after [\d.]+ s", done.stdout)
+    addresses = re.findall(r"127\.0\.0\.1:\d+", done.stderr)
+    assert len(addresses) == 2
+    assert nobody_listens(*addresses)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo"]
+
+
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_however_it_ends_nothing_stays(
+    running_demo: tuple[subprocess.Popen[str], str, str], how: signal.Signals, status: int
+) -> None:
+    demo, broker, worker = running_demo
+    demo.send_signal(how)
+    assert demo.wait(60) == status
+    assert nobody_listens(broker, worker)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(variables: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "slides.txt").write_text("mine")
+    done = subprocess.run(COMMAND, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "is not of a demo" in done.stderr) == (2, True)
+    assert (tmp_path / "demo" / "slides.txt").read_text() == "mine"

@@ -1,0 +1,113 @@
+"""The doctor on a real broker: well, ill, and what is to be done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from pipeline.app import consumer_group
+from pipeline.cli.doctor import examine
+from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
+from tests.commands import threadmill
+from tests.workers import WorkerProcess, wait_until_stored
+from topics.catalog import EVENTS, TURNS
+
+FLEET = Path(__file__).parents[2] / "examples" / "fleet"
+
+
+async def doctor(settings: Settings, *arguments: str, **variables: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """-> (exit status, check -> the worst finding of it)."""
+    done = await threadmill(settings, "doctor", "--json", *arguments, **variables)
+    rank = ("ok", "warning", "error")
+    findings = sorted(json.loads(done.stdout), key=lambda finding: rank.index(finding["level"]))
+    return done.returncode, {finding["check"]: finding for finding in findings}
+
+
+async def test_all_is_well_after_a_fleet(applied_settings: Settings) -> None:
+    done = await threadmill(applied_settings, "publish", str(FLEET), "--json")
+    runs = json.loads(done.stdout)["runs"]
+    worker = WorkerProcess(applied_settings).start()
+    try:
+        await wait_until_stored(applied_settings, 2 * (runs - 1), [worker])  # each with its prompt; one is refused
+    finally:
+        worker.stop()
+    status, checks = await doctor(applied_settings)
+    assert status == 0
+    assert checks["balance"]["seen"] == f"runs {runs} = stored {runs - 1} + dead letters 1 + open 0"
+    prefix = applied_settings.topic_prefix
+    for check in (
+        *("settings", "broker", "topics", "clock", "store"),
+        f"group {prefix}-assemble",
+        f"group {prefix}-store",
+    ):
+        assert checks[check]["level"] == "ok", checks[check]
+    assert checks["dead letters"]["level"] == "warning"
+    assert "1 of" not in checks["store"]["seen"]
+    text = (await threadmill(applied_settings, "doctor")).stdout
+    assert "→ `threadmill dlq list`" in text
+
+
+async def test_before_anything_has_run(applied_settings: Settings) -> None:
+    await threadmill(applied_settings, "publish", str(FLEET / "weather"))
+    status, checks = await doctor(applied_settings)
+    assert status == 0
+    group = checks[f"group {applied_settings.topic_prefix}-assemble"]
+    assert (group["level"], "no worker with the role assemble" in group["seen"]) == ("warning", True)
+    assert checks["store"]["level"] == "warning"
+    assert not (applied_settings.home / "threads.db").exists()  # looked at, not made
+
+
+async def test_runs_of_which_nothing_has_become_are_an_error(
+    applied_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a worker had committed what it never delivered."""
+    await threadmill(applied_settings, "publish", str(FLEET / "librarian" / "books-late-1.sse"))
+    async with await ThreadStore.open(applied_settings.store_url):
+        pass
+    for role, topic in (("assemble", EVENTS), ("store", TURNS)):
+        places = [TopicPartition(topic.full_name(applied_settings.topic_prefix), n) for n in range(12)]
+        group = consumer_group(applied_settings, role)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=applied_settings.brokers, group_id=group, enable_auto_commit=False
+        )
+        await consumer.start()
+        consumer.assign(places)
+        await consumer.commit(await consumer.end_offsets(places))
+        await consumer.stop()
+
+    still_open = {finding.check: finding for finding in await examine(applied_settings)}["balance"]
+    assert (still_open.level, still_open.seen) == ("ok", "runs 1 = stored 0 + dead letters 0 + open 1")
+    monkeypatch.setattr("pipeline.cli.checks.SLACK_MS", -10_000_000)  # later, all this is no longer new
+    lost = {finding.check: finding for finding in await examine(applied_settings)}["balance"]
+    assert lost.level == "error"
+    assert "books-late-1 of thread" in lost.seen
+
+
+async def test_missing_topics(settings: Settings) -> None:
+    status, checks = await doctor(settings)
+    assert status == 1
+    missing = checks[f"topic {EVENTS.full_name(settings.topic_prefix)}"]
+    assert (missing["level"], missing["seen"]) == ("error", "is not there")
+    assert "threadmill topics apply" in missing["advice"]
+
+
+async def test_nobody_there_and_settings_that_are_none(settings: Settings) -> None:
+    status, checks = await doctor(settings, THREADMILL_BROKERS="127.0.0.1:1")
+    assert status == 1
+    assert "no Kafka broker answers at 127.0.0.1:1" in checks["broker"]["seen"]
+    assert checks["store"]["level"] == "warning"  # the rest is looked at all the same
+    status, checks = await doctor(settings, THREADMILL_PARTITION="3")
+    assert status == 1
+    assert checks["settings"]["seen"].startswith("THREADMILL_PARTITION is no setting of Threadmill")
+
+
+async def test_a_store_that_does_not_fit(applied_settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "notes.db").write_text("not a database, " * 100)
+    status, checks = await doctor(applied_settings, THREADMILL_STORE=f"sqlite:///{tmp_path}/notes.db")
+    assert status == 1
+    assert checks["store"]["level"] == "error"

@@ -1,0 +1,141 @@
+"""Large tool results and secrets, from the events topic to the store and back; the content store comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import aiohttp
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from pipeline.assembly.canonical import turn_hash
+from pipeline.kafka.ports import free_ports
+from pipeline.settings import Settings
+from pipeline.stores.content import ContentStore
+from pipeline.stores.sql import ThreadStore
+from tests.fleet import AgentRun, expected, run_of
+from tests.workers import WorkerProcess, publish, read_all, wait_until_stored
+from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
+
+KEY = "AKIAIOSFODNN7EXAMPLE"
+
+
+def large_run(number: int, output: Any, said: str = "done") -> AgentRun:
+    """A run whose tool gives `output` back, and whose text comes letter by letter."""
+    run = run_of(7, number)
+    events = [
+        {"type": "start"},
+        {"type": "start-step"},
+        {"type": "tool-input-available", "toolCallId": "c", "toolName": "dump", "input": {}},
+        {"type": "tool-output-available", "toolCallId": "c", "output": output},
+        {"type": "finish-step"},
+        {"type": "start-step"},
+        {"type": "text-start", "id": "t"},
+        *({"type": "text-delta", "id": "t", "delta": letter} for letter in said),
+        {"type": "text-end", "id": "t"},
+        {"type": "finish-step"},
+        {"type": "finish"},
+    ]
+    envelope = {**run.envelopes[0], "events": events, "end": "complete"}
+    del envelope["dt"]
+    return AgentRun(run.thread_id, run.run_id, [envelope])
+
+
+def records(runs: list[AgentRun]) -> list[tuple[bytes, bytes]]:
+    return [(run.key, value) for run in runs for value in run.values()]
+
+
+async def documents(settings: Settings) -> dict[str, dict[str, Any]]:
+    async with await ThreadStore.open(settings.store_url) as store:
+        return {document["thread_id"]: document async for document in store.documents()}
+
+
+def results(document: dict[str, Any]) -> list[dict[str, Any]]:
+    parts = [p for t in document["turns"] for msg in t["messages"] for p in msg.get("parts", ())]
+    return [part for part in parts if part["part_kind"] == "tool-return"]
+
+
+async def test_a_result_of_300_kb_and_secrets(applied_settings: Settings) -> None:
+    settings = applied_settings.model_copy(update={"redact": "secrets"})
+    big = large_run(1, {"rows": ["x" * 1000] * 300})
+    secret = large_run(2, {"env": {"key": KEY}}, f"The key is {KEY}.")
+    worker = WorkerProcess(settings).start()
+    try:
+        await publish(settings, EVENTS, records([big, secret]))
+        await wait_until_stored(settings, 2, [worker])
+        async with aiohttp.ClientSession() as client, client.get(f"{await worker.url()}/metrics") as page:
+            metrics = await page.text()
+        assert worker.stop() == 0
+    finally:
+        worker.end()
+    found = await documents(settings)
+    [part] = results(found[big.thread_id])
+    assert part["content_ref"]["uri"].startswith(f"{(settings.home / 'content').as_uri()}/{big.thread_id}/")
+    assert part["content_ref"]["media_type"] == "application/json"
+    assert "content" not in part
+    turns = [record.value for record in await read_all(settings, TURNS)]  # type: ignore[attr-defined]
+    assert max(map(len, turns)) < 5000
+    assert not any(KEY.encode() in value for value in turns)
+    inlined = await ContentStore.of(settings).inlined(found[big.thread_id])
+    assert [turn_hash(turn) for turn in inlined["turns"]] == list(expected([big]).values())
+    assert results(found[secret.thread_id])[0]["content"] == {"env": {"key": "[aws-key]"}}
+    assert 'threadmill_redactions_total{rule="aws-key"} 2.0' in metrics
+    assert "threadmill_content_objects_total 1.0" in metrics
+    assert await read_all(settings, DEAD_LETTERS) == []
+
+
+async def test_a_content_store_that_is_away_loses_nothing(
+    applied_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker waits and says so; it is killed meanwhile; when the store is there, so are all turns."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    port = free_ports(1)[0]
+    endpoint = f"http://127.0.0.1:{port}"
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+    for name, value in {**keys, "AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true"}.items():
+        monkeypatch.setenv(name, value)
+    settings = applied_settings.model_copy(update={"content": "s3://bucket/c", "session_timeout": 6.0})
+    runs = [large_run(number, f"{number}" * 200_000 if number % 3 == 0 else number) for number in range(30)]
+    first, worker = WorkerProcess(settings, "first").start(), WorkerProcess(settings, "second")
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
+    try:
+        await publish(settings, EVENTS, records(runs))
+        await said(first, "stands still")
+        first.kill()
+        worker.start()
+        await said(worker, "stands still")
+        server.start()
+        boto3.client("s3").create_bucket(Bucket="bucket")
+        await wait_until_stored(settings, 30, [worker])
+        assert worker.stop() == 0
+        found = await documents(settings)
+        contents = ContentStore.of(settings)
+        hashes = {
+            turn["meta:turn_id"]: turn_hash(turn)
+            for document in found.values()
+            for turn in (await contents.inlined(document))["turns"]
+        }
+        server.stop()
+    finally:
+        first.end()
+        worker.end()
+    assert hashes == expected(runs)
+    assert sum("content_ref" in results(document)[0] for document in found.values()) == 10
+    assert await read_all(settings, DEAD_LETTERS) == []
+
+
+async def said(worker: WorkerProcess, words: str) -> None:
+    """Until the worker's health says so."""
+    url = await worker.url()
+    async with aiohttp.ClientSession() as client:
+        for _ in range(600):
+            async with client.get(f"{url}/readyz") as ready:
+                text = await ready.text()
+            if words in text:
+                assert ready.status == 503
+                return
+            await asyncio.sleep(0.1)
+    raise AssertionError(f"not {words!r} but {text}\n{worker.text()[-3000:]}")

@@ -1,0 +1,90 @@
+"""`threadmill assemble`: files in, one JSON object a line out; what is wrong with a call."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.__main__ import cli
+from pipeline.errors import CallerError
+from topics.identity import thread_uuid
+
+SSE = "".join(
+    f"data: {event}\n\n"
+    for event in ('{"type":"start"}', '{"type":"text-start","id":"t"}', '{"type":"text-delta","id":"t","delta":"Hi"}')
+)
+END = 'data: {"type":"text-end","id":"t"}\n\ndata: {"type":"finish"}\n\ndata: [DONE]\n\n'
+
+
+def run(*args):
+    result = CliRunner().invoke(cli, ["assemble", *map(str, args)], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture
+def stream(tmp_path):
+    file = tmp_path / "one.sse"
+    file.write_text(SSE + END)
+    return file
+
+
+def sidecar(file, text):
+    file.with_name(f"{file.name}.run.json").write_text(text)
+
+
+def test_a_line_for_each_file_in_order(stream, tmp_path):
+    broken = tmp_path / "two.sse"
+    broken.write_text(SSE + "data: {nonsense\n\n" + 'data: {"type":"text-end","id":"u"}\n\n')
+    first, second = run("--dialect", "vercel-ai", "--to", "vercel-ai", stream, broken)
+    assert [first["source"], second["source"]] == [str(stream), str(broken)]
+    assert first["messages"][0]["parts"][1]["text"] == "Hi"
+    assert first["dead_letters"] == []
+    assert first["thread"]["turns"][0]["completion_status"] == "complete"
+    assert [letter["reason"] for letter in second["dead_letters"]] == ["undecodable", "invalid_event"]
+    assert second["dead_letters"][0]["detail"].startswith("line 7: not JSON")
+    assert second["thread"]["turns"][0]["interruption"]["reason"] == "network_failure"
+
+
+def test_the_same_file_gives_the_same_line(stream):
+    args = ("--dialect", "vercel-ai", "--to", "thread", stream)
+    assert run(*args) == run(*args)
+    assert run(*args)[0]["messages"] == []
+    assert run(*args)[0]["thread"]["thread_id"] == thread_uuid("one.sse")[0]
+
+
+def test_the_context_of_a_run_lies_beside_its_stream(stream):
+    stream.write_text(SSE + 'data: {"type":"text-end","id":"t"}\n\n')
+    info = {
+        "thread_id": "chat 7",
+        "run_id": "r1",
+        "agent_id": "a1",
+        "agent_name": "Ann",
+        "model_name": "m",
+        "end": "complete",
+    }
+    info |= {"started_at": "2026-01-20T16:59:02Z", "request": {"messages": [{"role": "user", "content": "Hello"}]}}
+    sidecar(stream, json.dumps(info))
+    (line,) = run("--dialect", "vercel-ai", "--to", "vercel-ai", stream)
+    thread = line["thread"]
+    assert thread["thread_id"] == thread_uuid("chat 7")[0]
+    assert thread["metadata"] == {"meta:external_id": "chat 7"}
+    assert thread["agents"]["a1"]["agent_name"] == "Ann"
+    user, agent = thread["turns"]
+    assert user["submitted_at"] == agent["started_at"] == "2026-01-20T16:59:02.000Z"
+    assert (agent["completion_status"], agent["messages"][0]["model_name"]) == ("complete", "m")
+    assert [message["role"] for message in line["messages"]] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"end": "perhaps"}'])
+def test_a_context_that_is_none(stream, text):
+    sidecar(stream, text)
+    with pytest.raises(CallerError, match=r"one\.sse\.run\.json"):
+        run("--dialect", "vercel-ai", "--to", "thread", stream)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(CallerError, match=r"can't read .*nowhere") as caught:
+        run("--dialect", "vercel-ai", "--to", "thread", tmp_path / "nowhere")
+    assert caught.value.exit_code == 2

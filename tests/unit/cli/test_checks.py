@@ -1,0 +1,149 @@
+"""What the doctor says of what it finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline.cli.balance import Balance
+from pipeline.cli.checks import (
+    Finding,
+    balance_finding,
+    clock_finding,
+    cluster_finding,
+    lag_finding,
+    settings_findings,
+    state_finding,
+    topic_findings,
+)
+from pipeline.kafka.admin import ClusterInfo, PartitionLag
+from pipeline.kafka.topic_plan import Change, Found, Partition
+from pipeline.settings import Settings
+from topics.catalog import CATALOG, EVENTS, STATE, Topic
+
+SETTINGS = Settings()
+GOOD = {"unclean.leader.election.enable": "false", "min.insync.replicas": "2"}
+
+
+def found(topic: Topic, copies: int = 3, *, leader: int | None = 1, in_sync: int = 3, **config: Any) -> Found:
+    ids = tuple(range(1, copies + 1))
+    rows = tuple(Partition(n, leader, ids, ids[:in_sync], 0, 10) for n in range(2))
+    values = {**topic.config(), **GOOD, **{key.replace("_", "."): value for key, value in config.items()}}
+    return Found(topic.full_name("threadmill"), rows, values, {})
+
+
+def topics(*others: Found) -> list[Found]:
+    by_name = {topic.name: topic for topic in [*(found(topic) for topic in CATALOG), *others]}
+    return list(by_name.values())
+
+
+def levels(findings: list[Finding]) -> list[tuple[str, str]]:
+    return [(finding.level, finding.check) for finding in findings]
+
+
+def test_all_is_well() -> None:
+    assert levels(topic_findings(SETTINGS, topics(), [], 3)) == [("ok", "topics")]
+    assert state_finding(SETTINGS, topics()) == []
+    assert levels(settings_findings(SETTINGS)) == [("ok", "settings")]
+    assert clock_finding(0, 5).level == "ok"
+    assert "2 brokers (a:1, b:2)" in cluster_finding(SETTINGS, ClusterInfo("x", ((1, "a:1"), (2, "b:2")))).seen
+
+
+@pytest.mark.parametrize(
+    ("topic", "brokers", "level", "words"),
+    [
+        (found(EVENTS, 1, in_sync=1), 3, "error", "1 replica on 3 brokers"),
+        (found(EVENTS, unclean_leader_election_enable="true"), 3, "error", "confirmed records vanish"),
+        (found(EVENTS, min_insync_replicas="1"), 3, "warning", "only one broker has"),
+        (found(EVENTS, leader=None), 3, "error", "0, 1 has no leader"),
+        (found(EVENTS, in_sync=2), 3, "warning", "lacks replicas in sync"),
+        (found(EVENTS, retention_ms="3600000"), 3, "error", "could lose its beginning"),
+        (found(EVENTS, cleanup_policy="compact"), 3, "error", "is compacted"),
+        (found(EVENTS, cleanup_policy="compact,delete"), 3, "error", "is compacted"),
+    ],
+)
+def test_what_can_lose_records(topic: Found, brokers: int, level: str, words: str) -> None:
+    (finding,) = topic_findings(SETTINGS, topics(topic), [], brokers)
+    assert (finding.level, finding.check) == (level, "topic threadmill.events")
+    assert words in finding.seen
+    assert finding.advice
+
+
+def test_one_replica_on_one_broker_is_as_good_as_it_gets() -> None:
+    alone = [found(topic, 1, in_sync=1, min_insync_replicas="1") for topic in CATALOG]
+    assert levels(topic_findings(SETTINGS, alone, [], 1)) == [("ok", "topics")]
+
+
+def test_endless_retention_is_long_enough() -> None:
+    assert levels(topic_findings(SETTINGS, topics(found(EVENTS, retention_ms="-1")), [], 3)) == [("ok", "topics")]
+
+
+def test_differences_from_the_catalog() -> None:
+    changes = [
+        Change("threadmill.events", "create", "12 partitions"),
+        Change("threadmill.turns", "configure", "retention.ms: 1 -> 2"),
+        Change("threadmill.state", "left", "16 partitions, not 12"),
+    ]
+    findings = topic_findings(SETTINGS, [], changes, 3)
+    assert [(f.level, f.seen) for f in findings] == [
+        ("error", "is not there"),
+        ("warning", "differs: retention.ms: 1 -> 2"),
+        ("warning", "16 partitions, not 12"),
+    ]
+
+
+def test_closed_runs_must_be_remembered_for_the_dedupe_window() -> None:
+    (finding,) = state_finding(SETTINGS, topics(found(STATE, retention_ms="60000")))
+    assert finding.level == "warning"
+    assert "THREADMILL_DEDUPE_WINDOW (86400 s)" in finding.seen
+
+
+def test_settings_that_make_no_sense_together() -> None:
+    findings = settings_findings(Settings(idle_timeout=7200, dedupe_window=60))
+    assert [f.level for f in findings] == ["warning", "warning"]
+    assert "THREADMILL_IDLE_TIMEOUT (7200 s) is over THREADMILL_RUN_TIMEOUT (3600 s)" in findings[0].seen
+    assert "THREADMILL_REOPEN_WINDOW" in findings[1].seen
+
+
+@pytest.mark.parametrize(
+    ("rows", "level", "words"),
+    [
+        ([(10, 0, 10), (None, 0, 0)], "ok", "has read all"),
+        ([(7, 0, 10), (10, 0, 10)], "ok", "3 records to read"),
+        ([(None, 0, 10), (None, 0, 5)], "warning", "15 records wait, and no worker with the role store has run yet"),
+        ([(None, 0, 0)], "ok", "has read all"),
+        ([(4, 9, 10), (10, 0, 10)], "error", "5 records were removed before they were read, on partition 0"),
+    ],
+)
+def test_how_far_a_group_has_read(rows: list[tuple[int | None, int, int]], level: str, words: str) -> None:
+    lags = [PartitionLag("t", number, *row) for number, row in enumerate(rows)]
+    finding = lag_finding("threadmill-store", "store", lags)
+    assert (finding.level, finding.check) == (level, "group threadmill-store")
+    assert words in finding.seen
+
+
+def test_records_ahead_of_the_clock() -> None:
+    finding = clock_finding(3, 5.0)
+    assert finding.level == "warning"
+    assert "3 partitions hold records dated over 5 s ahead" in finding.seen
+
+
+NOW = 1_800_000_000_000
+LONG_AGO, JUST_NOW = NOW - 400_000, NOW - 10_000
+
+
+@pytest.mark.parametrize(
+    ("rest", "waiting", "level"),
+    [
+        ({}, 0, "ok"),
+        ({("t", "r"): JUST_NOW}, 0, "ok"),  # open
+        ({("t", "r"): LONG_AGO}, 5, "ok"),  # not read yet
+        ({("t", "r"): LONG_AGO, ("t", "s"): JUST_NOW}, 0, "error"),
+    ],
+)
+def test_runs_that_nothing_has_become_of(rest: dict[tuple[str, str], int], waiting: int, level: str) -> None:
+    finding = balance_finding(SETTINGS, Balance(10 + len(rest), 8, 2, rest), waiting, NOW)
+    assert finding.level == level
+    assert finding.seen.startswith(f"runs {10 + len(rest)} = stored 8 + dead letters 2 + open {len(rest)}")
+    assert ("r of thread t" in finding.seen) == (level == "error")
