@@ -1,0 +1,65 @@
+# Everything that is downloaded or made stays in this folder: .cache, .tools, .venv, .threadmill.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format docs chaos bench setup tools clean
+
+UV_VERSION := 0.13.8
+export UV_CACHE_DIR := $(CURDIR)/.cache/uv
+export UV_PYTHON_DOWNLOADS := never
+export UV_NO_PROGRESS := 1
+ENVIRONMENT := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
+UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
+RUN := $(UV) run --no-sync
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+demo: setup  ## From nothing to stored threads: a broker, a worker, and some hundreds of recorded runs
+	@$(RUN) threadmill demo $(ARGS)
+
+test: lint  ## All checks: lint, then every test, with a real Kafka and a real Postgres
+	@$(RUN) pytest -m "not slow" --cov --cov-report=term:skip-covered $(ARGS)
+
+lint: setup  ## ruff, mypy, and the import contracts
+	@$(RUN) ruff check
+	@$(RUN) ruff format --check
+	@$(RUN) mypy
+	@$(RUN) lint-imports >.cache/lint-imports.log || { cat .cache/lint-imports.log; exit 1; }
+
+format: setup  ## Format the code and mend what ruff can mend
+	@$(RUN) ruff check --fix
+	@$(RUN) ruff format
+
+docs: setup  ## Write the generated parts of the documents
+	@$(RUN) python docs/generate.py
+
+chaos: setup  ## The tests that need minutes
+	@$(RUN) pytest -m slow $(ARGS)
+
+bench: setup  ## Measure assembly, and the whole way on a local broker
+	@$(RUN) threadmill bench $(ARGS)
+
+# The environment follows the lock file; what is up to date already takes a moment.
+setup: tools
+	@$(UV) python find '>=3.11' >/dev/null 2>&1 || { echo "Python 3.11 or newer is missing: install it" >&2; exit 2; }
+	@$(UV) sync --frozen --quiet
+
+tools: $(if $(filter .tools/%,$(UV)),.tools/uv/bin/uv)
+	@command -v java >/dev/null || [ -n "$${JAVA_HOME:-}" ] || { \
+	  echo "Java 17 or newer is missing: install it (Debian: openjdk-17-jre-headless, macOS: openjdk@17)" >&2; exit 2; }
+	@command -v mvn >/dev/null || [ -n "$${KAFKA_HOME:-}" ] || ls -d .cache/threadmill/kafka-* >/dev/null 2>&1 || { \
+	  echo "Maven is missing, which downloads Kafka: install it, or unpack Apache Kafka 4 and set KAFKA_HOME" >&2; exit 2; }
+
+.tools/uv/bin/uv:
+	@command -v python3 >/dev/null || { echo "Python 3.11 or newer is missing: install it" >&2; exit 2; }
+	@echo "fetching uv $(UV_VERSION) into .tools"
+	@python3 -m venv .tools/uv || { \
+	  echo "python3 has no venv module: install it (Debian: python3-venv), or install uv" >&2; rm -rf .tools/uv; exit 2; }
+	@.tools/uv/bin/python -m pip install --quiet --no-cache-dir --disable-pip-version-check uv==$(UV_VERSION) || { \
+	  echo "pip can't fetch uv: check the network or pip's mirror, or install uv" >&2; rm -rf .tools/uv; exit 2; }
+
+clean:  ## Stop the development broker; remove all that was made, but not what was downloaded
+	@[ ! -x $(ENVIRONMENT)/bin/threadmill ] || $(ENVIRONMENT)/bin/threadmill down || true
+	@rm -rf .threadmill .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	@find . \( -name .venv -o -name .cache -o -name .tools \) -prune -o -name __pycache__ -print0 | xargs -0 rm -rf

@@ -1,0 +1,121 @@
+"""Write the tables of the documentation that come from the code: `make docs`; `--check` only compares.
+
+A page says where a table stands: `<!-- generated: NAME -->`, the table, `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from pipeline import metrics
+from pipeline.assembly.dialect import Dialect
+from pipeline.dialects import DIALECTS
+from pipeline.dialects.losses import LOSSES, OVER
+from pipeline.settings import Settings, table
+from topics.catalog import CATALOG
+
+DOCS: Final = Path(__file__).parent
+BLOCK: Final = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """-> a table; bars in cells are escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def settings_table() -> str:
+    """Every THREADMILL_* variable."""
+    rows = table(Settings())
+    return markdown(
+        ("variable", "default", "meaning"),
+        ((f"`{name}`", f"`{default}`" if default else "", meaning) for name, _, default, meaning in rows),
+    )
+
+
+def metrics_table() -> str:
+    """Every metric of a worker."""
+    rows = metrics.table()
+    return markdown(
+        ("metric", "kind", "labels", "meaning"),
+        ((f"`{name}`", kind, labels, meaning) for name, kind, labels, meaning in rows),
+    )
+
+
+def topics_table() -> str:
+    """Every topic, under the default prefix."""
+    return markdown(
+        ("topic", "key", "value", "cleanup", "kept for", "holds"),
+        (
+            (
+                f"`{topic.full_name('threadmill')}`",
+                topic.key,
+                topic.value,
+                topic.cleanup,
+                f"{topic.retention_ms // 86_400_000} days",
+                topic.summary,
+            )
+            for topic in CATALOG
+        ),
+    )
+
+
+def events_table(dialect: Dialect) -> str:
+    """What a dialect does with each event: the table in the docstring of its module."""
+    module = import_module(f"pipeline.dialects.{dialect.name.replace('-', '_')}")
+    return "".join(f"{line}\n" for line in str(module.__doc__).splitlines() if line.startswith("|"))
+
+
+def losses_table(dialect: Dialect) -> str:
+    """What a dialect's wire can't carry."""
+    return markdown(("what", "what becomes of it"), dialect.losses.items())
+
+
+def shared_hash_table() -> str:
+    """What the shared hash leaves out for each wire."""
+    rows = []
+    for wire, losses in LOSSES.items():
+        below = [(f"all that `{OVER[wire]}` lacks", "")] if wire in OVER else []
+        lacking = [*below, *((loss.what, loss.becomes) for loss in losses)] or [("nothing", "")]
+        rows += [("" if number else f"`{wire}`", *row) for number, row in enumerate(lacking)]
+    return markdown(("wire", "lacks", "in its place"), rows)
+
+
+TABLES: Final[dict[str, Callable[[], str]]] = {
+    "metrics": metrics_table,
+    "settings": settings_table,
+    "shared-hash": shared_hash_table,
+    "topics": topics_table,
+    **{f"events-{name}": partial(events_table, dialect) for name, dialect in DIALECTS.items()},
+    **{f"losses-{name}": partial(losses_table, dialect) for name, dialect in DIALECTS.items()},
+}
+
+
+def generated(text: str) -> str:
+    """A page with its tables as the code has them now. KeyError for a table that is not in TABLES."""
+    return BLOCK.sub(lambda block: block[1] + TABLES[block[2]]() + block[3], text)
+
+
+def main() -> int:
+    """Write the pages, or compare; -> exit status."""
+    check = "--check" in sys.argv[1:]
+    stale = []
+    for page in sorted([*DOCS.rglob("*.md"), DOCS.parent / "README.md"]):
+        text = page.read_text(encoding="utf-8")
+        if (fresh := generated(text)) != text:
+            stale.append(page.name)
+            if not check:
+                page.write_text(fresh, encoding="utf-8")
+    for name in stale:
+        print(f"{name}: {'does not match the code; run `make docs`' if check else 'written'}")  # noqa: T201  # a script
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
