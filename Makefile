@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs chaos bench setup tools clean
+.PHONY: help demo test test-sdks lint format docs chaos bench setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
@@ -11,6 +11,7 @@ export UV_NO_PROGRESS := 1
 ENVIRONMENT := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
+CODE := topics pipeline tests docs examples
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -21,15 +22,18 @@ demo: setup  ## From nothing to stored threads: a broker, a worker, and some hun
 test: lint  ## All checks: lint, then every test, with a real Kafka and a real Postgres
 	@$(RUN) pytest -m "not slow" --cov --cov-report=term:skip-covered $(ARGS)
 
+test-sdks: setup  ## Our exports in the real SDKs: pydantic-ai, the AI SDK, pi-agent-core (needs Node 20+)
+	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest tests/sdks/check_*.py $(ARGS)
+
 lint: setup  ## ruff, mypy, and the import contracts
-	@$(RUN) ruff check
-	@$(RUN) ruff format --check
+	@$(RUN) ruff check --quiet $(CODE)
+	@$(RUN) ruff format --check --quiet $(CODE)
 	@$(RUN) mypy
 	@$(RUN) lint-imports >.cache/lint-imports.log || { cat .cache/lint-imports.log; exit 1; }
 
 format: setup  ## Format the code and mend what ruff can mend
-	@$(RUN) ruff check --fix
-	@$(RUN) ruff format
+	@$(RUN) ruff check --fix $(CODE)
+	@$(RUN) ruff format $(CODE)
 
 docs: setup  ## Write the generated parts of the documents
 	@$(RUN) python docs/generate.py

@@ -77,6 +77,11 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        click.echo(f"threadmill: {error.filename}: {error.strerror}; is the path right, may it be written?", err=True)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def build_app(settings: Settings, role: str, metrics: Metrics) -> faust.App:
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=4_194_304,
         stream_wait_empty=False,
-        stream_buffer_maxsize=8,
+        stream_buffer_maxsize=4,
         stream_recovery_delay=0.0,
         table_standby_replicas=0,
         broker_max_poll_records=settings.fetch_records,
@@ -69,6 +69,7 @@ def build_app(settings: Settings, role: str, metrics: Metrics) -> faust.App:
         broker_max_poll_interval=30 * DAY,  # once exceeded, aiokafka leaves the group and never comes back
         producer_acks=-1,
         producer_linger=0.005,
+        producer_max_batch_size=262_144,
         producer_compression_type=None if settings.compression == "none" else settings.compression,
         producer_max_request_size=20_000_000,  # below what the topics take
         producer_request_timeout=120.0,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from datetime import UTC, datetime
+from typing import Final
 
 import orjson
 
 from pipeline.settings import Settings
 
 # Faust, its service framework, and aiokafka tell much that is normal in a rebalance.
-QUIET = ("faust", "mode", "aiokafka", "kafka")
+QUIET: Final = ("faust", "mode", "aiokafka", "kafka", "alembic.runtime.plugins")
+REPEAT_AFTER: Final = 10.0  # seconds
 
 
 class JsonFormatter(logging.Formatter):
@@ -30,9 +33,28 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(line).decode()
 
 
+class FewRepeats(logging.Filter):
+    """A client library's line once in `REPEAT_AFTER`: while the broker is away, aiokafka writes 250 lines a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """-> whether the line is written."""
+        if record.name.partition(".")[0] not in QUIET:
+            return True
+        now, line = time.monotonic(), (record.name, str(record.msg))
+        if now - self._last.get(line, -REPEAT_AFTER) < REPEAT_AFTER:
+            return False
+        self._last[line] = now
+        return True
+
+
 def set_up(settings: Settings) -> None:
     """Log to standard error as the settings say."""
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(FewRepeats())
     if settings.log_format == "json":
         handler.setFormatter(JsonFormatter())
     else:

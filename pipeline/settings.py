@@ -6,10 +6,11 @@ Each field is the variable THREADMILL_<NAME>. A name that is not here, or a bad 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit, urlunsplit
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -19,21 +20,27 @@ from pipeline.errors import CallerError
 PREFIX = "THREADMILL_"
 INLINE = "inline"  # THREADMILL_CONTENT: large values stay in their turns
 
+HOST: Final = r"(?:\[[^\]/]+\]|[^\[\]:,/?#@]*)(?::[0-9]{1,5})?"
+POSTGRES: Final = re.compile(rf"postgres(?:ql)?://(?:[^/?#]*@)?{HOST}(?:,{HOST})*/[^/?#].*")
+
 
 def _brokers(value: str) -> str:
     for address in value.split(","):
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"host:port[,host:port] is expected, got {address.strip()!r}")
+            raise ValueError("host:port[,host:port] is expected")
     return ",".join(address.strip() for address in value.split(","))
 
 
 def _store(value: str) -> str:
     if value.startswith("sqlite:///") and len(value) > len("sqlite:///"):
         return value
-    if value.startswith(("postgresql://", "postgres://")) and urlsplit(value).path.strip("/"):
+    if POSTGRES.fullmatch(value):
         return value
-    raise ValueError("sqlite:///path or postgresql://user:password@host:port/database is expected")
+    raise ValueError(
+        "sqlite:///path or postgresql://user:password@host:port/database is expected, with / ? # in a password as %2F "
+        "%3F %23"
+    )
 
 
 def _content(value: str) -> str:
@@ -121,8 +128,8 @@ class Settings(BaseSettings):
     keep_telemetry_in_turns: bool = Field(False, description="Also keep data-sys-* events in the stored turns.")
 
     session_timeout: Seconds = Field(10.0, description="A worker that is silent for longer loses its partitions.")
-    fetch_records: Count = Field(2000, description="Most records that are taken from the broker at once.")
-    compression: str = Field("lz4", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
+    fetch_records: Count = Field(5000, description="Most records that are taken from the broker at once.")
+    compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
     metric_series: Count = Field(
         200,
         description="Values of one metric label (model, agent, tenant, …) before the rest is counted as `other`.",
@@ -194,12 +201,9 @@ def _shown(value: object) -> str:
 
 
 def without_password(url: str) -> str:
-    """A URL fit to be printed."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}"))
+    """A URL fit to be printed, also one whose password breaks it in two."""
+    url = re.sub(r"([?&]password=)[^&]*", r"\1***", url)
+    return re.sub(r"(://[^:/?#@]*):.*@", r"\1:***@", url)
 
 
 def table(settings: Settings) -> list[tuple[str, str, str, str]]:

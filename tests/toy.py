@@ -21,7 +21,8 @@ Envelope = dict[str, Any]
 
 def _text(builder: Builder, event: Event) -> None:
     """One whole text part."""
-    builder.text_start("t").chunks.append(str(event["text"]))
+    said = str(event["text"])
+    builder.text_start("t").chunks.append(said)
     builder.text_end("t")
 
 
@@ -75,6 +76,8 @@ def _poison(builder: Builder, event: Event) -> None:
 
 
 def _unknown(builder: Builder, event: Event) -> None:
+    if not isinstance(event["type"], str):
+        raise TypeError
     builder.system(event["type"], {key: value for key, value in event.items() if key != "type"})
 
 

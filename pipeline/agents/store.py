@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 
 import faust
 
@@ -56,7 +57,8 @@ class StoreWork:
         log.warning("dead letter: %s %s/%d@%d: %s", reason, self.topic, partition, records[0].offset, detail)
         self.metrics.add(m.DEAD_LETTERS, reason=reason.value)
         refused = Refused(records[0], reason, f"not a turn record: {detail}")
-        await self.outbox.send(outgoing_letter(self.settings.topic_prefix, self.topic, partition, refused))
+        letter = outgoing_letter(self.settings.topic_prefix, self.topic, partition, refused)
+        await self.outbox.send(deque([letter]))
         while not await self.outbox.flush():
             pass
 

@@ -27,11 +27,11 @@ def turn_hash(turn: dict[str, Any]) -> str:
 def essence(turn: dict[str, Any]) -> dict[str, Any]:
     """The turn with only what is hashed."""
     kept = _kept(turn)
-    if "interruption" in kept:
+    if kept.get("interruption") is not None:
         kept["interruption"] = _kept(kept["interruption"])
-    if "parts" in kept:
+    if kept.get("parts") is not None:
         kept["parts"] = [_kept(part) for part in kept["parts"]]
-    if "messages" in kept:
+    if kept.get("messages") is not None:
         kept["messages"] = [
             _message(message)
             for message in kept["messages"]
@@ -42,7 +42,7 @@ def essence(turn: dict[str, Any]) -> dict[str, Any]:
 
 def _message(message: dict[str, Any]) -> dict[str, Any]:
     kept = _kept(message)
-    if "parts" in kept:
+    if kept.get("parts") is not None:
         kept["parts"] = [_kept(part) for part in kept["parts"]]
     return kept
 

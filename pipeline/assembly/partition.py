@@ -6,7 +6,7 @@ lose is covered by `floor()`: the offset from which the events topic must be rea
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -51,8 +51,7 @@ class Counts:
     """What happened since the last look; the caller adds it to its metrics and resets it."""
 
     records: int = 0
-    events: dict[str, int] = field(default_factory=dict)  # by dialect
-    replayed: int = 0
+    events: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # by dialect
     duplicates: int = 0
     opened: int = 0
     reopened: int = 0
@@ -116,17 +115,15 @@ class Partition:
 
     def feed(self, records: Sequence[Record]) -> None:
         """Apply records of ascending offsets; those before `next` were seen already."""
-        loads, runs, counts, most = orjson.loads, self.runs, self.counts, self.limits.record_bytes
+        loads, runs, applied, most = orjson.loads, self.runs, self.counts.events, self.limits.record_bytes
         for record in records:
-            offset = record.offset
+            offset, at, value = record.offset, record.timestamp, record.value
             if offset < self.next:
-                counts.replayed += 1
                 continue
             self.next = offset + 1
-            counts.records += 1
-            if record.timestamp > self.now:
-                self.now = record.timestamp
-            value = record.value
+            self.counts.records += 1
+            if at > self.now:
+                self.now = at
             # The usual case: the next record of an open run, and nothing special about it. What is taken here must
             # pass `agent_event.decode`, too: after a restart the same record may go that way.
             try:
@@ -154,13 +151,12 @@ class Partition:
             except (KeyError, TypeError, ValueError, AttributeError):
                 self._take(record)
                 continue
-            run.last_at = record.timestamp
+            run.last_at = at
             run.last_offset = offset
             run.size += size
             run.unspilled.append(value)  # type: ignore[arg-type]  # as above
             run.apply_events(ts, events, dt, record)
-            name = run.dialect.name
-            counts.events[name] = counts.events.get(name, 0) + len(events)
+            applied[run.dialect.name] += len(events)
             if run.refused or run.builder.telemetry:
                 self._collect(run)
 
@@ -207,7 +203,7 @@ class Partition:
         run.size += len(record.value or b"")
         run.last_offset = record.offset
         run.feed(envelope, record)
-        self.counts.events[dialect.name] = self.counts.events.get(dialect.name, 0) + run.next - before
+        self.counts.events[dialect.name] += run.next - before
         self.counts.duplicates += run.duplicates
         run.duplicates = 0
         self._collect(run)
@@ -243,8 +239,14 @@ class Partition:
         return run
 
     def _parked(self, key: RunKey) -> Run | None:
-        parked = self.parked.get(key) or self.reopenable.get(key)
-        return self._revived(parked) if parked is not None else None
+        parked = self.parked.get(key)
+        if parked is None:
+            parked = self.reopenable.get(key)
+            return self._revived(parked) if parked is not None else None
+        run = self._revived(parked)
+        if run is not None:  # that it is over was not marked yet: the record that says so comes again
+            run.end = None
+        return run
 
     def _revived(self, parked: Parked) -> Run | None:
         if parked.run is None:
@@ -374,7 +376,7 @@ class Partition:
         if run is not None:
             run.first_offset = self.next
             self.runs[key] = run
-            self._close(key, run, self._overdue(run) or "timeout")
+            self._close(key, run, run.verdict() if run.end is not None else self._overdue(run) or "timeout")
 
     def _overdue(self, run: Run) -> str | None:
         limits = self.limits

@@ -86,7 +86,7 @@ class Run:
     )
 
     def __init__(self, envelope: Envelope, dialect: Dialect, record: Record) -> None:
-        context = Context(envelope["thread_id"], envelope["run_id"], envelope["agent_id"], dialect.name)
+        context = Context(envelope["thread_id"].lower(), envelope["run_id"], envelope["agent_id"], dialect.name)
         self.builder = Builder(context, envelope["ts"])
         self.dialect = dialect
         self.next = 0
@@ -173,21 +173,22 @@ class Run:
                 detail = error.detail if isinstance(error, InvalidRecord) else f"{type(error).__name__}: {error}"
                 self._refused(record, Reason.INVALID_EVENT, f"the run's request can't be read: {detail}")
         handler_of, kind, unknown = dialect.handlers.get, dialect.kind, dialect.unknown
-        builder.at = ts
+        builder.at = at = ts
         if dt is None:
             for event in events:
                 try:
-                    (handler_of(event[kind]) or unknown)(builder, event)
+                    handler_of(event[kind], unknown)(builder, event)
                 except Exception as error:  # whatever a hostile event does: it is one dead letter
                     self._refuse(event, error, record)
         else:
             for event, delay in zip(events, dt, strict=True):
                 try:
-                    builder.at = ts + delay
-                    (handler_of(event[kind]) or unknown)(builder, event)
+                    builder.at = at = ts + delay
+                    handler_of(event[kind], unknown)(builder, event)
                 except Exception as error:  # as above
                     self._refuse(event, error, record)
-        builder.last_at = max(builder.last_at, builder.at)
+        if at > builder.last_at:
+            builder.last_at = at
         self.next += len(events)
         if (builder.ended is None) is not (self.ended_at is None):  # a run may go on with its next turn
             self.ended_at = None if builder.ended is None else record.timestamp

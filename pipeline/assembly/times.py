@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
 LAST_MS = 253_402_300_799_999  # the end of year 9999
 
 
 def iso(ms: int) -> str:
     """1768928342002 -> '2026-01-20T16:59:02.002Z'; out of range is clamped."""
     ms = min(max(int(ms), 0), LAST_MS)
-    stamp = datetime.fromtimestamp(ms // 1000, UTC)
-    return f"{stamp:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second(epoch: int) -> str:
+    """Turns that end at about the same time share their seconds, and a turn its own."""
+    return datetime.fromtimestamp(epoch, UTC).isoformat().removesuffix("+00:00")
 
 
 def epoch_ms(value: object) -> int | None:
@@ -28,4 +36,4 @@ def epoch_ms(value: object) -> int | None:
         return None
     if stamp.tzinfo is None:
         stamp = stamp.replace(tzinfo=UTC)
-    return max(0, int(stamp.timestamp() * 1000))
+    return min(max(0, (stamp - EPOCH) // MILLISECOND), LAST_MS)

@@ -6,6 +6,7 @@ import random
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from pipeline.bench.streams import STREAMS
@@ -36,7 +37,7 @@ class Load:
         """(key, value) in the order in which they are published: AT_ONCE runs take turns, a record each."""
         rng = random.Random(self.name)  # noqa: S311  # the same load each time
         waiting = iter(range(self.runs))
-        speaking: list[Iterator[tuple[bytes, bytes]]] = [self._run(rng, n) for _, n in zip(range(AT_ONCE), waiting)]  # noqa: B905
+        speaking = [self._run(rng, number) for number in islice(waiting, AT_ONCE)]
         while speaking:
             still = []
             for run in speaking:

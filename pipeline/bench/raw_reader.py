@@ -1,11 +1,10 @@
 """The limit: read the events topic with aiokafka, parse each record with orjson, do nothing else.
 
-    python -m pipeline.bench.raw_reader BROKERS TOPIC EVENTS     -> {"events": …, "seconds": …}
+python -m pipeline.bench.raw_reader BROKERS TOPIC EVENTS     -> {"events": …, "seconds": …}
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.structs import TopicPartition
 
@@ -78,7 +78,9 @@ class Site:
                 if len(sent) >= UNCONFIRMED:
                     await asyncio.gather(*sent)
                     sent.clear()
-        sent += [await producer.send_batch(batches[n], topic, partition=n) for n in numbers if batches[n].record_count()]
+        sent += [
+            await producer.send_batch(batches[n], topic, partition=n) for n in numbers if batches[n].record_count()
+        ]
         await asyncio.gather(*sent)
 
     @asynccontextmanager
@@ -93,6 +95,12 @@ class Site:
         finally:
             await consumer.stop()
             await admin.close()
+
+    async def create(self, name: str) -> None:
+        """A topic that is not of the catalog, where it is not there yet."""
+        async with self.observed() as observer:
+            if name not in await observer.admin.list_topics():
+                await observer.admin.create_topics([NewTopic(name, self.settings.partitions, 1)])
 
     async def reset(self, group: str) -> None:
         """Put the topics back to where only the load is there, and `group` to their beginning."""

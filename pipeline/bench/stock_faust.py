@@ -1,6 +1,6 @@
 """The same job in stock Faust, as its documentation teaches: an agent, `async for`, the state in a dictionary.
 
-    python -m pipeline.bench.stock_faust BROKERS TOPIC PARTITIONS EVENTS     -> {"events": …, "seconds": …}
+`python -m pipeline.bench.stock_faust BROKERS TOPIC OUTPUT PARTITIONS EVENTS` -> {"events": …, "seconds": …}
 
 It drops duplicates by `seq`, assembles the text, produces the finished turn. What it read since its last commit it
 forgets in a crash: Faust commits past turns in flight.
@@ -18,7 +18,7 @@ import faust
 import orjson
 
 
-def build(brokers: str, topic: str, partitions: int, events: int) -> faust.App:
+def build(brokers: str, topic: str, output: str, partitions: int, events: int) -> faust.App:
     """The program; it ends itself after so many events."""
     app = faust.App(
         f"bench-faust-{os.getpid()}",
@@ -30,7 +30,7 @@ def build(brokers: str, topic: str, partitions: int, events: int) -> faust.App:
         consumer_auto_offset_reset="earliest",
     )
     source = app.topic(topic, value_serializer="json", key_type=bytes, key_serializer="raw")
-    finished = app.topic(f"{topic}-faust-turns", value_serializer="json", key_type=bytes, key_serializer="raw")
+    finished = app.topic(output, value_serializer="json", key_type=bytes, key_serializer="raw")
 
     @app.agent(source)  # type: ignore[untyped-decorator]  # Faust has no types
     async def assemble(stream: Any) -> None:
@@ -68,4 +68,5 @@ async def run(app: faust.App) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(run(build(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))
+    brokers, topic, output, partitions, events = sys.argv[1:]
+    asyncio.run(run(build(brokers, topic, output, int(partitions), int(events))))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 
 from pipeline.errors import BrokerError
+from pipeline.kafka.processes import last_lines
 from pipeline.settings import PREFIX, Settings
 
 READY_WITHIN = 60.0
@@ -38,7 +38,7 @@ class Worker:
         self.http = http
         self.began = 0.0  # time.monotonic() when it was seen not to read yet for the last time
 
-    async def started(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    async def started(self, process: Process, log: Path) -> None:
         """Wait until it reads."""
         deadline = time.monotonic() + READY_WITHIN
         while True:
@@ -50,8 +50,8 @@ class Worker:
             except aiohttp.ClientError:
                 pass
             self.began = asked
-            if process.poll() is not None or asked > deadline:
-                raise BrokerError(f"the worker did not get ready:\n{log.read_text()[-3000:]}")
+            if process.returncode is not None or asked > deadline:
+                raise BrokerError(f"the worker did not get ready:\n{last_lines(log)}")
             await asyncio.sleep(0.02)
 
     async def metric(self, name: str) -> float:
@@ -62,22 +62,22 @@ class Worker:
 
 
 @asynccontextmanager
-async def worker(settings: Settings, roles: str, variables: Mapping[str, str] | None = None) -> AsyncIterator[Worker]:
+async def worker(settings: Settings, roles: str) -> AsyncIterator[Worker]:
     """A worker that is ready; it is stopped with the block."""
     log = settings.home / f"{settings.topic_prefix}-worker.log"
     command = [sys.executable, "-m", "pipeline", "worker", "--roles", roles]
     with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603
-            command, env=environment(settings) | dict(variables or {}), stdout=output, stderr=output
+        process = await asyncio.create_subprocess_exec(
+            *command, env=environment(settings), stdout=output, stderr=output
         )
     try:
         async with aiohttp.ClientSession() as http:
             running = Worker(settings, http)
             await running.started(process, log)
             yield running
-            process.send_signal(signal.SIGTERM)
-            await asyncio.to_thread(process.wait, STOP_WITHIN)
+            process.terminate()
+            await asyncio.wait_for(process.wait(), STOP_WITHIN)
     finally:
-        if process.poll() is None:
+        if process.returncode is None:
             process.kill()
-            process.wait()
+            await process.wait()

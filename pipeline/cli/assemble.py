@@ -34,7 +34,7 @@ RUN_INFO: Final = (
 NO_TIME: Final = 0
 
 
-@click.command()
+@click.command(short_help="Assemble recorded streams, without a broker.")
 @click.option("--dialect", required=True, type=click.Choice(sorted(DIALECTS)), help="What the files hold.")
 @click.option(
     "--to",
@@ -43,9 +43,9 @@ NO_TIME: Final = 0
     type=click.Choice(["thread", *sorted(EXPORTS)]),
     help="Form of `messages`; thread: none beside the thread itself.",
 )
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, dir_okay=False))
 def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
-    """Assemble FILES, each the native stream of one run (SSE or JSON lines), without a broker.
+    """Assemble each FILE, the native stream of one run (SSE or JSON lines), without a broker.
 
     Prints one JSON object a line: {"source", "thread", "messages", "dead_letters": [{"reason", "detail"}]}.
 

@@ -11,7 +11,7 @@ from pipeline.kafka import local
 from pipeline.settings import load
 
 
-@click.command("up")
+@click.command("up", short_help="Start the development broker, a real Apache Kafka.")
 @click.option(
     "--brokers", type=click.Choice(["1", "3"]), help="Number of brokers; by default as last time, at first 1."
 )

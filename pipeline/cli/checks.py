@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pipeline.cli.balance import Balance
+from pipeline.cli.output import many
 from pipeline.kafka.admin import ClusterInfo, PartitionLag
 from pipeline.kafka.topic_plan import Change, Found
 from pipeline.settings import Settings
@@ -56,7 +57,7 @@ def settings_findings(settings: Settings) -> list[Finding]:
 def cluster_finding(settings: Settings, info: ClusterInfo) -> Finding:
     """The cluster that answers."""
     listed = ", ".join(address for _, address in info.brokers)
-    count = f"{len(info.brokers)} broker{'' if len(info.brokers) == 1 else 's'}"
+    count = many(len(info.brokers), "broker")
     return Finding("ok", "broker", f"cluster {info.cluster_id} answers at {settings.brokers}: {count} ({listed})")
 
 

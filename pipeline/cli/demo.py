@@ -60,7 +60,7 @@ class Outcome:
         return self.published.runs == self.balance.runs == known
 
 
-@click.command()
+@click.command(short_help="See the whole pipeline at work on recorded runs.")
 @click.option("--runs", type=click.IntRange(1), default=300, show_default=True, help="Runs to publish.")
 @click.option("--keep", is_flag=True, help="Leave the broker and the worker running, to look around.")
 def demo(runs: int, *, keep: bool) -> None:

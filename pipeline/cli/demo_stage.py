@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.errors import BrokerError, CallerError
 from pipeline.kafka import local
+from pipeline.kafka.file_lock import locked
 from pipeline.kafka.ports import free_ports
 from pipeline.kafka.processes import last_lines, watchdog
 from pipeline.settings import PREFIX, Settings
@@ -96,15 +97,14 @@ def stage(settings: Settings, say: Say, *, keep: bool) -> Iterator[Callable[[], 
     """Start a broker in a fresh folder -> what starts the worker. All of it ends with the block, unless `keep`: then it
     is only stopped where the block fails. Without `keep` nothing outlives this process, however that dies.
     """
-    if any(local.status(settings).values()):
-        raise CallerError(
-            f"a demo that was kept is still running: {PREFIX}HOME={settings.home} threadmill down stops its broker"
-        )
-    if settings.home.exists():
-        if not (settings.home / "kafka").is_dir():
-            raise CallerError(f"{settings.home} is not of a demo: move it away, or set {PREFIX}HOME to another folder")
-        shutil.rmtree(settings.home)
     with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(settings.home.with_name("demo.lock"), wait=False))
+        except BlockingIOError:
+            raise CallerError(
+                f"another demo is running in {settings.home}: wait for it, or set {PREFIX}HOME to another folder"
+            ) from None
+        _make_room(settings)
         group = None
         if keep:
             local.start(settings, 1, progress=say)
@@ -122,6 +122,17 @@ def stage(settings: Settings, say: Say, *, keep: bool) -> Iterator[Callable[[], 
         yield start_worker
         if keep:
             stack.pop_all()
+
+
+def _make_room(settings: Settings) -> None:
+    if any(local.status(settings).values()):
+        raise CallerError(
+            f"a demo that was kept is still running: {PREFIX}HOME={settings.home} threadmill down stops its broker"
+        )
+    if settings.home.exists():
+        if not (settings.home / "kafka").is_dir():
+            raise CallerError(f"{settings.home} is not of a demo: move it away, or set {PREFIX}HOME to another folder")
+        shutil.rmtree(settings.home)
 
 
 def _start(settings: Settings, group: int | None) -> Worker:

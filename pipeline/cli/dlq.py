@@ -29,7 +29,7 @@ REASONS: Final = tuple(reason.value for reason in Reason)
 AT_ONCE: Final = 200  # letters that are held in memory while they are sent
 
 
-@click.group()
+@click.group(short_help="List, show and redrive dead letters.")
 def dlq() -> None:
     """List, show and redrive dead letters: records that could not be assembled.
 
@@ -39,7 +39,7 @@ def dlq() -> None:
 
 @dlq.command("list")
 @click.option("--reason", type=click.Choice(REASONS), help="Only those with this reason.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The newest so many.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Most to show, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line, for all of them.")
 def list_(reason: str | None, limit: int, *, as_json: bool) -> None:
     """List dead letters, the oldest first, and count them by reason."""
@@ -60,7 +60,7 @@ def list_(reason: str | None, limit: int, *, as_json: bool) -> None:
     console.print(f"{counts.total():,} dead letters: {escape(listed)}", soft_wrap=True)
 
 
-@dlq.command()
+@dlq.command(short_help="Show one dead letter, and why it was refused.")
 @click.argument("place", metavar="PARTITION:OFFSET")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object; key and value as text.")
 def show(place: str, *, as_json: bool) -> None:
@@ -78,7 +78,7 @@ def show(place: str, *, as_json: bool) -> None:
     console.print(Text(plain(_indented(filed.letter.value))), soft_wrap=True)
 
 
-@dlq.command()
+@dlq.command(short_help="Publish dead letters again.")
 @click.argument("places", metavar="[PARTITION:OFFSET]...", nargs=-1)
 @click.option("--reason", type=click.Choice(REASONS), help="All with this reason.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")

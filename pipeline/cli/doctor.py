@@ -27,13 +27,15 @@ from pipeline.cli.checks import (
     state_finding,
     topic_findings,
 )
-from pipeline.cli.output import wide_console
+from pipeline.cli.output import many, wide_console
 from pipeline.errors import CallerError, StoreError, ThreadmillError
 from pipeline.kafka.admin import cluster_info, describe_topics, group_lag, topic_changes
 from pipeline.kafka.reading import answering
 from pipeline.kafka.topic_plan import Found
+from pipeline.redaction_rules import redaction_of
 from pipeline.settings import Settings, load, without_password
 from pipeline.stores import migrate
+from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 
@@ -44,7 +46,7 @@ SQLITE: Final = "sqlite:///"
 MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 
 
-@click.command()
+@click.command(short_help="See whether all is well, and what to do if not.")
 @click.option("--ledger", is_flag=True, help=f"Take stock of all runs, also of over {LEDGER_RECORDS:,} records.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of the findings.")
 def doctor(*, ledger: bool, as_json: bool) -> None:
@@ -78,7 +80,7 @@ def _examined(*, ledger: bool) -> list[Finding]:
 
 async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
     """Everything that can be looked at; what can't be reached is a finding, and the rest is looked at all the same."""
-    findings = settings_findings(settings)
+    findings = _unusable(settings) or settings_findings(settings)
     store = await _store(settings) if _exists(settings) else _no_store(settings)
     try:
         findings.append(cluster_finding(settings, info := await cluster_info(settings)))
@@ -91,6 +93,17 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
     except ThreadmillError as error:
         findings.append(_failure("broker", error))
     return [*findings, store]
+
+
+def _unusable(settings: Settings) -> list[Finding]:
+    """Settings that are read by the part that they are for."""
+    findings = []
+    for make in (redaction_of, ContentStore.of):
+        try:
+            make(settings)
+        except CallerError as error:
+            findings.append(_failure("settings", error))
+    return findings
 
 
 async def _records(settings: Settings, found: list[Found], *, stored: bool, ledger: bool) -> list[Finding]:
@@ -141,8 +154,8 @@ async def _store(settings: Settings) -> Finding:
             counts = await store.counts()
     except (StoreError, CallerError) as error:
         return _failure("store", error)
-    seen = f"{where}, revision {revision}: {counts.threads:,} threads, {counts.turns:,} turns of {counts.runs:,} runs"
-    return Finding("ok", "store", f"{seen}, {counts.interrupted:,} turns interrupted")
+    seen = f"{where}, revision {revision}: {many(counts.threads, 'thread')}, {many(counts.turns, 'turn')} of "
+    return Finding("ok", "store", f"{seen}{many(counts.runs, 'run')}, {counts.interrupted:,} interrupted")
 
 
 def _exists(settings: Settings) -> bool:

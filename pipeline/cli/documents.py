@@ -15,10 +15,10 @@ from topics.thread import VERSION
 from topics.thread_versions import OLD, downgrade, repeat_user_prompt, upgrade
 
 
-@click.command("convert")
+@click.command("convert", short_help="Convert documents between versions of ThreadProtocol.")
 @click.option("--to-version", "version", required=True, type=click.Choice([OLD, VERSION]), help="Of ThreadProtocol.")
 @click.option("--repeat-user-prompt", "repeat", is_flag=True, help="Begin each agent turn with what the user said.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def convert(version: str, files: Sequence[str], *, repeat: bool) -> None:
     """Convert thread documents between versions of ThreadProtocol; prints one JSON document a line.
 
@@ -33,9 +33,9 @@ def convert(version: str, files: Sequence[str], *, repeat: bool) -> None:
             raise CallerError(f"{place}: {error.detail}; `threadmill validate` says what is wrong") from None
 
 
-@click.command("hash")
+@click.command("hash", short_help="Print the canonical hash of each turn of a document.")
 @click.option("--wire", "wires", multiple=True, type=click.Choice(sorted(LOSSES)), help="Hash what this wire carries.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def hash_(wires: Sequence[str], files: Sequence[str]) -> None:
     """Print the canonical hash of each turn of thread documents; with --wire, of what all these wires carry.
 

@@ -21,13 +21,13 @@ from topics.identity import thread_uuid
 Document = dict[str, Any]
 
 
-@click.command("import")
+@click.command("import", short_help="Read histories of an SDK as threads.")
 @click.option("--from", "form", required=True, type=click.Choice(sorted(IMPORTS)), help="Whose messages they are.")
 @click.option("--thread", "thread_id", help="Id of the conversation, for a single one.")
 @click.option("--agent", "agent_id", default="agent", show_default=True, help="Id of the agent that spoke.")
 @click.option("--tenant", help="Tenant of the threads, with --publish.")
 @click.option("--publish", is_flag=True, help="Send the threads to the events topic, instead of printing them.")
-@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def import_(
     form: str, thread_id: str | None, agent_id: str, tenant: str | None, files: Sequence[str], *, publish: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""Where commands print to."""
+"""Where commands print to, and how they count."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def wide_console() -> Console:
     if not console.is_terminal:
         console.width = max(console.width, PIPE_WIDTH)
     return console
+
+
+def many(count: int, noun: str) -> str:
+    """-> `1 record`, `2,000 records`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

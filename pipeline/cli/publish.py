@@ -16,11 +16,13 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pipeline.cli.output import many
 from pipeline.cli.recordings import Envelopes, Recording, Stream, files_of, read
 from pipeline.dialects import DIALECTS
 from pipeline.errors import CallerError
 from pipeline.publisher import Publisher
 from pipeline.settings import Settings, load
+from topics.identity import thread_uuid
 
 PACE: Final = 50  # events/s of one run at --speed 1: a recording does not say when its events came
 SHOWN: Final = 20  # problems that are named
@@ -62,15 +64,21 @@ class Speed(click.ParamType):
         return factor
 
 
-@click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, allow_dash=True))
+@click.command(short_help="Publish recorded runs to the events topic.")
+@click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    metavar="PATH...",
+    type=click.Path(path_type=Path, exists=True, allow_dash=True),
+)
 @click.option(
-    "--dialect", type=click.Choice(sorted(DIALECTS)), help="What the files hold, if their .run.json is silent."
+    "--dialect", type=click.Choice(sorted(DIALECTS)), help="What the files hold; without it, their .run.json says."
 )
 @click.option("--speed", type=Speed(), default="max", show_default=True, help="1 is the pace of a model's stream.")
 @click.option("--concurrency", type=click.IntRange(1), default=50, show_default=True, help="Threads at the same time.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many runs.")
-@click.option("--repeat", type=click.IntRange(1), default=1, help="Publish all so often, under ids of their own.")
+@click.option("--limit", type=click.IntRange(1), help="Most runs to publish.")
+@click.option("--repeat", type=click.IntRange(1), default=1, help="Publish everything so many times, under new ids.")
 @click.option("--batch", type=click.IntRange(1), default=20, show_default=True, help="Most events in one record.")
 @click.option("--thread", "thread_id", help="The conversation's id, instead of the file's own.")
 @click.option("--agent", "agent_id", help="The agent's id, instead of the file's own.")
@@ -119,9 +127,11 @@ def publish(
         )
         return
     click.echo(
-        f"{_many(summary.runs, 'run')}, {_many(summary.events, 'event')} in {_many(summary.records, 'record')} "
+        f"{many(summary.runs, 'run')}, {many(summary.events, 'event')} in {many(summary.records, 'record')} "
         f"({summary.bytes:,} bytes) in {summary.seconds:.1f} s: {summary.events_per_second:,.0f} events/s"
     )
+    if len(chosen) == 1:
+        click.echo(f"thread {thread_uuid(chosen[0].thread_id)[0]}")
 
 
 def progress(console: Console) -> Progress:
@@ -244,10 +254,6 @@ def _read_all(
         more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
         raise CallerError("\n".join(["nothing was published:", *problems[:SHOWN], *more]))
     return recordings, warnings
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 commands = [publish]

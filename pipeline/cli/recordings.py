@@ -176,14 +176,14 @@ def _knows(dialect: Dialect, kind: str) -> bool:
 
 
 def _guess(framed: Sequence[Framed], dialect: Dialect) -> str | None:
-    """Another dialect that knows most of the events, and more of them than this one, where there is one."""
+    """Another dialect that knows most of the events, and more of them than any other does, where there is one."""
     events = [item.event for item in framed if item.event is not None]
 
     def known(to: Dialect) -> int:
         return sum(str(event.get(to.kind)) in to.handlers for event in events)
 
-    best = max(DIALECTS.values(), key=known)
-    return best.name if known(best) > max(known(dialect), len(events) / 2) else None
+    best, second = sorted(DIALECTS.values(), key=known, reverse=True)[:2]
+    return best.name if known(best) > max(known(second), len(events) / 2) and best is not dialect else None
 
 
 def _shortened(problems: list[str]) -> list[str]:

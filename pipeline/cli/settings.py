@@ -14,7 +14,7 @@ from pipeline.settings import load, table
 COLUMNS = ("variable", "value", "default", "meaning")
 
 
-@click.command()
+@click.command(short_help="Show every THREADMILL_* variable and its value.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object: variable -> value, default, meaning.")
 @click.option("--markdown", is_flag=True, help="A Markdown table of the variables and their defaults, for documents.")
 def settings(*, as_json: bool, markdown: bool) -> None:

@@ -18,7 +18,7 @@ def store() -> None:
     """The thread store that THREADMILL_STORE names."""
 
 
-@store.command()
+@store.command(short_help="Bring the store's schema up to date.")
 def migrate() -> None:
     """Bring the store's schema up to date; safe while workers run, and from several places at once.
 
@@ -30,7 +30,7 @@ def migrate() -> None:
     click.echo(f"{without_password(url)}: schema {migrations.HEAD}, {change}")
 
 
-@store.command()
+@store.command(short_help="Reach the store, and see that its schema fits.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def check(*, as_json: bool) -> None:
     """Reach the store, see that its schema fits, count what it holds; exit status 4 where it doesn't."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -18,14 +19,18 @@ from rich.text import Text
 from pipeline.cli.output import wide_console
 from pipeline.cli.thread_view import plain, short_time, view
 from pipeline.errors import CallerError
-from pipeline.exports import EXPORTS
+from pipeline.exports import EXPORTS, pydantic_ai
+from pipeline.exports.pydantic_parts import NEWEST
+from pipeline.exports.pydantic_versions import parse
 from pipeline.settings import load
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from topics import json_text
+from topics.thread_versions import repeat_user_prompt
 
 T = TypeVar("T")
+Line = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @click.group()
@@ -76,7 +81,7 @@ def thread_table(page: ThreadPage) -> Table:
     return table
 
 
-@threads.command()
+@threads.command(short_help="Show one thread.")
 @click.argument("thread", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print the ThreadProtocol document.")
 @click.option("--inline", is_flag=True, help="With the large values that are kept in the content store.")
@@ -93,7 +98,7 @@ def show(thread: str, *, as_json: bool, inline: bool) -> None:
         console.print(piece)
 
 
-@threads.command()
+@threads.command(short_help="Delete threads with all that belongs to them.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def delete(ids: Sequence[str], *, yes: bool) -> None:
@@ -119,37 +124,59 @@ def delete(ids: Sequence[str], *, yes: bool) -> None:
 @click.option(
     "--inline", is_flag=True, help="With the values kept in the content store; other formats have them always."
 )
+@click.option("--for-version", help="Release of pydantic-ai that will load the messages, as 1.20 or 2.68.")
+@click.option("--viewing-agent", help="Id of the agent whose history it will be: others' turns as it was told them.")
+@click.option("--repeat-user-prompt", "repeat", is_flag=True, help="Threads: begin agent turns with the user's words.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to the output.")
-def export(ids: Sequence[str], form: str, out: Path | None, *, inline: bool) -> None:
+def export(ids: Sequence[str], form: str, out: Path | None, *, inline: bool, **options: Any) -> None:
     """Print threads, one JSON object a line; without ID, all of them.
 
     `thread`: the ThreadProtocol document. Any other format: {"thread_id", "messages"}, the SDK's own messages.
+    `--for-version` and `--viewing-agent` are for pydantic-ai.
     """
+    line = _line(form, **options)
     contents = ContentStore.of(load()) if inline or form != "thread" else None
     if out is None:
         stream = click.get_binary_stream("stdout")
-        _with_store(lambda store: _export(store, contents, ids, form, stream))
+        _with_store(lambda store: _export(store, contents, ids, line, stream))
         stream.flush()
         return
     try:
         with out.open("wb") as file:
-            _with_store(lambda store: _export(store, contents, ids, form, file))
+            _with_store(lambda store: _export(store, contents, ids, line, file))
     except OSError as error:
         raise CallerError(f"can't write {out}: {error.strerror}; name another file by --out") from None
 
 
+def _line(form: str, for_version: str | None, viewing_agent: str | None, *, repeat: bool) -> Line:
+    """-> what makes a document the object that is printed. Raises CallerError for options that don't fit the format."""
+    if form != "pydantic-ai" and (for_version is not None or viewing_agent is not None):
+        raise CallerError("--for-version and --viewing-agent are for --format pydantic-ai")
+    if form == "thread":
+        return repeat_user_prompt if repeat else lambda document: document
+    if repeat:
+        raise CallerError("--repeat-user-prompt is for --format thread")
+    export = EXPORTS[form]
+    if form == "pydantic-ai":
+        version = for_version or NEWEST
+        try:
+            parse(version)
+        except ValueError as error:
+            raise CallerError(f"--for-version: {error}") from None
+        export = partial(pydantic_ai.messages, for_version=version, viewing_agent=viewing_agent)
+    return lambda document: {"thread_id": document["thread_id"], "messages": export(document)}
+
+
 async def _export(
-    store: ThreadStore, contents: ContentStore | None, ids: Sequence[str], form: str, out: IO[bytes]
+    store: ThreadStore, contents: ContentStore | None, ids: Sequence[str], line: Line, out: IO[bytes]
 ) -> None:
     console = Console(stderr=True)
     quiet = not console.is_terminal or out.isatty()
     with Progress(console=console, disable=quiet, transient=True) as progress:
         task = progress.add_task("exporting", total=len(ids) or (await store.counts()).threads)
         async for stored in _documents(store, ids) if ids else store.documents():
-            line = document = stored if contents is None else await contents.inlined(stored)
-            if form != "thread":
-                line = {"thread_id": document["thread_id"], "messages": EXPORTS[form](document)}
-            out.write(json_text.dumps(line).encode() + b"\n")
+            document = stored if contents is None else await contents.inlined(stored)
+            out.write(json_text.dumps(line(document)).encode() + b"\n")
             progress.advance(task)
 
 

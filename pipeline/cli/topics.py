@@ -29,12 +29,12 @@ DONE: Final = {
 TO_DO: Final = {"create": "missing", "configure": "differs", "grow": "too small", "left": "differs"}
 
 
-@click.group("topics")
+@click.group("topics", short_help="List, create and describe the topics.")
 def topics() -> None:
     """Topics: list, create, describe."""
 
 
-@topics.command("list")
+@topics.command("list", short_help="List the topics that Threadmill declares.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of the topics.")
 def list_topics(*, as_json: bool) -> None:
     """List the topics that Threadmill declares, whether they are on the broker or not."""
@@ -51,7 +51,7 @@ def list_topics(*, as_json: bool) -> None:
     Console(highlight=False).print(table)
 
 
-@topics.command("apply")
+@topics.command("apply", short_help="Create missing topics; bring the others in line.")
 @click.option("--grow", is_flag=True, help="Also add partitions where there are fewer than THREADMILL_PARTITIONS.")
 def apply(*, grow: bool) -> None:
     """Create missing topics and bring their configuration in line; nothing is ever deleted."""
@@ -64,7 +64,7 @@ def apply(*, grow: bool) -> None:
         console.print(f"All {len(CATALOG)} topics of {settings.topic_prefix} are as they should be.")
 
 
-@topics.command("describe")
+@topics.command("describe", short_help="Show the topics that are on the broker.")
 @click.option("--partitions", is_flag=True, help="A line for each partition.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object: topics with partitions, and differences.")
 def describe(*, partitions: bool, as_json: bool) -> None:

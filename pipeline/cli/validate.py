@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from pipeline.cli.json_files import Unreadable, documents, read
+from pipeline.cli.output import many
 from topics.findings import Finding
 from topics.thread import json_schema
 from topics.thread_rules import check
@@ -34,7 +35,7 @@ class Report:
 
 
 @click.command("validate")
-@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a document: source, line, valid, findings.")
 def validate(files: tuple[str, ...], *, as_json: bool) -> None:
     """Check thread documents of ThreadProtocol 0.0.4 or 0.0.3.
@@ -62,7 +63,7 @@ def validate(files: tuple[str, ...], *, as_json: bool) -> None:
         sys.exit(status)
 
 
-@click.command("schema")
+@click.command("schema", short_help="Print the JSON Schema of a thread document.")
 def schema() -> None:
     """Print the JSON Schema of a thread document (ThreadProtocol 0.0.4)."""
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
@@ -92,10 +93,8 @@ def _print_unreadable(source: str, problem: Unreadable, *, as_json: bool) -> Non
 def _print_summary(reports: list[Report]) -> None:
     severities = [finding.severity for report in reports for finding in report.findings]
     valid = sum(report.valid for report in reports)
-    click.echo(
-        f"{len(reports)} documents, {valid} valid, "
-        f"{severities.count('error')} errors, {severities.count('warning')} warnings"
-    )
+    errors, warnings = severities.count("error"), severities.count("warning")
+    click.echo(f"{many(len(reports), 'document')}, {valid} valid, {many(errors, 'error')}, {many(warnings, 'warning')}")
 
 
 commands = [validate, schema]

@@ -164,7 +164,7 @@ def response_fields(message: Fields) -> Fields:
     if isinstance(message.get("usage"), dict):
         fields["usage"] = usage(message)
     said = {"role", "content", "usage", "provider", "responseId"}
-    said |= {"stopReason"} if stop in STOPS else set()
+    said |= {"stopReason"} if isinstance(stop, str) and stop in STOPS else set()
     said |= {"model"} if model == message.get("model") and "responseModel" not in message else set()
     return with_rest(fields, message, said)
 

@@ -96,13 +96,16 @@ def _thinking_delta(target: Part, delta: Fields) -> None:
 
 def _call_delta(target: Part, delta: Fields) -> None:
     args, fields = delta.get("args_delta"), target.fields
+    call_id = delta.get("tool_call_id") or fields["tool_call_id"]
+    if not isinstance(call_id, str):
+        raise TypeError("tool_call_id must be a string")
     if isinstance(args, str):
         target.chunks.append(args)
     elif isinstance(args, dict):
         fields["args"] = {**(fields["args"] or {}), **args}
         fields.pop(ARGS, None)
     fields["tool_name"] += delta.get("tool_name_delta") or ""
-    fields["tool_call_id"] = delta.get("tool_call_id") or fields["tool_call_id"]
+    fields["tool_call_id"] = call_id
 
 
 def _speech_delta(target: Part, delta: Fields) -> None:

@@ -132,3 +132,6 @@ def _answer(parts: list[Fields], result: Fields, calls: dict[str, Fields]) -> No
         calls[call_id] = call
         parts.append(call)
     call.update(result_fields(result))
+    if call["state"] == "output-denied" and "approval" not in call:  # without it, the SDK refuses the message
+        reason = result.get("content")
+        call["approval"] = {"id": call_id, "approved": False, **({"reason": reason} if isinstance(reason, str) else {})}

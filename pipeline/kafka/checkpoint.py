@@ -171,7 +171,7 @@ class Checkpoint:
             wave.append(self._state(number, name, value))
         if self.offload is not None and not await self._offloaded(held, self.offload):
             return
-        await _drain(held.unsent, self.outbox)
+        await self.outbox.send(held.unsent)
         held.entries.move_to(self.waiting)
         held.floor = None
 
@@ -220,7 +220,7 @@ class Checkpoint:
                 return False
             for wave in self.ready:
                 if wave:
-                    await _drain(wave, self.outbox)
+                    await self.outbox.send(wave)
                     if not await self.outbox.flush():
                         return False
             return True
@@ -230,12 +230,6 @@ async def _offload(records: deque[Outgoing], places: Sequence[int], offload: Off
     values = await asyncio.gather(*(offload(records[place].value or b"") for place in places))
     for place, value in zip(places, values, strict=True):
         records[place] = replace(records[place], value=value)
-
-
-async def _drain(records: deque[Outgoing], outbox: Outbox) -> None:
-    while records:
-        await outbox.send(records[0])
-        records.popleft()
 
 
 def limits_of(settings: Settings) -> Limits:

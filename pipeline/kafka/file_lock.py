@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, waiting for it as long as it takes; the file stays."""
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock file `path`; the file stays. Where another has it: wait, or raise BlockingIOError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Protocol
 
 from aiokafka.errors import MessageSizeTooLargeError
@@ -16,21 +17,6 @@ log = logging.getLogger(__name__)
 Headers = list[tuple[str, bytes]]
 
 
-class Producer(Protocol):
-    """Faust's producer, as far as it is needed."""
-
-    async def send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        partition: int | None,
-        timestamp: float | None,
-        headers: Headers | None,
-    ) -> Awaitable[object]:
-        """Hand a record to the producer; the result is its delivery."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """A record to be produced."""
@@ -38,12 +24,24 @@ class Outgoing:
     topic: str
     key: bytes | None
     value: bytes | None
-    partition: int | None = None
+    partition: int
     headers: Headers | None = None
 
 
+class Producer(Protocol):
+    """The producer, as far as it is needed."""
+
+    async def send_batch(
+        self, topic: str, partition: int, records: Sequence[Outgoing]
+    ) -> tuple[int, Awaitable[object]]:
+        """Hand over the first records, as many as one batch takes. -> how many (at least one), and their delivery.
+
+        Raises MessageSizeTooLargeError where no batch takes the first.
+        """
+
+
 class Outbox:
-    """Sends whose delivery is checked; one that failed is sent again.
+    """Sends whose delivery is checked; what failed is sent again.
 
     `instead`: what to send for a record that is larger than its topic takes, and so can never be delivered.
     """
@@ -51,23 +49,25 @@ class Outbox:
     def __init__(self, producer: Producer, instead: Callable[[Outgoing], Outgoing] | None = None) -> None:
         self.producer = producer
         self.instead = instead
-        self.pending: list[tuple[asyncio.Future[object], Outgoing]] = []
+        self.pending: list[tuple[asyncio.Future[object], list[Outgoing]]] = []
         self.failed: deque[Outgoing] = deque()
-        self.failures = 0
 
-    async def send(self, record: Outgoing) -> None:
-        """Register a record for delivery; returns when the producer has it."""
-        try:
-            delivery = await self.producer.send(
-                record.topic, record.key, record.value, record.partition, None, record.headers
-            )
-        except Exception as error:
-            other = self._again(record, error)
-            if other is record:
-                raise
-            await self.send(other)
-        else:
-            self.pending.append((asyncio.ensure_future(delivery), record))
+    async def send(self, records: deque[Outgoing], at_once: int = 1000) -> None:
+        """Register records for delivery, in order; each leaves `records` when the producer has it."""
+        while records:
+            first = records[0]
+            neighbours = takewhile(lambda r: r.topic == first.topic and r.partition == first.partition, records)  # noqa: B023
+            some = list(islice(neighbours, at_once))
+            try:
+                taken, delivery = await self.producer.send_batch(first.topic, first.partition, some)
+            except Exception as error:
+                records[0] = self._again(first, error)
+                if records[0] is first:
+                    raise
+                continue
+            self.pending.append((asyncio.ensure_future(delivery), some[:taken]))
+            for _ in range(taken):
+                records.popleft()
 
     async def flush(self) -> bool:
         """Wait for all that was sent before this call. False: some failed, and is sent again, now or later."""
@@ -78,22 +78,19 @@ class Outbox:
         except asyncio.CancelledError:
             self.pending = todo + self.pending
             raise
-        for delivery, record in todo:
+        for delivery, records in todo:
             error = asyncio.CancelledError() if delivery.cancelled() else delivery.exception()
             if error is not None:
-                self.failures += 1
-                log.warning("not delivered to %s, sent again: %r", record.topic, error)
-                self.failed.append(self._again(record, error))
+                log.warning("%d not delivered to %s, sent again: %r", len(records), records[0].topic, error)
+                self.failed += records if len(records) > 1 else [self._again(records[0], error)]
         if not self.failed:
             return True
         try:
-            while self.failed:
-                await self.send(self.failed[0])
-                self.failed.popleft()
+            await self.send(self.failed, at_once=1)  # the batch as a whole may have been what the broker refused
         except Exception as error:  # the rest waits for the next flush
             log.warning("the producer takes nothing: %r", error)
         return False
 
     def _again(self, record: Outgoing, error: BaseException) -> Outgoing:
-        too_large = isinstance(error, MessageSizeTooLargeError) or isinstance(error.__cause__, MessageSizeTooLargeError)
+        too_large = isinstance(error, MessageSizeTooLargeError)
         return self.instead(record) if too_large and self.instead is not None else record

@@ -49,7 +49,8 @@ class Sink:
         if not todo:
             return
         if await self.patience.until_done(partial(self.apply, partition, todo)) and partition in self.next:
-            self.next[partition] = todo[-1].offset + 1
+            # It may have been given away and back meanwhile, with more of it done.
+            self.next[partition] = max(self.next[partition], todo[-1].offset + 1)
 
     def floor(self, partition: int) -> int | None:
         """All before it is applied."""

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from aiokafka import ConsumerRecord
 
@@ -22,6 +22,8 @@ from pipeline import metrics as m
 from pipeline.metrics import Metrics
 
 log = logging.getLogger(__name__)
+
+HOLE_READS: Final = 3  # what is read again may be dropped again
 
 Records = Sequence[ConsumerRecord]
 
@@ -70,7 +72,7 @@ class Stage:
         self.next: dict[int, int] = {}
         self.last_progress = time.monotonic()
         self.last_commit = time.monotonic()
-        self._holes: dict[int, int] = {}  # partition -> first offset seen behind a hole
+        self._holes: dict[int, tuple[int, int]] = {}  # partition -> first offset behind a hole, how often seen
         self._idle: dict[int, tuple[float, int | None]] = {}  # until when that is known, and by which poll
         self._busy = asyncio.Lock()
         self._ready = asyncio.Event()
@@ -79,23 +81,27 @@ class Stage:
 
     # ---- called by the consumer
 
-    def assigned(self, starts: Mapping[int, int], generation: int) -> None:
-        """These partitions are ours, to be read from these offsets; records wait until the state is built."""
+    def assigned(self, seek: Callable[[], Awaitable[Mapping[int, int]]], generation: int) -> None:
+        """Partitions are ours; `seek` says which, and from which offset each is read now.
+
+        Records wait until that is known and the state is built, however long it takes.
+        """
         self.generation = generation
         self.metrics.add(m.REBALANCES)
         self._ready.clear()
         if self._building is not None:
             self._building.cancel()
-        self._building = asyncio.ensure_future(self._build(dict(starts)))
+        self._building = asyncio.ensure_future(self._build(seek))
 
-    async def _build(self, starts: dict[int, int]) -> None:
+    async def _build(self, seek: Callable[[], Awaitable[Mapping[int, int]]]) -> None:
         delay = 0.2
         while True:
             try:
+                starts = dict(await seek())
                 await self.work.assign(starts)
                 break
             except Exception:  # the broker or the store is away: nothing is lost by waiting for it
-                log.exception("%s: could not take over %d partitions; again in %.1f s", self.name, len(starts), delay)
+                log.exception("%s: could not take over its partitions; again in %.1f s", self.name, delay)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 10)
         self.next = starts
@@ -142,20 +148,33 @@ class Stage:
         """One batch: ascending offsets of one partition, fetched in that generation of the group."""
         await self._ready.wait()
         async with self._busy:
-            if not self._accept or generation != self.generation or partition not in self.next:
+            if not self._accept or not self._ours(partition, generation):
                 return
             expected = self.next[partition]
-            if records[0].offset > expected and self._holes.get(partition) != records[0].offset:
-                self._holes[partition] = records[0].offset
-                log.info("%s: read %s/%d again from %d", self.name, self.topic, partition, expected)
-                if self.reread is not None:
-                    await self.reread(partition, expected)
+            first, (behind, seen) = records[0].offset, self._holes.get(partition, (0, 0))
+            seen = seen + 1 if first == behind else 1
+            if first > expected and seen <= HOLE_READS:
+                self._holes[partition] = (first, seen)
+                await self._read_again(partition, expected)
                 return
-            self._holes.pop(partition, None)  # the same hole again: compaction or retention made it
-            await self.work.handle(partition, records)
-            if generation == self.generation and partition in self.next:  # it may have been dropped meanwhile
+            self._holes.pop(partition, None)  # the same hole each time: compaction or retention made it
+            try:
+                await self.work.handle(partition, records)
+            except Exception:  # it may have been the last batch: no hole behind it would be seen
+                if self._ours(partition, generation):
+                    await self._read_again(partition, expected)
+                raise
+            if self._ours(partition, generation):  # it may have been dropped meanwhile
                 self.next[partition] = max(expected, records[-1].offset + 1)
             self.last_progress = time.monotonic()
+
+    def _ours(self, partition: int, generation: int) -> bool:
+        return generation == self.generation and partition in self.next
+
+    async def _read_again(self, partition: int, offset: int) -> None:
+        log.info("%s: read %s/%d again from %d", self.name, self.topic, partition, offset)
+        if self.reread is not None:
+            await self.reread(partition, offset)
 
     async def tick(self) -> None:
         """Let time pass for each partition; skipped while a rebalance is under way."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any
 
 import faust
+from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
 from faust.events import Event
 from faust.transport.consumer import ensure_TP
@@ -22,6 +24,7 @@ from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
 from pipeline.kafka.fetch import BatchThread
+from pipeline.kafka.outbox import Outgoing
 from pipeline.kafka.stage import Stage
 
 log = logging.getLogger(__name__)
@@ -30,10 +33,25 @@ QUIESCE_TIMEOUT = 5.0
 COMMIT_TIMEOUT = 10.0
 
 
+class NothingRead(dict[TP, int | None]):
+    """Faust's offsets read so far, always unknown.
+
+    Faust drops what ends before them: the first of the batches that are read again, while one of the old ones is still
+    on its way. The stage would see the same hole twice, and pass over it.
+    """
+
+    def __getitem__(self, tp: TP) -> None:
+        return None
+
+
 class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no types
     """One message per (partition, fetch): `message.value` is the list of records."""
 
     logger = driver.logger
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._read_offset = NothingRead()
 
     def _new_consumer_thread(self) -> BatchThread:
         return BatchThread(self, loop=self.loop, beacon=self.beacon)
@@ -73,6 +91,9 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
             tp=tp,
             generation_id=self.app.consumer_generation_id,
         )
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """`Pipeline.stalled` watches progress. Faust's own look breaks down at a partition that has no position yet."""
 
     def on_buffer_full(self, tp: TP) -> None:
         """The queue before the agent is bound, and its next `put` waits.
@@ -142,7 +163,17 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         await self.force_commit()
 
     async def perform_seek(self) -> None:
-        """Seek to the committed offsets, and build the state before the flow resumes."""
+        """Have the stage seek and build its state, in its own time.
+
+        Faust would wait for it for `broker_request_timeout`, and then never resume the flow, without a word.
+        """
+        self.stage.reread = self._reread
+        self.stage.highwater = self._highwater
+        self.stage.last_poll = self._last_poll
+        self.stage.assigned(self._seek_to_starts, self.app.consumer_generation_id)
+
+    async def _seek_to_starts(self) -> dict[int, int]:
+        """To the committed offsets, or the beginning. -> partition: offset."""
         await super().perform_seek()
         mine = {tp for tp in self.assignment() if tp.topic == self.stage.topic}
         starts = {tp: self._committed_offset.get(tp) for tp in mine}
@@ -151,17 +182,10 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
             first = await self.earliest_offsets(*fresh)
             await self._thread.seek_to_beginning(*fresh)
             starts.update({ensure_TP(tp): offset for tp, offset in first.items()})
-        self.stage.reread = self._reread
-        self.stage.highwater = self._highwater
-        self.stage.last_poll = self._last_poll
-        self.stage.assigned(
-            {tp.partition: offset or 0 for tp, offset in starts.items()}, self.app.consumer_generation_id
-        )
+        return {tp.partition: offset or 0 for tp, offset in starts.items()}
 
     async def _reread(self, partition: int, offset: int) -> None:
-        tp = TopicPartition(self.stage.topic, partition)
-        await self._thread.seek_wait({tp: offset})
-        self._read_offset[ensure_TP(tp)] = offset or None
+        await self._thread.seek_wait({TopicPartition(self.stage.topic, partition): offset})
 
     def _highwater(self, partition: int) -> int | None:
         try:
@@ -193,6 +217,24 @@ class LosslessProducer(driver.Producer):  # type: ignore[misc]  # Faust has no t
 
     def _settings_extra(self) -> Mapping[str, Any]:
         return {"acks": "all", "enable_idempotence": True}
+
+    async def send_batch(
+        self, topic: str, partition: int, records: Sequence[Outgoing]
+    ) -> tuple[int, Awaitable[object]]:
+        """See `outbox.Producer`: one future for all records of a batch, not one for each."""
+        producer = self._ensure_producer()
+        batch, taken = producer.create_batch(), 0
+        for record in records:
+            size = DefaultRecordBatchBuilder.estimate_size_in_bytes(record.key, record.value, record.headers or [])
+            if size > self.max_request_size:
+                if not taken:
+                    raise MessageSizeTooLargeError(f"{size} bytes; at most {self.max_request_size} are sent")
+                break
+            if batch.append(timestamp=None, key=record.key, value=record.value, headers=record.headers) is None:
+                break
+            taken += 1
+        batch.close()
+        return taken, await producer.send_batch(batch, topic, partition=partition)
 
 
 class BatchTransport(driver.Transport):  # type: ignore[misc]  # Faust has no types

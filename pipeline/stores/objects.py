@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from obstore.store import RetryConfig  # in the stubs only
 
 READABLE: Final = ("https", "s3", "gs", "azure", "file")
-WRITABLE: Final = ("s3", "gs", "azure", "file")
 MOST: Final = 1 << 30  # bytes of one object that is read
 RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 SILENCE: Final = 30.0  # seconds in which an https server must say something

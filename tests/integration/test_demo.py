@@ -56,6 +56,16 @@ def nobody_listens(*addresses: str) -> bool:
     return False
 
 
+def test_a_second_one_in_the_same_folder_says_so(
+    variables: dict[str, str], running_demo: tuple[subprocess.Popen[str], str, str]
+) -> None:
+    second = subprocess.run(COMMAND, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    assert (second.returncode, "another demo is running" in second.stderr) == (2, True), second.stderr
+    demo, broker, _ = running_demo
+    assert demo.poll() is None
+    assert ask(broker) is not None
+
+
 def test_it_balances_and_leaves_nothing_running(variables: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "--runs", "60"], env=variables, capture_output=True, text=True, timeout=150, check=False
@@ -69,7 +79,7 @@ def test_it_balances_and_leaves_nothing_running(variables: dict[str, str], tmp_p
     addresses = re.findall(r"127\.0\.0\.1:\d+", done.stderr)
     assert len(addresses) == 2
     assert nobody_listens(*addresses)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo", "demo.lock"]
 
 
 @pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])

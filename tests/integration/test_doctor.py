@@ -52,6 +52,13 @@ async def test_all_is_well_after_a_fleet(applied_settings: Settings) -> None:
     assert "→ `threadmill dlq list`" in text
 
 
+async def test_what_a_worker_would_refuse_at_start(applied_settings: Settings) -> None:
+    status, checks = await doctor(applied_settings, THREADMILL_REDACT="no-such-rule")
+    assert (status, checks["settings"]["level"]) == (1, "error")
+    assert "no built-in rule 'no-such-rule'" in checks["settings"]["seen"]
+    assert checks["topics"]["level"] == "ok"
+
+
 async def test_before_anything_has_run(applied_settings: Settings) -> None:
     await threadmill(applied_settings, "publish", str(FLEET / "weather"))
     status, checks = await doctor(applied_settings)

@@ -139,3 +139,23 @@ async def said(worker: WorkerProcess, words: str) -> None:
                 return
             await asyncio.sleep(0.1)
     raise AssertionError(f"not {words!r} but {text}\n{worker.text()[-3000:]}")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"redact": "no-such-rule"}, "no built-in rule 'no-such-rule'"),
+        ({"content": "azure://box/x"}, "azure://box/x: Generic MicrosoftAzure error: Account must be specified"),
+    ],
+)
+def test_what_cant_work_ends_the_worker_at_start(
+    applied_settings: Settings, change: dict[str, str], message: str
+) -> None:
+    worker = WorkerProcess(applied_settings.model_copy(update=change)).start()
+    try:
+        assert worker.process is not None
+        assert worker.process.wait(60) == 2
+    finally:
+        worker.end()
+    assert message in worker.text()
+    assert "Traceback" not in worker.text()

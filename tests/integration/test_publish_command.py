@@ -90,6 +90,7 @@ async def test_standard_input_is_one_run_under_the_ids_that_are_given(applied_se
     options = ("--dialect", "vercel-ai", "--thread", "chat 9", "--agent", "me", "--run", "mine", "--speed", "4")
     done = await threadmill(applied_settings, "publish", "-", *options, stdin=WEATHER.read_bytes())
     assert done.stdout.startswith("1 run, 33 events in ")
+    assert done.stdout.endswith(f"\nthread {thread_uuid('chat 9')[0]}\n")
     ((name, records),) = (await runs_of(applied_settings)).items()
     assert (name, records[0]["thread_id"], records[0]["agent_id"]) == ("mine", thread_uuid("chat 9")[0], "me")
     assert [e for r in records for e in r["events"]] == events_of(WEATHER, "vercel-ai")

@@ -42,6 +42,7 @@ async def test_three_workers_one_leaves_one_is_killed(applied_settings: Settings
     try:
         publishing = asyncio.ensure_future(publish(settings, EVENTS, interleaved(runs, 77), pause=0.25))
         await asyncio.sleep(4.5)
+        await workers[0].url()
         assert workers[0].stop() == 0
         await asyncio.sleep(2)
         workers[1].kill()

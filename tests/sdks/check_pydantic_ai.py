@@ -1,7 +1,6 @@
 """The real Pydantic AI loads our messages and goes on with them, in each supported release and from each wire.
 
-Not part of `make test`: it installs the releases from PyPI into .cache/sdks, with uv. Run it by
-`pytest tests/sdks/check_pydantic_ai.py`.
+Part of `make test-sdks`: it installs the releases from PyPI into .cache/sdks, with uv.
 """
 
 from __future__ import annotations
@@ -11,40 +10,16 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pipeline.cli.assemble import assemble_file
-from pipeline.dialects import DIALECTS
 from pipeline.exports.pydantic_ai import messages
-from tests.corpus.compare_pydantic import assembled, recordings
+from tests.sdks.threads import STREAMS, all_threads
 
 ROOT = Path(__file__).parent.parent.parent
-CORPUS = ROOT / "tests" / "corpus"
 LOADER = Path(__file__).with_name("pydantic_ai_loader.py")
 # 1.20.0 imports a module that later releases of OpenTelemetry no longer have.
 RELEASES = {"2.68.0": [], "1.107.10": [], "1.20.0": ["opentelemetry-api<1.39"]}
-STREAMS = {
-    "pydantic-ai": ["pydantic-ai/*/*.pai_events.jsonl"],
-    "vercel-ai": ["vercel-ai/*.sse", "pydantic-ai/*/*.vsp*.sse"],
-    "pi-agent": ["pi-agent/*/*.agent_events.jsonl"],
-    "agents-sdk": ["agents-sdk/*.sse"],
-}
-
-
-@cache
-def threads(dialect: str) -> dict[str, dict[str, Any]]:
-    """The recorded runs of one wire, assembled; those of Pydantic AI also as an event handler sees them."""
-    files = sorted(path for pattern in STREAMS[dialect] for path in CORPUS.glob(pattern))
-    found = {
-        str(file.relative_to(CORPUS)): assemble_file(file, DIALECTS[dialect], "thread")["thread"] for file in files
-    }
-    if dialect == "pydantic-ai":
-        for run in recordings():
-            events = [event for event in run.events if event.get("event_kind") != "agent_run_result"]
-            found[f"{run.name} (events alone)"] = assembled(events, end="complete" if run.complete else "error")
-    return found
 
 
 @cache
@@ -64,8 +39,8 @@ def environment(release: str) -> Path:
 @pytest.mark.parametrize("dialect", STREAMS)
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_release_loads_every_run_and_goes_on(release: str, dialect: str, tmp_path: Path) -> None:
-    histories = {name: messages(thread, for_version=release) for name, thread in threads(dialect).items()}
-    assert len(histories) > 10
+    histories = {name: messages(thread, for_version=release) for name, thread in all_threads(dialect)}
+    assert len(histories) > 60
     file = tmp_path / "histories.json"
     file.write_text(json.dumps(histories))
     done = subprocess.run([environment(release), LOADER, file], capture_output=True, text=True, check=False)

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from pipeline.__main__ import cli
 from pipeline.errors import CallerError, StoreError
 from pipeline.exports import EXPORTS
+from pipeline.exports.pydantic_ai import messages
 from pipeline.stores.sql import ThreadStore
 from topics.identity import thread_uuid
 
@@ -98,6 +99,31 @@ def test_export_in_an_sdks_own_form(threadmill: Any, documents: Any, form: str) 
     lines = threadmill("export", "chat", "other", "--format", form).output.splitlines()
     expected = [{"thread_id": id_, "messages": EXPORTS[form](documents[id_])} for id_ in (CHAT, OTHER)]
     assert [json.loads(line) for line in lines] == json.loads(json.dumps(expected))
+
+
+def test_export_for_a_release_and_for_an_agent(threadmill: Any, documents: Any) -> None:
+    def exported(*options: str) -> Any:
+        return json.loads(threadmill("export", "chat", *options).output)
+
+    one = exported("--format", "pydantic-ai", "--for-version", "1.20")
+    assert one == {"thread_id": CHAT, "messages": json.loads(json.dumps(messages(documents[CHAT], for_version="1.20")))}
+    told = exported("--format", "pydantic-ai", "--viewing-agent", "other")["messages"]
+    assert [part["content"] for part in told[-1]["parts"]] == [["A1:", "Sunny."]]
+    repeated = exported("--repeat-user-prompt")
+    assert repeated["turns"][1]["messages"][0]["parts"] == documents[CHAT]["turns"][0]["parts"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--for-version", "2.68"),
+        ("--viewing-agent", "a1", "--format", "vercel-ai"),
+        ("--repeat-user-prompt", "--format", "pydantic-ai"),
+        ("--format", "pydantic-ai", "--for-version", "newest"),
+    ],
+)
+def test_options_of_another_format_are_refused(threadmill: Any, documents: Any, options: tuple[str, ...]) -> None:
+    assert isinstance(threadmill("export", *options).exception, CallerError)
 
 
 def test_migrate_and_check(threadmill: Any, store_url: str) -> None:

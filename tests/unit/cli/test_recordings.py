@@ -113,6 +113,8 @@ def test_copies_are_other_runs_in_other_threads(tmp_path: Path) -> None:
             "vercel-ai",
             [": line 1: not JSON", ": line 2: not JSON", ": line 3: not JSON"],
         ),
+        # Three dialects have a `start`: no hint is better than any of them.
+        ('{"type":"start"}\n{"oops"\n', "pi-agent", [": line 2: not JSON"]),
         (envelope() + "\n" + envelope(seq=-1), None, [": line 2: seq: Input should be greater than or equal to 0"]),
         (envelope() + "\n{", None, [": line 2: undecodable: not JSON in UTF-8"]),
         (envelope() + "\n\n" + envelope(run="text"), None, [": line 3: run: "]),

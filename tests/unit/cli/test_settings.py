@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.settings import settings
-from pipeline.settings import PREFIX, Settings
+from pipeline.errors import CallerError
+from pipeline.settings import PREFIX, Settings, load
 
 
 def run(*arguments: str) -> str:
@@ -35,6 +36,24 @@ def test_passwords_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     for form in ("--json", "--markdown"):
         assert "hunter2" not in run(form)
     assert json.loads(run("--json"))["THREADMILL_STORE"]["value"] == "postgresql://mill:***@db:5432/threads"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql://mill:hunter2@[::1]:5432/threads", "postgres://db1:1,db2/threads?user=mill&password=hunter2&x=y"],
+)
+def test_a_password_is_masked_wherever_it_stands(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("THREADMILL_STORE", url)
+    assert json.loads(run("--json"))["THREADMILL_STORE"]["value"] == url.replace("hunter2", "***")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://mill:hun/ter2@db/threads", "postgresql://db:port/threads", "mysql://db/x"]
+)
+def test_an_address_that_is_none_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(CallerError, match="THREADMILL_STORE: sqlite:///path or postgresql://") as raised:
+        load({"THREADMILL_STORE": url})
+    assert "ter2" not in str(raised.value)
 
 
 def test_table_cells_of_markdown_hold_no_bars() -> None:

@@ -35,14 +35,14 @@ def write(folder: Path, name: str, content: str | bytes) -> str:
 
 def test_a_valid_document(tmp_path: Path) -> None:
     result = run(write(tmp_path, "t.json", json.dumps(THREAD, indent=1)))
-    assert (result.exit_code, result.stdout) == (0, "1 documents, 1 valid, 0 errors, 0 warnings\n")
+    assert (result.exit_code, result.stdout) == (0, "1 document, 1 valid, 0 errors, 0 warnings\n")
 
 
 def test_findings_say_where_and_the_status_is_1(tmp_path: Path) -> None:
     result = run(write(tmp_path, "t.json", json.dumps(BROKEN)))
     assert result.exit_code == 1
     assert "t.json: turns[0].submitted_at: error (rule 1): " in result.stdout
-    assert result.stdout.endswith("1 documents, 0 valid, 1 errors, 0 warnings\n")
+    assert result.stdout.endswith("1 document, 0 valid, 1 error, 0 warnings\n")
 
 
 def test_warnings_alone_are_no_failure(tmp_path: Path) -> None:

@@ -82,7 +82,10 @@ def test_content_that_the_sdk_has_no_part_for_is_left_out():
         (RESULT, {"state": "output-available", "output": 7}),
         ({**RESULT, "status": "error", "content": "died"}, {"state": "output-error", "errorText": "died"}),
         ({**RESULT, "outcome": "failed", "content": {"a": 1}}, {"state": "output-error", "errorText": '{"a":1}'}),
-        ({**RESULT, "status": "error", "outcome": "denied", "content": "no"}, {"state": "output-denied"}),
+        (
+            {**RESULT, "status": "error", "outcome": "denied", "content": "no"},
+            {"state": "output-denied", "approval": {"id": "c1", "approved": False, "reason": "no"}},
+        ),
         (
             {"part_kind": "retry-prompt", "tool_call_id": "c1", "content": [{"msg": "bad"}]},
             {"state": "output-error", "errorText": '[{"msg":"bad"}]'},

@@ -1,0 +1,23 @@
+// Runs beside the installed SDKs: node ai_sdk.mjs PACKAGE FILE, FILE holding {name: [UIMessage]}.
+// Prints {name: {problem: null | text, said: [text of each assistant text part, as the model will be told it]}}.
+
+import { readFileSync } from "node:fs";
+
+const [packageName, file] = process.argv.slice(2);
+const { convertToModelMessages, safeValidateUIMessages } = await import(packageName);
+
+async function check(messages) {
+  const valid = await safeValidateUIMessages({ messages });
+  if (!valid.success) return { problem: String(valid.error) };
+  try {
+    const converted = await convertToModelMessages(valid.data);
+    const spoken = converted.filter((message) => message.role === "assistant").flatMap((message) => message.content);
+    return { problem: null, said: spoken.filter((part) => part.type === "text").map((part) => part.text) };
+  } catch (error) {
+    return { problem: String(error) };
+  }
+}
+
+const found = {};
+for (const [name, messages] of Object.entries(JSON.parse(readFileSync(file, "utf8")))) found[name] = await check(messages);
+process.stdout.write(JSON.stringify(found));

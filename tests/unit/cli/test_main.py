@@ -1,0 +1,43 @@
+"""The command itself: an error is a line that names what is wrong, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pipeline.__main__ import cli, main
+
+
+def helps(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    yield path, CliRunner().invoke(cli, [*path, "--help"], catch_exceptions=False).output
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None, f"{name} is listed, and can't be loaded"
+            yield from helps(below, *path, name)
+
+
+def test_each_command_says_what_it_does_and_no_line_of_a_list_is_cut_off() -> None:
+    seen = dict(helps(cli))
+    assert len(seen) > 25
+    for path, text in seen.items():
+        assert text.startswith("Usage: "), path
+        assert "..." not in text.partition("Commands:")[2], path
+
+
+def test_a_home_that_cant_be_made_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("THREADMILL_HOME", str(tmp_path / "file" / "home"))
+    monkeypatch.setattr(sys, "argv", ["threadmill", "up"])
+    with pytest.raises(SystemExit) as raised:
+        main()
+    assert raised.value.code == 2
+    assert capsys.readouterr().err.startswith(f"threadmill: {tmp_path / 'file'}")

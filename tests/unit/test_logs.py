@@ -1,0 +1,57 @@
+"""Log lines that an operator can read while the broker is away."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline import logs
+from pipeline.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in logs.QUIET}
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, before in levels.items():
+        logging.getLogger(name).setLevel(before)
+
+
+def test_a_client_library_repeats_itself_rarely(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now)
+    logs.set_up(Settings())
+    library, ours = logging.getLogger("aiokafka"), logging.getLogger("pipeline.kafka.stage")
+    for _ in range(50):
+        library.error("Unable connect to node with id %s", 1)
+        library.error("Failed fetch messages from %s", 1)
+        ours.warning("dead letter")
+    now += logs.REPEAT_AFTER
+    library.error("Unable connect to node with id %s", 2)
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert [line for line in lines if line != "dead letter"] == [
+        "Unable connect to node with id 1",
+        "Failed fetch messages from 1",
+        "Unable connect to node with id 2",
+    ]
+    assert lines.count("dead letter") == 50
+
+
+def test_json_lines_hold_the_error(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(Settings(log_format="json"))
+    try:
+        raise ValueError("no")
+    except ValueError:
+        logging.getLogger("pipeline").exception("it failed: %s", 5)
+    line = json.loads(capsys.readouterr().err)
+    assert (line["level"], line["logger"], line["message"]) == ("ERROR", "pipeline", "it failed: 5")
+    assert "ValueError: no" in line["error"]

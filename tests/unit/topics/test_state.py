@@ -1,0 +1,61 @@
+"""Entries of the state topic: there and back, byte for byte."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topics import state
+from topics.errors import InvalidRecord
+from topics.state import Closed, Segment
+
+THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
+OFFSETS = st.integers(0, 2**62)
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    OFFSETS,
+    OFFSETS,
+    st.lists(st.binary()),
+    st.integers(0, 9),
+)
+def test_segments(run_id: str, first: int, last: int, records: list[bytes], part: int) -> None:
+    segment = Segment(first, last, 1_768_928_342_002, records, part)
+    key = state.segment_key((THREAD, run_id), segment).encode()
+    assert state.decode(key, state.encode(segment)) == ((THREAD, run_id), segment)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), OFFSETS, st.integers(-1, 2**53), st.booleans())
+def test_marks(run_id: str, offset: int, seq: int, complete: bool) -> None:  # noqa: FBT001
+    closed = Closed(offset, seq, complete, 5, 3)
+    key = state.closed_key((THREAD, run_id), closed).encode()
+    assert state.decode(key, state.encode(closed)) == ((THREAD, run_id), closed)
+
+
+SEGMENT = state.encode(Segment(1, 2, 3, [b"{}", b"[]"]))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"", SEGMENT),
+        (b"\xff#1-2.0", SEGMENT),
+        (b"t/r#1-2", SEGMENT),
+        (b"t/r#1-x.0", SEGMENT),
+        (b"t/r#closed-x", SEGMENT),
+        (b"t/r#closed-1", SEGMENT),
+        (b"t/r#1-2.0", b""),
+        (b"t/r#1-2.0", b"5"),
+        (b"t/r#1-2.0", b"[]"),
+        (b"t/r#1-2.0", b"{}"),
+        (b"t/r#1-2.0", SEGMENT.replace(b'"v":1', b'"v":2')),
+        (b"t/r#1-2.0", SEGMENT[:-1]),
+        (b"t/r#1-2.0", SEGMENT + b"x"),
+        (b"t/r#1-2.0", b'{"v":1,"at":3,"sizes":["2"]}\n{}'),
+    ],
+)
+def test_what_is_none_of_ours(key: bytes, value: bytes) -> None:
+    with pytest.raises(InvalidRecord):
+        state.decode(key, value)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from topics import turn_record
+from topics.errors import InvalidRecord
+
+RECORD: Any = {
+    "v": 1,
+    "thread_id": "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11",
+    "run_id": "r",
+    "turn_id": "t",
+    "agent_id": "a",
+    "dialect": "vercel-ai",
+    "revision": 0,
+    "status": "complete",
+    "hash": None,
+    "events": 3,
+    "turn": {"turn_type": "agent", "messages": []},
+}
+
+
+@pytest.mark.parametrize(
+    "odd", ["\0", "\ud800", 2**64, -(2**70), 1.5, orjson.loads("[" * 700 + "]" * 700), {"__proto__": 1}, {"é": None}]
+)
+def test_there_and_back(odd: Any) -> None:
+    record = {**RECORD, "turn": {"x": odd}}
+    read = turn_record.decode(turn_record.encode(record))
+    assert repr_of(read) == repr_of({**record, "turn": {"x": float(odd) if type(odd) is int else odd}})
+
+
+def repr_of(value: Any) -> bytes:
+    return turn_record.encode(value)
+
+
+def test_the_order_of_keys_is_kept() -> None:
+    assert list(turn_record.decode(turn_record.encode(RECORD))) == list(RECORD)
+
+
+@pytest.mark.parametrize("name", ["thread_id", "run_id", "turn_id", "agent_id", "revision", "status"])
+def test_what_identifies_a_turn_must_be_there(name: str) -> None:
+    with pytest.raises(InvalidRecord, match=name):
+        turn_record.decode(orjson.dumps({key: value for key, value in RECORD.items() if key != name}))
+
+
+@pytest.mark.parametrize("data", [None, b"", b"[]", b"5", b"{}", b'{"v": 2}', b"\xff"])
+def test_other_records(data: bytes | None) -> None:
+    with pytest.raises(InvalidRecord):
+        turn_record.decode(data)
