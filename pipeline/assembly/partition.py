@@ -6,84 +6,27 @@ lose is covered by `floor()`: the offset from which the events topic must be rea
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
 import orjson
 
+from pipeline.assembly.closed_runs import ClosedRuns
 from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import close
+from pipeline.assembly.parked import Parked, stored_bytes
+from pipeline.assembly.results import Counts, Out
 from pipeline.assembly.run import Record, Refused, Run, StoredRecord
 from pipeline.assembly.telemetry import closing_records, streamed_records
 from topics import agent_event, state
 from topics.agent_event import LARGEST
 from topics.errors import InvalidRecord, Reason
 from topics.state import MAX_SEGMENT_BYTES, Closed, RunKey, Segment
-from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 
 INT: Final = frozenset({int})
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The bounds of assembly; times in ms of the broker's clock."""
-
-    gap_ms: int = 30_000
-    idle_ms: int = 300_000
-    run_ms: int = 3_600_000
-    grace_ms: int = 5_000
-    spill_ms: int = 30_000
-    reopen_ms: int = 3_600_000
-    dedupe_ms: int = 86_400_000
-    window_events: int = 10_000
-    closed_runs: int = 20_000  # remembered per partition
-    reopen_bytes: int = 16_777_216  # of records of interrupted runs that can be reopened, per partition
-    record_bytes: int = 1_048_576
-    keep_telemetry: bool = False
-
-
-@dataclass(slots=True)
-class Counts:
-    """What happened since the last look; the caller adds it to its metrics and resets it."""
-
-    records: int = 0
-    events: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # by dialect
-    duplicates: int = 0
-    opened: int = 0
-    reopened: int = 0
-    closed: int = 0
-    spilled: int = 0
-
-
-@dataclass(slots=True)
-class Out:
-    """Results since they were last taken.
-
-    `turns`, `telemetry`, `dead` and `segments` must be delivered before `marks` (state keys to write, or to remove
-    with None) are, and these before any offset past them is committed.
-    """
-
-    turns: list[TurnRecord] = field(default_factory=list)
-    telemetry: list[TelemetryRecord] = field(default_factory=list)
-    dead: list[Refused] = field(default_factory=list)
-    segments: list[tuple[str, bytes]] = field(default_factory=list)
-    marks: list[tuple[str, bytes | None]] = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class Parked:
-    """A run all of whose records are in the state topic; it is built again from `segments` when it is needed."""
-
-    segments: list[Segment]
-    last_at: int
-    opened_at: int
-    revision: int = 0
-    size: int = 0  # bytes of its records
-    run: Run | None = None
 
 
 class Partition:
@@ -104,12 +47,10 @@ class Partition:
         self.now = 0
         self.runs: dict[RunKey, Run] = {}  # with records that are not in the state topic, oldest record first
         self.parked: dict[RunKey, Parked] = {}  # open
-        self.reopenable: dict[RunKey, Parked] = {}  # interrupted, the one that was closed first first
-        self.reopenable_bytes = 0
-        self.segments: dict[RunKey, list[str]] = {}  # state keys of open runs
-        self.closed: OrderedDict[RunKey, Closed] = OrderedDict()
         self.out = Out()
         self.counts = Counts()
+        self.segments: dict[RunKey, list[str]] = {}  # state keys of open and reopenable runs
+        self.closed = ClosedRuns(limits, self._remove_segments)
 
     # ---- records
 
@@ -228,8 +169,7 @@ class Partition:
         if seq > run.next and run.waiting > self.limits.window_events:
             detail = f"seq {seq}: {run.waiting} events wait for seq {run.next} already; send that one first"
             raise InvalidRecord(Reason.LATE_EVENT, detail)
-        del self.closed[key]
-        self._forget_reopenable(key)
+        self.closed.reopen(key)
         run.revision = closed.revision + 1
         run.end = None
         run.ended_at = record.timestamp if run.builder.ended else None
@@ -240,43 +180,13 @@ class Partition:
 
     def _parked(self, key: RunKey) -> Run | None:
         parked = self.parked.get(key)
-        if parked is None:
-            parked = self.reopenable.get(key)
-            return self._revived(parked) if parked is not None else None
-        run = self._revived(parked)
-        if run is not None:  # that it is over was not marked yet: the record that says so comes again
-            run.end = None
-        return run
-
-    def _revived(self, parked: Parked) -> Run | None:
-        if parked.run is None:
-            parked.run = self._rebuild(parked.segments)
-            parked.segments = []
-            if parked.run is not None:
-                parked.run.revision = parked.revision
-        return parked.run
-
-    def _rebuild(self, segments: Sequence[Segment]) -> Run | None:
-        """A run from its raw records; telemetry and dead letters went out when they were read first."""
-        run: Run | None = None
-        for segment in sorted(segments, key=lambda s: (s.first_offset, s.last_offset, s.part)):
-            for value in segment.records:
-                record = StoredRecord(value, segment.last_offset, segment.at)
-                try:
-                    envelope = agent_event.decode(value)
-                    dialect = self._dialect(envelope)
-                except InvalidRecord as error:  # a newer worker could read it
-                    self.out.dead.append(Refused(record, error.reason, error.detail))
-                    continue
-                run = run or Run(envelope, dialect, record)
-                run.feed(envelope, record)
-                run.size += len(value)
-                run.last_offset = max(run.last_offset, segment.last_offset)
-        if run is not None:
-            run.refused.clear()
-            run.builder.telemetry.clear()
-            run.duplicates = 0
-        return run
+        if parked is not None:
+            run = parked.revive(self._dialect, self.out.dead)
+            if run is None or run.end is None:
+                return run
+            self._close_parked(key, parked)  # it was over when its worker died, before it could mark that
+        parked = self.closed.reopenable.get(key)
+        return parked.revive(self._dialect, self.out.dead) if parked is not None else None
 
     def _collect(self, run: Run) -> None:
         """Move what a run has produced on the way to `out`; a record with many bad events is one dead letter."""
@@ -309,36 +219,13 @@ class Partition:
         self.out.telemetry.extend(telemetry)
         closed = Closed(run.last_offset, run.last_seq(), complete, self.now, run.revision)
         self.out.marks.append((state.closed_key(key, closed), state.encode(closed)))
-        self._remember(key, closed)
         if complete:
             self._remove_segments(key)
+            self.closed.add(key, closed)
         else:
             self._spill_run(key, run)
-            self._keep_reopenable(key, Parked([], run.last_at, run.opened_at, run.revision, run.size, run))
-
-    def _remember(self, key: RunKey, closed: Closed) -> None:
-        self.closed[key] = closed
-        while len(self.closed) > self.limits.closed_runs:
-            oldest, _ = self.closed.popitem(last=False)
-            if self._forget_reopenable(oldest):
-                self._remove_segments(oldest)
-
-    def _keep_reopenable(self, key: RunKey, parked: Parked) -> None:
-        self.reopenable[key] = parked
-        self.reopenable_bytes += parked.size
-        while self.reopenable_bytes > self.limits.reopen_bytes:
-            oldest = next(iter(self.reopenable))
-            self._forget_reopenable(oldest)
-            self._remove_segments(oldest)
-
-    def _forget_reopenable(self, key: RunKey) -> bool:
-        parked = self.reopenable.pop(key, None)
-        if parked is not None:
-            self.reopenable_bytes -= parked.size
-        return parked is not None
-
-    def _remove_segments(self, key: RunKey) -> None:
-        self.out.marks.extend((name, None) for name in self.segments.pop(key, ()))
+            parked = Parked([], run.last_at, run.opened_at, run.revision, run.size, run)
+            self.closed.add(key, closed, parked)
 
     def tick(self, now: int) -> None:
         """Close runs whose deadline has passed at `now` (broker ms); forget what is too old to matter."""
@@ -355,23 +242,14 @@ class Partition:
                 or (parked.run is not None and self._overdue(parked.run) is not None)
             ):
                 self._close_parked(key, parked)
-        while self.reopenable:
-            key = next(iter(self.reopenable))
-            if self.now - self.closed[key].at <= limits.reopen_ms:
-                break
-            self._forget_reopenable(key)
-            self._remove_segments(key)
-        while self.closed:
-            key, closed = next(iter(self.closed.items()))
-            if self.now - closed.at <= limits.dedupe_ms:
-                break
-            del self.closed[key]
-            if self._forget_reopenable(key):
-                self._remove_segments(key)
+        for key, closed in self.closed.expire(self.now):
             self.out.marks.append((state.closed_key(key, closed), None))
 
+    def _remove_segments(self, key: RunKey) -> None:
+        self.out.marks.extend((name, None) for name in self.segments.pop(key, ()))
+
     def _close_parked(self, key: RunKey, parked: Parked) -> None:
-        run = self._revived(parked)
+        run = parked.revive(self._dialect, self.out.dead)
         del self.parked[key]
         if run is not None:
             run.first_offset = self.next
@@ -439,16 +317,13 @@ class Partition:
             if newer and not (closed is not None and closed.complete):
                 revision = 0 if closed is None else closed.revision + 1
                 opened_at, last_at = min(s.at for s in newer), max(s.at for s in newer)
-                self.parked[key] = Parked(segments, last_at, opened_at, revision, _size(segments))
+                self.parked[key] = Parked(segments, last_at, opened_at, revision, stored_bytes(segments))
             elif closed is not None:
                 marks.append((key, closed))
         for key, closed in sorted(marks, key=lambda mark: mark[1].at):
-            self._remember(key, closed)
             segments = [entry for entry in entries[key] if isinstance(entry, Segment)]
             if segments and not closed.complete:
                 at = max(segment.at for segment in segments)
-                self._keep_reopenable(key, Parked(segments, at, at, closed.revision, _size(segments)))
-
-
-def _size(segments: Sequence[Segment]) -> int:
-    return sum(len(value) for segment in segments for value in segment.records)
+                self.closed.add(key, closed, Parked(segments, at, at, closed.revision, stored_bytes(segments)))
+            else:
+                self.closed.add(key, closed)

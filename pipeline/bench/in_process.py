@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from pipeline.assembly.partition import Limits, Partition
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.partition import Partition
 from pipeline.assembly.run import StoredRecord
 from pipeline.bench.loads import Load
 from pipeline.dialects import DIALECTS

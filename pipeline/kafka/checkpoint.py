@@ -24,8 +24,10 @@ from typing import Protocol
 
 from pipeline import metrics as m
 from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.partition import Limits, Out, Partition
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.partition import Partition
 from pipeline.assembly.redaction import Redaction
+from pipeline.assembly.results import Out
 from pipeline.assembly.run import Refused, StoredRecord
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.ledger import Ledger

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from pipeline import metrics as m
-from pipeline.assembly.partition import Counts, Out, Partition
+from pipeline.assembly.partition import Partition
 from pipeline.assembly.redaction import Redaction
+from pipeline.assembly.results import Counts, Out
 from pipeline.metrics import Metrics
 
 log = logging.getLogger(__name__)

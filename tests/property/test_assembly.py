@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.assembly.partition import Limits, Partition
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.partition import Partition
 from pipeline.assembly.run import StoredRecord
 from pipeline.dialects import DIALECTS
 from tests.fleet import START, AgentRun, fleet, record_bytes

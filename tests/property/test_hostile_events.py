@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.assembly.partition import Limits, Partition
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.partition import Partition
 from pipeline.assembly.run import StoredRecord
 from pipeline.assembly.thread import thread_document
 from pipeline.dialects import DIALECTS

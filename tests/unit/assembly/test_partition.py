@@ -10,7 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.assembly.partition import Limits, Out, Partition
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.partition import Partition
+from pipeline.assembly.results import Out
 from tests.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, envelope, right, said, text
 from topics import agent_event, json_text, state, turn_record
 from topics.errors import Reason
@@ -291,7 +293,7 @@ def test_after_the_window_a_late_event_is_a_dead_letter() -> None:
     partition.feed(log.records)
     assert reasons(partition) == ["late_event"]
     partition.tick(START + 1200)
-    assert (partition.reopenable, partition.reopenable_bytes) == ({}, 0)
+    assert (partition.closed.reopenable, partition.closed.bytes) == ({}, 0)
     segments = [name for name, _ in partition.out.segments]
     assert [name for name, value in partition.out.marks if value is None] == segments
 
@@ -355,8 +357,8 @@ def test_only_so_many_closed_runs_are_remembered() -> None:
     for number in range(30):
         log.add(envelope(0, text("a"), run_id=f"r{number}", end="complete" if number % 2 else "aborted"))
     partition = partition_of(log, closed_runs=10)
-    assert len(partition.closed) == 10
-    assert len(partition.reopenable) == 5
+    assert len(partition.closed.marks) == 10
+    assert len(partition.closed.reopenable) == 5
     assert len(partition.segments) == 5
 
 
@@ -365,8 +367,8 @@ def test_interrupted_runs_can_be_reopened_while_there_is_room() -> None:
     for number in range(30):
         log.add(envelope(0, text("a" * 1000), run_id=f"r{number}", end="aborted"))
     partition = partition_of(log, reopen_bytes=10_000)
-    assert 0 < partition.reopenable_bytes <= 10_000
-    kept = len(partition.reopenable)
+    assert 0 < partition.closed.bytes <= 10_000
+    kept = len(partition.closed.reopenable)
     assert 5 < kept < 10
     assert len([name for name, value in partition.out.marks if value is None]) == 30 - kept
     log.add(envelope(1, text("b"), run_id="r0"))
@@ -381,7 +383,7 @@ def test_closed_runs_are_forgotten_after_the_dedupe_window() -> None:
     ((mark, _),) = partition.out.marks
     partition.tick(START + 1001)
     assert partition.out.marks[1:] == [(mark, None)]
-    assert not partition.closed
+    assert not partition.closed.marks
 
 
 # ---- spill and restore
@@ -512,12 +514,12 @@ def test_a_reopened_run_that_was_spilled_is_open_after_a_restart() -> None:
     partition.spill()
     restored = Partition(TOYS, partition.limits, 2)
     restored.restore(entries(partition.out))
-    assert (restored.open_runs(), restored.closed, restored.reopenable) == (1, {}, {})
+    assert (restored.open_runs(), restored.closed.marks, restored.closed.reopenable) == (1, {}, {})
     restored.tick(START + 400)
     assert [(words(record), record["revision"]) for record in restored.out.turns] == [(["a", "b"], 1)]
     again = Partition(TOYS, partition.limits, 2)
     again.restore(entries(partition.out, restored.out))
-    assert (again.open_runs(), list(again.closed), list(again.reopenable)) == (0, [KEY], [KEY])
+    assert (again.open_runs(), list(again.closed.marks), list(again.closed.reopenable)) == (0, [KEY], [KEY])
 
 
 def test_a_run_that_was_over_before_its_mark_was_written() -> None:
@@ -547,7 +549,7 @@ def test_a_complete_run_is_not_opened_again_by_what_a_dead_worker_left() -> None
     left.marks += [mark for mark in partition.out.marks if mark[1] is not None]  # its tombstones were not written
     restored = Partition(TOYS, partition.limits, 0)
     restored.restore(entries(left))
-    assert (restored.open_runs(), list(restored.closed)) == (0, [KEY])
+    assert (restored.open_runs(), list(restored.closed.marks)) == (0, [KEY])
     assert [(name.endswith("#0-2.0"), value) for name, value in restored.out.marks] == [(True, None)]
     restored.feed(log.records)
     assert (restored.out.turns, restored.out.dead, restored.counts.opened) == ([], [], 0)

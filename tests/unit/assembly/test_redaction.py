@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pipeline.assembly.canonical import turn_hash
 from pipeline.assembly.error_mask import GENERIC
 from pipeline.assembly.json_path import parse
+from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import assemble
-from pipeline.assembly.partition import Limits, Partition
+from pipeline.assembly.partition import Partition
 from pipeline.assembly.redaction import PathRule, Redaction
 from pipeline.assembly.run import StoredRecord
 from pipeline.dialects import DIALECTS

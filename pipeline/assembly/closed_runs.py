@@ -1,0 +1,74 @@
+"""The memory of closed runs: what tells a late event from a new run, and lets it reopen an interrupted one."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.parked import Parked
+from topics.state import Closed, RunKey
+
+
+class ClosedRuns:
+    """Closed runs of one partition, bounded in number, and those of them that can be reopened, bounded in bytes.
+
+    `forget` is called with each run whose records are of no more use.
+    """
+
+    def __init__(self, limits: Limits, forget: Callable[[RunKey], None]) -> None:
+        self.limits = limits
+        self.forget = forget
+        self.marks: OrderedDict[RunKey, Closed] = OrderedDict()
+        self.reopenable: dict[RunKey, Parked] = {}  # interrupted, the one that was closed first first
+        self.bytes = 0  # of the records of reopenable runs
+
+    def get(self, key: RunKey) -> Closed | None:
+        """How a run was closed; None: it was not, or long ago."""
+        return self.marks.get(key)
+
+    def add(self, key: RunKey, closed: Closed, parked: Parked | None = None) -> None:
+        """Remember a run; `parked` where it can be reopened."""
+        self.marks[key] = closed
+        while len(self.marks) > self.limits.closed_runs:
+            oldest, _ = self.marks.popitem(last=False)
+            if self._no_more(oldest):
+                self.forget(oldest)
+        if parked is None:
+            return
+        self.reopenable[key] = parked
+        self.bytes += parked.size
+        while self.bytes > self.limits.reopen_bytes:
+            oldest = next(iter(self.reopenable))
+            self._no_more(oldest)
+            self.forget(oldest)
+
+    def reopen(self, key: RunKey) -> None:
+        """A run is open again; its records are still needed."""
+        del self.marks[key]
+        self._no_more(key)
+
+    def expire(self, now: int) -> list[tuple[RunKey, Closed]]:
+        """Forget what is too old to matter at `now` (broker ms) -> the marks that are to be removed."""
+        while self.reopenable:
+            key = next(iter(self.reopenable))
+            if now - self.marks[key].at <= self.limits.reopen_ms:
+                break
+            self._no_more(key)
+            self.forget(key)
+        expired = []
+        while self.marks:
+            key, closed = next(iter(self.marks.items()))
+            if now - closed.at <= self.limits.dedupe_ms:
+                break
+            del self.marks[key]
+            if self._no_more(key):
+                self.forget(key)
+            expired.append((key, closed))
+        return expired
+
+    def _no_more(self, key: RunKey) -> bool:
+        parked = self.reopenable.pop(key, None)
+        if parked is not None:
+            self.bytes -= parked.size
+        return parked is not None

@@ -1,0 +1,23 @@
+"""The bounds of assembly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of assembly; times in ms of the broker's clock."""
+
+    gap_ms: int = 30_000
+    idle_ms: int = 300_000
+    run_ms: int = 3_600_000
+    grace_ms: int = 5_000
+    spill_ms: int = 30_000
+    reopen_ms: int = 3_600_000
+    dedupe_ms: int = 86_400_000
+    window_events: int = 10_000
+    closed_runs: int = 20_000  # remembered per partition
+    reopen_bytes: int = 16_777_216  # of records of interrupted runs that can be reopened, per partition
+    record_bytes: int = 1_048_576
+    keep_telemetry: bool = False
