@@ -33,8 +33,13 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(line).decode()
 
 
-class FewRepeats(logging.Filter):
-    """A client library's line once in `REPEAT_AFTER`: while the broker is away, aiokafka writes 250 lines a second."""
+class Chatter(logging.Filter):
+    """What libraries say that tells nobody anything.
+
+    A client library's line comes once in `REPEAT_AFTER`: while the broker is away, aiokafka writes 250 lines a second.
+    Services of Faust announce each start and stop under our own modules' names. And a group that has never been there
+    before is no error.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,8 +47,15 @@ class FewRepeats(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """-> whether the line is written."""
+        if record.levelno <= logging.INFO and str(record.msg).startswith("[^"):
+            return False
         if record.name.partition(".")[0] not in QUIET:
             return True
+        if (
+            record.name == "aiokafka.consumer.group_coordinator"
+            and "GroupCoordinatorNotAvailable" in record.getMessage()
+        ):
+            return False
         now, line = time.monotonic(), (record.name, str(record.msg))
         if now - self._last.get(line, -REPEAT_AFTER) < REPEAT_AFTER:
             return False
@@ -54,7 +66,7 @@ class FewRepeats(logging.Filter):
 def set_up(settings: Settings) -> None:
     """Log to standard error as the settings say."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(FewRepeats())
+    handler.addFilter(Chatter())
     if settings.log_format == "json":
         handler.setFormatter(JsonFormatter())
     else:

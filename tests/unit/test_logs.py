@@ -55,3 +55,19 @@ def test_json_lines_hold_the_error(capsys: pytest.CaptureFixture[str]) -> None:
     line = json.loads(capsys.readouterr().err)
     assert (line["level"], line["logger"], line["message"]) == ("ERROR", "pipeline", "it failed: 5")
     assert "ValueError: no" in line["error"]
+
+
+def test_what_is_normal_at_a_start_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(Settings())
+    ours, group = logging.getLogger("pipeline.kafka.fetch"), logging.getLogger("aiokafka.consumer.group_coordinator")
+    ours.info("[^--BatchThread]: Starting...")
+    ours.error("[^--BatchThread]: Crashed reason=%r", "x")
+    ours.info("read %s again", "[^x]")
+    group.error("Group Coordinator Request failed: %s", "[Error 15] GroupCoordinatorNotAvailableError")
+    group.error("Group Coordinator Request failed: %s", "[Error 30] GroupAuthorizationFailedError")
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert lines == [
+        "[^--BatchThread]: Crashed reason='x'",
+        "read [^x] again",
+        "Group Coordinator Request failed: [Error 30] GroupAuthorizationFailedError",
+    ]
