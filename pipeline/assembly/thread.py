@@ -1,8 +1,8 @@
 """Turn records of a thread -> its ThreadProtocol 0.0.4 document.
 
 The result depends on what the records say, not on their order, number or batches: of two records of one turn the
-complete one wins, then that of more events, then the higher revision; turns are sorted by time, facts are merged in
-the same order.
+complete one wins, then that of more events, then the higher revision, then the one whose end the publisher has said;
+turns are sorted by time, facts are merged in the same order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from topics import json_text
 from topics.turn_record import TurnRecord
 
 VERSION = "0.0.4"
+GIVEN_UP = ("timeout", "events_lost")  # reasons of a worker that waited no longer; all others are the publisher's word
 # What a record's `thread` may not say, because the document derives it or says it elsewhere.
 DERIVED = frozenset(
     {"version", "thread_id", "created_at", "updated_at", "agents", "turns", "relationships", "title", "metadata"}
@@ -48,7 +49,7 @@ def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> dict[str, 
 
 
 def newest(records: Iterable[TurnRecord]) -> list[TurnRecord]:
-    """One record of each turn: complete beats interrupted, then more events, then the higher revision."""
+    """One record of each turn, the one that ranks highest."""
     best: dict[tuple[str, str], TurnRecord] = {}
     for record in records:
         key = (record["thread_id"], record["turn_id"])
@@ -58,13 +59,22 @@ def newest(records: Iterable[TurnRecord]) -> list[TurnRecord]:
     return list(best.values())
 
 
-def rank(record: TurnRecord) -> tuple[bool, int, int, str]:
-    """Sort key among records of one turn: complete, of more events, newer.
+def rank(record: TurnRecord) -> tuple[bool, int, int, bool, str]:
+    """Sort key among records of one turn: complete, of more events, newer, ended by the publisher's own word.
 
-    Events go before the revision, which a worker that lost its partition without knowing it counts for itself. The
-    digest decides where all else is equal: any rule will do, so long as each reader comes to the same.
+    Events go before the revision, which a worker that lost its partition without knowing it counts for itself. A
+    worker may give up waiting, and die before it has marked that; the next one reads the same events, and the
+    publisher's end behind them. The digest decides where all else is equal: any rule will do, so long as each reader
+    comes to the same.
     """
-    return record["status"] == "complete", record.get("events", 0), record["revision"], digest(record)
+    said = interruption(record) not in GIVEN_UP
+    return record["status"] == "complete", record.get("events", 0), record["revision"], said, digest(record)
+
+
+def interruption(record: TurnRecord) -> Any:
+    """The reason of a record's interruption, a text if its producer knows the protocol; None where it has none."""
+    said = (record["turn"] or {}).get("interruption")
+    return said.get("reason") if isinstance(said, dict) else None
 
 
 def digest(record: TurnRecord) -> str:

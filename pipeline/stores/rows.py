@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.assembly.thread import agent_configs, digest, outgoing, position, span
+from pipeline.assembly.thread import GIVEN_UP, agent_configs, digest, interruption, outgoing, position, span
 from pipeline.stores.text import column_text, snippet
 from pipeline.stores.usage import usage_rows
 from topics.turn_record import TurnRecord
@@ -30,10 +30,11 @@ class RecordRows:
         return self.turn["thread_id"], self.turn["turn_id"]
 
     @property
-    def rank(self) -> tuple[bool, int, int, str]:
+    def rank(self) -> tuple[bool, int, int, bool, str]:
         """Sort key among records of one turn, the same as pipeline.assembly.thread.rank."""
         turn = self.turn
-        return turn["status"] == "complete", turn["events"], turn["revision"], turn["digest"]
+        said = turn["interruption"] not in GIVEN_UP
+        return turn["status"] == "complete", turn["events"], turn["revision"], said, turn["digest"]
 
 
 def record_rows(record: TurnRecord) -> RecordRows:
@@ -73,6 +74,7 @@ def _turn(record: TurnRecord) -> Row:
         "tenant": column_text(record.get("tenant")),
         "dialect": column_text(record.get("dialect", "")),
         "status": record["status"],
+        "interruption": column_text(interruption(record)),
         "revision": min(record["revision"], MAX_INTEGER),
         "digest": digest(record),
         "hash": record.get("hash"),

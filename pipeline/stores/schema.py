@@ -57,6 +57,7 @@ turns = Table(
     Column("tenant", Name),
     Column("dialect", Text, nullable=False),
     Column("status", Text, nullable=False),
+    Column("interruption", Text),  # its reason; null where the turn is complete
     Column("revision", BigInteger, nullable=False),
     Column("digest", Name, nullable=False),  # of the whole record: the same again changes nothing
     Column("hash", Text),  # canonical

@@ -28,6 +28,7 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
+from pipeline.assembly.thread import GIVEN_UP
 from pipeline.stores.schema import agents, links, threads, turns, usage
 from pipeline.stores.summaries import decode_cursor
 from pipeline.stores.text import column_text
@@ -57,22 +58,23 @@ def lock_threads(ids: Sequence[str]) -> Select[Any]:
 
 
 def known_turns(turn_ids: Sequence[str]) -> Select[Any]:
-    """-> thread_id, turn_id, status, events, revision, digest."""
-    rank = (turns.c.status, turns.c.events, turns.c.revision, turns.c.digest)
-    return select(turns.c.thread_id, turns.c.turn_id, *rank).where(turns.c.turn_id.in_(turn_ids))
+    """-> thread_id, turn_id, and the five parts of the rank, as in `rows`."""
+    return select(turns.c.thread_id, turns.c.turn_id, *_rank(turns.c)).where(turns.c.turn_id.in_(turn_ids))
+
+
+def _rank(columns: Any) -> tuple[ColumnElement[Any], ...]:
+    reason = func.coalesce(columns.interruption, "")
+    said = and_(*(reason != given_up for given_up in GIVEN_UP))  # IN takes no executemany
+    return columns.status == "complete", columns.events, columns.revision, said, columns.digest
 
 
 def upsert_turns(dialect: str) -> Insert:
     """Executed with rows of `turns`: a stored turn gives way only to one that ranks higher, as in `rows`."""
     new = INSERT[dialect](turns)
-
-    def rank(columns: Any) -> ColumnElement[Any]:
-        return row_of(columns.status == "complete", columns.events, columns.revision, columns.digest)
-
     statement: Insert = new.on_conflict_do_update(
         index_elements=[turns.c.turn_id, turns.c.thread_id],
         set_={column.name: new.excluded[column.name] for column in turns.c if not column.primary_key},
-        where=rank(new.excluded) > rank(turns.c),
+        where=row_of(*_rank(new.excluded)) > row_of(*_rank(turns.c)),
     )
     return statement
 

@@ -39,10 +39,10 @@ async def write(connection: AsyncConnection, best: dict[Key, RecordRows]) -> Wri
     await connection.execute(statements.add_threads(connection.dialect.name), [{"thread_id": id_} for id_ in ids])
     for some in _portions(ids):
         await connection.execute(statements.lock_threads(some))
-    known: dict[Key, tuple[bool, int, int, str]] = {}
+    known: dict[Key, tuple[bool, int, int, bool, str]] = {}
     for some in _portions([turn_id for _, turn_id in best]):
-        for thread_id, turn_id, status, *rank in await connection.execute(statements.known_turns(some)):
-            known[thread_id, turn_id] = (status == "complete", *rank)
+        for thread_id, turn_id, *rank in await connection.execute(statements.known_turns(some)):
+            known[thread_id, turn_id] = (*rank,)
     changed = [rows for key, rows in best.items() if key not in known or rows.rank > known[key]]
     replaced = [rows for rows in changed if rows.key in known]
     if changed:

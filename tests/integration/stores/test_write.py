@@ -40,6 +40,18 @@ async def test_a_newer_revision_replaces_turn_and_usage(store: ThreadStore, reco
     assert total.cost_usd == 0.001
 
 
+@pytest.mark.parametrize("order", [("timeout", "aborted"), ("aborted", "timeout")])
+async def test_the_publishers_end_beats_that_of_a_worker_that_gave_up(
+    store: ThreadStore, record: Any, order: tuple[str, str]
+) -> None:
+    for reason in order:
+        interrupted = record(status="interrupted")
+        interrupted["turn"]["interruption"] = {"reason": reason, "interrupted_at": "2026-01-20T10:00:00Z"}
+        await store.write([interrupted])
+    (turn,) = (await store.thread(CHAT) or {})["turns"]
+    assert turn["interruption"]["reason"] == "aborted"
+
+
 async def test_complete_beats_interrupted_whatever_the_revision(store: ThreadStore, record: Any) -> None:
     await store.write([record(status="interrupted", revision=3)])
     assert await store.counts() == Counts(threads=1, turns=1, runs=1, interrupted=1)

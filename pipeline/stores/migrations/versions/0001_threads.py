@@ -40,6 +40,7 @@ def upgrade() -> None:
         sa.Column("tenant", NAME),
         sa.Column("dialect", sa.Text(), nullable=False),
         sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("interruption", sa.Text()),
         sa.Column("revision", sa.BigInteger(), nullable=False),
         sa.Column("digest", NAME, nullable=False),
         sa.Column("hash", sa.Text()),
