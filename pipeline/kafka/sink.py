@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import Final
 
 from pipeline import metrics as m
 from pipeline.kafka.patience import Patience
 from pipeline.kafka.stage import Records
 from pipeline.metrics import Metrics
 
+AT_ONCE: Final = 500  # records: one transaction must not outlast the time that a rebalance waits for it
+
 
 class Sink:
-    """`apply` takes (partition, records)."""
+    """`apply` takes (partition, records), at most AT_ONCE of them."""
 
     def __init__(self, name: str, apply: Callable[[int, Records], Awaitable[None]], metrics: Metrics) -> None:
         self.name = name
@@ -44,13 +47,15 @@ class Sink:
         self.patience.gone.set()
 
     async def handle(self, partition: int, records: Records) -> None:
-        """Apply a batch, however long it takes."""
+        """Apply a batch, however long it takes; when the partition is about to go, the rest is for its next owner."""
         todo = [record for record in records if record.offset >= self.next[partition]]
-        if not todo:
-            return
-        if await self.patience.until_done(partial(self.apply, partition, todo)) and partition in self.next:
+        for start in range(0, len(todo), AT_ONCE):
+            some = todo[start : start + AT_ONCE]
+            done = await self.patience.until_done(partial(self.apply, partition, some))
+            if not done or partition not in self.next:
+                return
             # It may have been given away and back meanwhile, with more of it done.
-            self.next[partition] = max(self.next[partition], todo[-1].offset + 1)
+            self.next[partition] = max(self.next[partition], some[-1].offset + 1)
 
     def floor(self, partition: int) -> int | None:
         """All before it is applied."""

@@ -81,3 +81,19 @@ async def test_a_batch_of_an_earlier_assignment_does_not_set_the_floor_back(sink
     store.hold.set()
     await slow
     assert sink.floor(0) == 100
+
+
+async def test_a_large_batch_is_applied_in_slices_and_stops_between_two(sink: Sink, store: Store) -> None:
+    slices: list[int] = []
+
+    async def apply(partition: int, records: Records) -> None:
+        slices.append(len(records))
+        if len(slices) == 2:
+            sink.interrupt()
+
+    sink.apply = apply
+    await sink.handle(0, batch(0, 1705))  # type: ignore[arg-type]
+    assert (slices, sink.floor(0)) == ([500, 500], 1005)
+    await sink.assign({0: 1005})
+    await sink.handle(0, batch(0, 1705))  # type: ignore[arg-type]
+    assert (slices[2:], sink.floor(0)) == ([500, 200], 1705)
