@@ -11,7 +11,13 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import GroupCoordinatorNotAvailableError, GroupLoadInProgressError, KafkaError, for_code
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    for_code,
+)
 
 from pipeline.errors import BrokerError
 from pipeline.kafka.topic_plan import Change, Found, Partition, Wanted, plan, wanted
@@ -91,10 +97,13 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
     """
     async with _connected(settings) as client:
         wants = await _wants(client, settings)
-        found = await _found(client, [want.name for want in wants])
-        changes = plan(wants, found, grow=grow)
         by_name = {want.name: want for want in wants}
-        await _create(client, [by_name[c.topic] for c in changes if c.action == "create"])
+        while True:
+            found = await _found(client, list(by_name))
+            changes = plan(wants, found, grow=grow)
+            if await _create(client, [by_name[c.topic] for c in changes if c.action == "create"]):
+                break
+            await asyncio.sleep(0.1)  # somebody else has created one just now: look again
         for change in changes:
             want = by_name[change.topic]
             if change.action == "configure":
@@ -186,12 +195,16 @@ async def _found(client: Any, names: Sequence[str]) -> dict[str, Found]:
     return found
 
 
-async def _create(client: Any, wants: Sequence[Wanted]) -> None:
+async def _create(client: Any, wants: Sequence[Wanted]) -> bool:
+    """-> whether all of them were created; False where one is there already."""
     if not wants:
-        return
+        return True
     new = [NewTopic(w.name, w.partitions, w.replication, topic_configs=dict(w.config)) for w in wants]
-    for name, code, message in (await client.create_topics(new)).topic_errors:
-        _check(code, f"can't create {name}: {message}")
+    answers = (await client.create_topics(new)).topic_errors
+    for name, code, message in answers:
+        if code != TopicAlreadyExistsError.errno:
+            _check(code, f"can't create {name}: {message}")
+    return all(code == 0 for _, code, _ in answers)
 
 
 async def _configure(client: Any, want: Wanted, found: Found) -> None:
