@@ -88,7 +88,7 @@ def usage(raw: Any) -> Fields | None:
 
 def part(raw: Fields) -> Fields:
     """A part of a request or a response. KeyError, TypeError: it isn't one."""
-    if not isinstance(raw.get("tool_call_id") or "", str):
+    if not isinstance(raw.get("tool_call_id"), str | None):
         raise TypeError("tool_call_id must be a string")
     convert = PARTS.get(raw["part_kind"])
     return convert({key: value for key, value in raw.items() if value is not None}) if convert else dict(raw)
