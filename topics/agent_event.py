@@ -93,7 +93,11 @@ def decode(data: bytes | None) -> dict[str, Any]:
     """Record value -> envelope, with the checks that assembly relies on. Raises InvalidRecord."""
     if data is None:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "the record has no value")
-    value = loads(data)
+    return checked(loads(data))
+
+
+def checked(value: Any) -> dict[str, Any]:
+    """What `loads` gave -> envelope, with the same checks. Raises InvalidRecord."""
     if not isinstance(value, dict):
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"a JSON object is expected, not a {type(value).__name__}")
     version = value.get("v")

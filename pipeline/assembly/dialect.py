@@ -15,6 +15,7 @@ from pipeline.assembly.builder import Builder
 from topics.errors import InvalidRecord, Reason
 
 Handler = Callable[[Builder, dict[str, Any]], None]
+Stretch = Callable[[Builder, list[Any], int], int]
 Framing = Literal["sse", "named-sse", "data-lines"]  # as `pipeline.dialects.framing` describes them
 
 
@@ -37,6 +38,10 @@ class Dialect:
     `unknown`. `begin` runs before the first event (the run's context is in `builder.context`: read the request
     body there), `finish` before the turns are built, with how the run ended: complete, aborted, error, disconnected,
     timeout, events_lost.
+
+    `stretches` is for deltas, nine of ten events: by type, a function that takes as many of a record's events as are
+    like the one at an index, at once, and returns the index behind them; that index itself where the one there is
+    out of the ordinary, and its handler must look at it. It raises nothing, and must do what its handler would do.
     """
 
     name: str
@@ -47,6 +52,7 @@ class Dialect:
     finish: Callable[[Builder, str], None] = lambda builder, end: None
     done_marker: str | None = None  # SSE data that says "end of stream" and is no event
     framing: Framing = "sse"
+    stretches: Mapping[str, Stretch] = field(default_factory=dict)
     conversation: Callable[[Any], str | None] = lambda event: None  # the conversation's id, if this event tells it
     losses: Mapping[str, str] = field(default_factory=dict)  # what this wire can't carry, and what becomes of it
 

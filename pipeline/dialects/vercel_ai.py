@@ -222,5 +222,6 @@ VERCEL_AI: Final = Dialect(
     begin=begin,
     finish=close,
     done_marker="[DONE]",
+    stretches={"text-delta": text.text_deltas, "reasoning-delta": text.reasoning_deltas},
     losses=LOSSES,
 )

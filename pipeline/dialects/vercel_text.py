@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
@@ -29,6 +29,11 @@ def text_delta(builder: Builder, event: Event) -> None:
         _said_of_text(part, event)
 
 
+def text_deltas(builder: Builder, events: list[Any], start: int) -> int:
+    """A stretch of deltas of one text, with nothing beside them."""
+    return _plain_deltas("text-delta", builder.open_text, events, start)
+
+
 def text_end(builder: Builder, event: Event) -> None:
     """The text is whole."""
     part = builder.open_text[event["id"]]
@@ -53,6 +58,29 @@ def reasoning_delta(builder: Builder, event: Event) -> None:
     part.chunks.append(delta)
     if len(event) > 3:
         _said_of_thinking(part, event)
+
+
+def reasoning_deltas(builder: Builder, events: list[Any], start: int) -> int:
+    """A stretch of deltas of one thought, with nothing beside them."""
+    return _plain_deltas("reasoning-delta", builder.open_thinking, events, start)
+
+
+def _plain_deltas(kind: str, parts: dict[str, Part], events: list[Any], start: int) -> int:
+    try:
+        key = events[start]["id"]
+        chunks = parts[key].chunks
+    except (KeyError, TypeError):  # the handler says what is wrong
+        return start
+    before = len(chunks)
+    try:
+        for event in events[start:] if start else events:
+            delta = event["delta"]
+            if event["type"] != kind or event["id"] != key or len(event) != 3 or delta.__class__ is not str:
+                break
+            chunks.append(delta)
+    except (KeyError, TypeError):  # another kind of event
+        pass
+    return start + len(chunks) - before
 
 
 def reasoning_end(builder: Builder, event: Event) -> None:
