@@ -11,11 +11,15 @@ NAMESPACE = UUID("6f1d6f5e-6f0a-5c0b-9d51-7d3a2b0c4e11")
 UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-def thread_uuid(conversation_id: str) -> tuple[str, str | None]:
-    """-> (thread_id, external_id): a UUID stays as it is (in canonical form), any other id becomes a UUIDv5."""
+def thread_uuid(conversation_id: str, tenant: str | None = None) -> tuple[str, str | None]:
+    """-> (thread_id, external_id): a UUID stays as it is (in canonical form), any other id becomes a UUIDv5.
+
+    Two tenants may call their conversations alike: with `tenant`, the UUIDv5 is of both.
+    """
     if UUID_FORMS.fullmatch(conversation_id):  # UUID() alone takes more: underscores, spaces, other scripts' digits
         return str(UUID(conversation_id)), None
-    return str(uuid5(NAMESPACE, _utf8(conversation_id))), conversation_id
+    namespace = uuid5(NAMESPACE, f"tenant {_utf8(tenant)}") if tenant else NAMESPACE
+    return str(uuid5(namespace, _utf8(conversation_id))), conversation_id
 
 
 def is_uuid(value: object) -> bool:

@@ -3,7 +3,7 @@
 A record is a plain JSON object. `turn` is a ThreadProtocol turn; a record without one carries only thread facts
 (an agent's configuration, a title, a link). Writing a record again changes nothing: `turn_id` is derived from
 (thread_id, run_id, ordinal), and of two records of one turn the complete one wins, then the one that was made of more
-events, then the higher revision.
+events, then the higher revision, then the one whose end the publisher has said (pipeline.assembly.thread.rank).
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _parent(context: Context) -> dict[str, str]:
     """The run that started this one: {"run_id"?, "thread_id"?}, as far as the publisher knows it."""
     parent = {"run_id": context.parent_run_id} if context.parent_run_id else {}
     if context.parent_thread_id:
-        parent["thread_id"] = thread_uuid(context.parent_thread_id)[0]
+        parent["thread_id"] = thread_uuid(context.parent_thread_id, context.tenant)[0]
     return parent
 
 

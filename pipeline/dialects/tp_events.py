@@ -23,11 +23,11 @@ def interpret(builder: Builder, event_type: str, data: Any) -> None:
     said = data if isinstance(data, dict) else {}
     this = builder.context.thread_id
     if event_type == "data-tp-thread_spawn":
-        child = _thread(said, SPAWNED)
+        child = _thread(builder, said, SPAWNED)
         if child is not None:
             builder.links.append({"from": child, "thread_id": this, "relation": "spawned_from"})
     elif event_type == "data-tp-thread_merge":
-        other = _thread(said, MERGED)
+        other = _thread(builder, said, MERGED)
         if other is not None:
             builder.links.append({"thread_id": other, "relation": "merged_from"})
     elif event_type == "data-tp-thread_end":
@@ -38,6 +38,6 @@ def interpret(builder: Builder, event_type: str, data: Any) -> None:
         builder.error_text = text if isinstance(text, str) else builder.error_text
 
 
-def _thread(said: dict[str, Any], names: tuple[str, ...]) -> str | None:
+def _thread(builder: Builder, said: dict[str, Any], names: tuple[str, ...]) -> str | None:
     found = next((said[name] for name in names if isinstance(said.get(name), str) and said[name]), None)
-    return thread_uuid(found)[0] if found is not None else None
+    return thread_uuid(found, builder.context.tenant)[0] if found is not None else None
