@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from pipeline.kafka import local
 from pipeline.kafka.admin import apply_topics
@@ -31,6 +33,9 @@ def existing_postgres() -> str | None:
 def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
         del os.environ[name]
+    # A slow machine is no failure.
+    hypothesis_settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    hypothesis_settings.load_profile("ours")
 
 
 @pytest.fixture(scope="session")

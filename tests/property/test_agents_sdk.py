@@ -33,7 +33,6 @@ def records(envelopes):
 
 
 @given(streams())
-@settings(deadline=None)
 def test_a_client_shows_what_was_said(stream):
     events, parts = stream
     got = assembled("agents-sdk", events)
@@ -45,14 +44,14 @@ def test_a_client_shows_what_was_said(stream):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_delivery_gives_the_same_records(data):
     events, _ = data.draw(streams())
     assert records(data.draw(deliveries("agents-sdk", events))) == records([envelope("agents-sdk", events, 0)])
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_stream_that_breaks_off_anywhere_keeps_only_complete_cycles(data):
     events, _ = data.draw(streams())
     got = assembled("agents-sdk", events[: data.draw(st.integers(0, len(events) - 1))])
@@ -61,7 +60,7 @@ def test_a_stream_that_breaks_off_anywhere_keeps_only_complete_cycles(data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_hole_leaves_complete_cycles_and_no_torn_text(data):
     events, parts = data.draw(streams())
     lost = data.draw(st.integers(0, len(events) - 1))

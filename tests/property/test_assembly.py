@@ -102,7 +102,7 @@ def right(runs: list[AgentRun]) -> set[bytes]:
     return {data for run in runs for data in record_bytes(run)}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**9), runs=st.integers(1, 5), by=st.sampled_from([0, 2, 20]), most=st.integers(1, 40))
 def test_batches_doubles_disorder_and_neighbours_change_nothing(seed: int, runs: int, by: int, most: int) -> None:
     rng = random.Random(seed)
@@ -119,7 +119,7 @@ def test_batches_doubles_disorder_and_neighbours_change_nothing(seed: int, runs:
     assert partition.floor() == len(log)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**9), restarts=st.integers(1, 8), lost=st.booleans())
 def test_a_restart_anywhere_changes_nothing(seed: int, restarts: int, lost: bool) -> None:  # noqa: FBT001
     """`lost`: what came since the last checkpoint was never delivered."""
@@ -154,7 +154,7 @@ def test_a_restart_anywhere_changes_nothing(seed: int, restarts: int, lost: bool
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**9))
 def test_a_run_that_was_closed_too_early_ends_up_the_same(seed: int) -> None:
     """Short deadlines between records: the turn is replaced by newer revisions, the last of which is right."""

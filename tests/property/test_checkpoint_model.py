@@ -461,7 +461,6 @@ def test_nothing_is_lost_and_nothing_is_spurious() -> None:
     options = settings(
         max_examples=150,
         stateful_step_count=40,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         print_blob=True,
     )

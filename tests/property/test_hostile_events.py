@@ -78,7 +78,7 @@ def broken(value: Any, rng: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("dialect", FILES)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(seed=st.integers(0, 10**9))
 def test_whatever_an_event_holds(dialect: str, seed: int) -> None:
     rng = random.Random(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.exports import EXPORTS
@@ -26,21 +26,18 @@ def there_and_back(form: str, messages: Messages) -> Messages:
 
 
 @given(st.lists(pydantic_streams.streams(), max_size=3))
-@settings(deadline=None)
 def test_histories_of_pydantic_ai(runs: list[pydantic_streams.Stream]) -> None:
     messages = [message for run in runs for message in run.messages]
     assert compare_pydantic.full(there_and_back("pydantic-ai", messages)) == compare_pydantic.full(messages)
 
 
 @given(pi_streams.runs())
-@settings(deadline=None)
 def test_histories_of_pi(runs: list[Messages]) -> None:
     messages = [message for run in runs for message in run]
     assert there_and_back("pi-agent", messages) == compare_pi.kept(messages)
 
 
 @given(st.lists(vercel_streams.streams(), max_size=3))
-@settings(deadline=None)
 def test_messages_of_the_ai_sdk(made: list[tuple[Messages, dict[str, Any]]]) -> None:
     messages = [{**truth, "id": f"m{number}"} for number, (_, truth) in enumerate(made)]
     found = there_and_back("vercel-ai", messages)

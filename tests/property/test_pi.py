@@ -24,7 +24,6 @@ def records(dialect, envelopes):
 
 
 @given(st.data())
-@settings(deadline=None)
 def test_messages_of_an_agent_come_back_as_they_were(data):
     said = data.draw(runs())
     got = assembled("pi-agent", data.draw(agent_events(said)), ts=0, step=0)
@@ -36,7 +35,6 @@ def test_messages_of_an_agent_come_back_as_they_were(data):
 
 
 @given(st.data())
-@settings(deadline=None)
 def test_both_wires_of_an_agent_say_the_same(data):
     said = data.draw(runs())
     one, other = (assembled("pi-agent", data.draw(agent_events(said))) for _ in range(2))
@@ -44,7 +42,7 @@ def test_both_wires_of_an_agent_say_the_same(data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_delivery_of_an_agents_events_gives_the_same_records(data):
     events = data.draw(agent_events(data.draw(runs())))
     whole = records("pi-agent", [envelope("pi-agent", events, 0)])
@@ -52,7 +50,6 @@ def test_any_delivery_of_an_agents_events_gives_the_same_records(data):
 
 
 @given(st.data())
-@settings(deadline=None)
 def test_a_proxied_message_is_what_its_client_has(data):
     events, message = data.draw(proxied())
     got = assembled("pi-proxy", events)
@@ -63,7 +60,7 @@ def test_a_proxied_message_is_what_its_client_has(data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_delivery_of_a_proxied_message_gives_the_same_records(data):
     events, _ = data.draw(proxied())
     run = {"request": {"model": "m", "context": {"messages": [{"role": "user", "content": "Hi", "timestamp": 1}]}}}
@@ -72,7 +69,7 @@ def test_any_delivery_of_a_proxied_message_gives_the_same_records(data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_stream_that_breaks_off_anywhere_keeps_only_complete_cycles(data):
     events = data.draw(agent_events(data.draw(runs())))
     got = assembled("pi-agent", events[: data.draw(st.integers(0, len(events)))])
@@ -80,7 +77,7 @@ def test_a_stream_that_breaks_off_anywhere_keeps_only_complete_cycles(data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_proxied_message_with_a_hole_is_none(data):
     events, _ = data.draw(proxied())
     lost = data.draw(st.integers(0, len(events) - 1))
@@ -91,7 +88,7 @@ def test_a_proxied_message_with_a_hole_is_none(data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_end_of_an_agent_makes_up_for_lost_messages(data):
     said = data.draw(runs())
     events = data.draw(agent_events(said))
