@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, str]] = {
     "threads": "threads",
     "topics": "topics",
     "up": "broker",
+    "usage": "usage",
     "validate": "validate",
     "worker": "worker",
 }

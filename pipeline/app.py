@@ -15,16 +15,18 @@ from typing import Any, Final
 import faust
 
 from pipeline import metrics as m
+from pipeline.agents.archive import archive_stage
 from pipeline.agents.assemble import assemble_stage
 from pipeline.agents.store import store_stage
 from pipeline.agents.telemetry import metrics_stage
-from pipeline.errors import BrokerError, CallerError
+from pipeline.errors import BrokerError, CallerError, StoreError
 from pipeline.health import HealthServer
 from pipeline.kafka.admin import check_topics
 from pipeline.kafka.stage import Stage
-from pipeline.kafka.transport import BatchTransport, batch_topic
+from pipeline.kafka.transport import BatchTransport, batch_topic, credentials
 from pipeline.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +34,17 @@ ROLES: Final[dict[str, Callable[[faust.App, Settings, Metrics], Stage]]] = {
     "assemble": assemble_stage,
     "metrics": metrics_stage,
     "store": store_stage,
+    "archive": archive_stage,
 }
+STORING: Final = {"store", "archive"}  # the roles that need the store's schema
 STALLED_AFTER: Final = 60.0  # seconds with records to read and none applied
+SILENT_AFTER: Final = 15.0  # seconds without an answer from the broker
 DAY: Final = 86_400.0
+
+
+def default_roles(settings: Settings) -> list[str]:
+    """All roles; that of the archive where there is one."""
+    return [role for role in ROLES if role != "archive" or settings.archive is not None]
 
 
 def consumer_group(settings: Settings, role: str) -> str:
@@ -47,6 +57,7 @@ def build_app(settings: Settings, role: str, metrics: Metrics) -> faust.App:
     app = faust.App(
         consumer_group(settings, role),
         broker=[f"kafka://{address}" for address in settings.broker_list],
+        broker_credentials=credentials(settings),
         store="memory://",
         datadir=settings.home / "faust",
         web_enabled=False,
@@ -55,7 +66,7 @@ def build_app(settings: Settings, role: str, metrics: Metrics) -> faust.App:
         topic_allow_declare=False,
         reply_create_topic=False,
         consumer_auto_offset_reset="earliest",
-        consumer_max_fetch_size=4_194_304,
+        consumer_max_fetch_size=1_048_576,  # of each partition; 4 MB were no faster, and are held in memory
         stream_wait_empty=False,
         stream_buffer_maxsize=4,
         stream_recovery_delay=0.0,
@@ -112,14 +123,27 @@ class Pipeline:
         self.metrics = Metrics(settings.metric_series)
         self.apps: list[faust.App] = []
         self.port = 0
+        self._shown: dict[str, frozenset[int]] = {}  # role -> partitions whose lag is shown
         self._health = HealthServer(settings.host, settings.port, self.metrics, live=self.stalled, ready=self.waiting)
 
     async def start(self) -> None:
-        """Start all roles. Raises BrokerError where Kafka or a topic is missing."""
+        """Start all roles. Raises BrokerError where Kafka or a topic is missing, StoreError for a store that these
+        roles can't work with; one that is away is waited for.
+        """
         self.port = await self._health.start()
         await check_topics(self.settings)
+        if STORING & set(self.roles):
+            await self._check_store()
         self.apps = [build_app(self.settings, role, self.metrics) for role in self.roles]
         await asyncio.gather(*(app.start() for app in self.apps))
+
+    async def _check_store(self) -> None:
+        try:
+            await (await ThreadStore.open(self.settings.store_url)).close()
+        except StoreError as error:
+            if not error.transient:
+                raise
+            log.warning("%s", error)
 
     async def wait(self) -> None:
         """Until a role breaks down; its error is raised."""
@@ -144,10 +168,14 @@ class Pipeline:
     def _observe(self) -> None:
         now, wall = time.monotonic(), time.time()
         for stage in self.stages:
-            for partition, lag in stage.lags().items():
-                self.metrics.set(m.LAG, lag or 0, topic=stage.topic, partition=str(partition))
+            lags = stage.lags()
+            for partition, lag in lags.items():
+                self.metrics.set(m.LAG, lag or 0, role=stage.name, topic=stage.topic, partition=str(partition))
+            for partition in self._shown.get(stage.name, frozenset()) - lags.keys():  # another worker has it now
+                self.metrics.forget(m.LAG, role=stage.name, topic=stage.topic, partition=str(partition))
+            self._shown[stage.name] = frozenset(lags)
             self.metrics.set(m.LAST_PROGRESS, wall - (now - stage.last_progress), role=stage.name)
-            self.metrics.set(m.CHECKPOINT_TIME, wall - (now - stage.last_commit))
+            self.metrics.set(m.CHECKPOINT_TIME, wall - (now - stage.last_commit), role=stage.name)
 
     def stalled(self) -> list[str]:
         """Why a restart would help: records wait, nothing holds us up, and yet nothing is done."""
@@ -168,4 +196,6 @@ class Pipeline:
                 reasons.append(f"{stage.name} waits for its partitions")
             elif stage.work.trouble is not None:
                 reasons.append(f"{stage.name} stands still: {stage.work.trouble}")
+            elif (silence := time.monotonic() - stage.last_answer) > SILENT_AFTER:
+                reasons.append(f"{stage.name} has had no answer from the brokers for {silence:.0f} s; see its log")
         return reasons

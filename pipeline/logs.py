@@ -8,17 +8,26 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-import orjson
-
 from pipeline.settings import Settings
+from topics import json_text
+from topics import traceparent as w3c
 
-# Faust, its service framework, and aiokafka tell much that is normal in a rebalance.
-QUIET: Final = ("faust", "mode", "aiokafka", "kafka", "alembic.runtime.plugins")
+# Faust, its service framework, and aiokafka tell much that is normal in a rebalance; OpenTelemetry of a collector
+# that is away.
+QUIET: Final = ("faust", "mode", "aiokafka", "kafka", "alembic.runtime.plugins", "opentelemetry")
 REPEAT_AFTER: Final = 10.0  # seconds
+IDS: Final = ("thread_id", "run_id", "trace_id")
+
+
+def of_run(thread_id: object, run_id: object, traceparent: object) -> dict[str, object]:
+    """`extra` of a line that is about a run, as far as that is known: thread_id, run_id, and the trace's id."""
+    span = w3c.parse(traceparent)
+    names = {"thread_id": thread_id, "run_id": run_id, "trace_id": None if span is None else span.trace_id}
+    return {name: value for name, value in names.items() if isinstance(value, str)}
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the error where there is one."""
+    """One JSON object a line: time, level, logger, message, the ids of the run that it is about, the error."""
 
     def format(self, record: logging.LogRecord) -> str:
         """-> the line."""
@@ -28,9 +37,10 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        line |= {name: vars(record)[name] for name in IDS if name in vars(record)}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return orjson.dumps(line).decode()
+        return json_text.line(line)
 
 
 class Chatter(logging.Filter):

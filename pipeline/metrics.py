@@ -158,7 +158,10 @@ REDACTIONS: Final = Metric(
     "threadmill_redactions_total", "counter", "Finds that were replaced in turns and telemetry, by rule.", ("rule",)
 )
 LAG: Final = Metric(
-    "threadmill_lag_records", "gauge", "Records of a partition not yet read by this worker.", ("topic", "partition")
+    "threadmill_lag_records",
+    "gauge",
+    "Records of a partition not yet read by the role of this worker that it is assigned to.",
+    ("role", "topic", "partition"),
 )
 CHECKPOINT_SECONDS: Final = Metric(
     "threadmill_checkpoint_duration_seconds",
@@ -170,7 +173,8 @@ CHECKPOINT_SECONDS: Final = Metric(
 CHECKPOINT_TIME: Final = Metric(
     "threadmill_last_checkpoint_timestamp_seconds",
     "gauge",
-    "Epoch time of the last checkpoint; its age is time() - this.",
+    "Epoch time of a role's last checkpoint; its age is time() - this.",
+    ("role",),
 )
 COMMITS: Final = Metric("threadmill_commits_total", "counter", "Commits of offsets.")
 REBALANCES: Final = Metric("threadmill_rebalances_total", "counter", "Times that partitions were assigned anew.")
@@ -192,8 +196,58 @@ CONTENT_FAILURES: Final = Metric(
 
 STORE_BATCHES: Final = Metric("threadmill_store_batches_total", "counter", "Transactions committed to the store.")
 STORE_ROWS: Final = Metric("threadmill_store_rows_total", "counter", "Turn records written to the store.")
+STORE_ERASED: Final = Metric(
+    "threadmill_store_erased_total", "counter", "Times that a batch brought something of an erased thread."
+)
 STORE_RETRIES: Final = Metric("threadmill_store_retries_total", "counter", "Transactions that were tried again.")
 STORE_FAILURES: Final = Metric("threadmill_store_failures_total", "counter", "Transactions that failed.")
+
+# ---- the archive
+
+ARCHIVE_SEGMENTS: Final = Metric(
+    "threadmill_archive_segments_total", "counter", "Segments of turns written to the archive."
+)
+ARCHIVE_ROWS: Final = Metric("threadmill_archive_rows_total", "counter", "Turn records written to the archive.")
+ARCHIVE_BYTES: Final = Metric("threadmill_archive_bytes_total", "counter", "Bytes of Parquet written to the archive.")
+ARCHIVE_REFUSED: Final = Metric(
+    "threadmill_archive_refused_total", "counter", "Records of the turns topic that are no turn records."
+)
+ARCHIVE_FAILURES: Final = Metric(
+    "threadmill_archive_failures_total", "counter", "Segments that could not be written, and were tried again."
+)
+
+# ---- traces
+
+SPANS: Final = Metric("threadmill_spans_total", "counter", "Spans of turns that were made for the collector.")
+SPANS_EXPORTED: Final = Metric(
+    "threadmill_spans_exported_total", "counter", "Spans that the collector has taken; the rest waits, or is lost."
+)
+
+# ---- the gateway
+
+REQUESTS: Final = Metric(
+    "threadmill_gateway_requests_total", "counter", "Requests by route and status.", ("method", "route", "status")
+)
+REQUEST_SECONDS: Final = Metric(
+    "threadmill_gateway_request_duration_seconds",
+    "histogram",
+    "Time of one request, to the end of its answer.",
+    ("route",),
+    OPERATION_BUCKETS,
+)
+UPLOADS: Final = Metric("threadmill_gateway_uploads", "gauge", "Uploads of runs that are coming in.")
+UPLOADED_EVENTS: Final = Metric(
+    "threadmill_gateway_events_total", "counter", "Events that were uploaded and published.", ("dialect",)
+)
+REFUSED_EVENTS: Final = Metric(
+    "threadmill_gateway_refused_events_total", "counter", "Uploaded events that could not be published.", ("reason",)
+)
+LIVE_READERS: Final = Metric("threadmill_gateway_live_readers", "gauge", "Live streams that are open.")
+LIVE_EVENTS: Final = Metric("threadmill_gateway_live_events_total", "counter", "Events sent on live streams.")
+LIVE_CUT: Final = Metric(
+    "threadmill_gateway_live_cut_total", "counter", "Live streams that were cut off, as their reader was too slow."
+)
+LIVE_HELD: Final = Metric("threadmill_gateway_live_held_bytes", "gauge", "Recent records held for live streams.")
 
 TABLE: Final[tuple[Metric, ...]] = (
     *(TOKEN_USAGE, OPERATION_DURATION, TIME_TO_FIRST_TOKEN, AGENT_DURATION, TOKENS, COST, TOTAL_LATENCY),
@@ -203,7 +257,11 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(RUNS_OPENED, RUNS_CLOSED, RUNS_REOPENED, OPEN_TURNS, EARLY_EVENTS, SEGMENTS_SPILLED, LAG),
     *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, LAST_PROGRESS),
     *(REDACTIONS, CONTENT_OBJECTS, CONTENT_BYTES, CONTENT_FAILURES),
-    *(STORE_BATCHES, STORE_ROWS, STORE_RETRIES, STORE_FAILURES),
+    *(STORE_BATCHES, STORE_ROWS, STORE_ERASED, STORE_RETRIES, STORE_FAILURES),
+    *(ARCHIVE_SEGMENTS, ARCHIVE_ROWS, ARCHIVE_BYTES, ARCHIVE_REFUSED, ARCHIVE_FAILURES),
+    *(SPANS, SPANS_EXPORTED),
+    *(REQUESTS, REQUEST_SECONDS, UPLOADS, UPLOADED_EVENTS, REFUSED_EVENTS),
+    *(LIVE_READERS, LIVE_EVENTS, LIVE_CUT, LIVE_HELD),
 )
 
 

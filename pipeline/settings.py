@@ -16,11 +16,13 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from pipeline.errors import CallerError
+from topics.catalog import CATALOG
 
 PREFIX = "THREADMILL_"
 INLINE = "inline"  # THREADMILL_CONTENT: large values stay in their turns
 
 HOST: Final = r"(?:\[[^\]/]+\]|[^\[\]:,/?#@]*)(?::[0-9]{1,5})?"
+OBJECTS: Final = "file:///folder, s3://bucket/prefix, gs://bucket/prefix, azure://container/prefix"
 POSTGRES: Final = re.compile(rf"postgres(?:ql)?://(?:[^/?#]*@)?{HOST}(?:,{HOST})*/[^/?#].*")
 
 
@@ -44,12 +46,55 @@ def _store(value: str) -> str:
 
 
 def _content(value: str) -> str:
+    if value == INLINE or _holds_objects(value):
+        return value
+    raise ValueError(f"{OBJECTS} or inline is expected")
+
+
+def _archive(value: str) -> str:
+    if _holds_objects(value):
+        return value
+    raise ValueError(f"{OBJECTS} is expected")
+
+
+def _retention(value: str) -> str:
+    names = [topic.name for topic in CATALOG]
+    parts = [part.strip() for part in value.split(",")]
+    for part in parts:
+        name, _, seconds = part.partition("=")
+        if name not in names or not seconds.isdecimal() or not 0 < int(seconds) < 10**12:
+            raise ValueError(f"TOPIC=SECONDS,… is expected, TOPIC one of {', '.join(names)}")
+    return ",".join(parts)
+
+
+def _holds_objects(value: str) -> bool:
     parts = urlsplit(value)
-    if value == INLINE or (parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")):
+    if parts.scheme == "file":
+        return not parts.netloc and parts.path.startswith("/")
+    return parts.scheme in ("s3", "gs", "azure") and bool(parts.netloc) and not parts.query
+
+
+def _token_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme in ("http", "https") and parts.hostname and not parts.username:
         return value
-    if parts.scheme in ("s3", "gs", "azure") and parts.netloc and not parts.query:
-        return value
-    raise ValueError("file:///folder, s3://bucket/prefix, gs://bucket/prefix, azure://container/prefix or inline")
+    raise ValueError("https://host/path is expected, without a user or a password in it")
+
+
+def _origins(value: str) -> str:
+    origins = [origin.strip().rstrip("/") for origin in value.split(",") if origin.strip()]
+    for origin in origins:
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
+            raise ValueError("https://host[:port],… is expected; `*` is not: a page of anybody could call the gateway")
+    return ",".join(origins)
+
+
+def _collector(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("http://host:port or https://host:port is expected, where a collector takes OTLP over HTTP")
+    return value.rstrip("/")
 
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -65,8 +110,42 @@ class Settings(BaseSettings):
     brokers: Annotated[str, AfterValidator(_brokers)] = Field(
         "127.0.0.1:9092", description="Kafka bootstrap addresses, host:port,…; `threadmill up` listens on the first."
     )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT",
+        description="How the brokers are spoken to: `PLAINTEXT`, `SSL` (TLS), `SASL_SSL` (TLS and a login), or "
+        "`SASL_PLAINTEXT` (a login that others on the network can read).",
+    )
+    ssl_ca_file: Path | None = Field(
+        None,
+        description="PEM file of the authorities whose brokers are trusted; by default those that the system trusts.",
+    )
+    ssl_certificate_file: Path | None = Field(
+        None, description="PEM file of our own certificate, for brokers that ask for one (mutual TLS)."
+    )
+    ssl_key_file: Path | None = Field(
+        None, description="PEM file of its private key, where that is not in the same file."
+    )
+    ssl_key_password: SecretStr | None = Field(None, description="The private key's password, if it has one.")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
+        None, description="How to log in to the brokers: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`."
+    )
+    sasl_username: str | None = Field(None, description="The user, for `PLAIN` and `SCRAM`.")
+    sasl_password: SecretStr | None = Field(None, description="The user's password.")
+    sasl_password_file: Path | None = Field(None, description="File that holds the user's password instead.")
+    oauth_token_file: Path | None = Field(
+        None,
+        description="For `OAUTHBEARER`: file that holds a token, read for each connection, as it is renewed.",
+    )
+    oauth_token_url: Annotated[str, AfterValidator(_token_url)] | None = Field(
+        None, description="For `OAUTHBEARER`: endpoint that gives tokens for client credentials, `https://…`."
+    )
+    oauth_client_id: str | None = Field(None, description="The client's id at the token endpoint.")
+    oauth_client_secret: SecretStr | None = Field(None, description="The client's secret there.")
+    oauth_client_secret_file: Path | None = Field(None, description="File that holds the client's secret instead.")
+    oauth_scope: str | None = Field(None, description="The scope to ask for, if the endpoint wants one.")
     home: Path = Field(
-        Path(".threadmill"), description="Folder for the development broker's data, the SQLite file and logs."
+        Path(".threadmill"),
+        description="Folder for the development broker's data, the SQLite file, the spool and logs.",
     )
     cache: Path = Field(Path(".cache/threadmill"), description="Folder for what is downloaded once: Kafka's jars.")
     store: Annotated[str, AfterValidator(_store)] | None = Field(
@@ -83,12 +162,32 @@ class Settings(BaseSettings):
     content_threshold: Count = Field(
         100_000, description="Tool results and files of at least so many bytes are kept in the content store."
     )
+    archive: Annotated[str, AfterValidator(_archive)] | None = Field(
+        None,
+        description="Where the archive role keeps turns as Parquet: `file:///folder`, `s3://bucket/prefix`, `gs://…` "
+        "or `azure://container/prefix`. By default there is no archive.",
+    )
+    archive_bytes: Count = Field(
+        33_554_432, description="A segment of the archive is written when it has so many bytes (of each partition)."
+    )
+    archive_age: Seconds = Field(600.0, description="A segment of the archive is written after so long at the latest.")
     redact: str | None = Field(
         None,
         description="What is replaced in finished turns: names of built-in rules (`secrets`, `email`, …) and files of "
         "rules (`rules.json`), separated by commas. By default nothing.",
     )
     mask_errors: bool = Field(False, description="Replace the texts of errors in finished turns by a generic one.")
+    spool: Path | None = Field(
+        None,
+        description="Folder where publishers keep what the broker can't take now; by default `spool` in "
+        "THREADMILL_HOME.",
+    )
+    spool_bytes: Count = Field(1_073_741_824, description="Most bytes that one publisher keeps there.")
+    spool_policy: Literal["block", "drop"] = Field(
+        "block",
+        description="When there is no room either: `block` lets the agent wait, `drop` loses what comes, and counts "
+        "it.",
+    )
     topic_prefix: str = Field(
         "threadmill",
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
@@ -101,13 +200,60 @@ class Settings(BaseSettings):
         None,
         description="Replicas of each topic when it is created; by default 3, or as many as there are brokers.",
     )
+    retention: Annotated[str, AfterValidator(_retention)] | None = Field(
+        None,
+        description="How long topics keep records where that is not as in the catalog: `events=86400,turns=2592000`.",
+    )
     port: Port = Field(6066, description="Health and metrics of a worker; 0 takes a free port.")
     host: str = Field("127.0.0.1", description="Address that a worker's health and metrics listen on.")
-    gateway_port: Port = Field(8080, description="The gateway's port.")
+    gateway_port: Port = Field(8080, description="The gateway's port; 0 takes a free one.")
+    gateway_host: str = Field(
+        "127.0.0.1", description="Address that the gateway listens on; without tokens only one of this machine."
+    )
+    gateway_tokens: SecretStr | None = Field(
+        None,
+        description="Who may call the gateway: a file of JSON lines, or the lines themselves. "
+        "`threadmill gateway token` makes a token and its line.",
+    )
+    gateway_jwks_url: str | None = Field(
+        None,
+        pattern="^https?://",
+        description="Keys of an issuer whose JSON Web Tokens the gateway takes, `https://…`.",
+    )
+    gateway_jwt_issuer: str | None = Field(None, description="The issuer (`iss`) of those tokens.")
+    gateway_jwt_audience: str | None = Field(None, description="The audience (`aud`) that they are made for.")
+    gateway_jwt_tenant_claim: str = Field(
+        "tenant", description="The claim that names the tenant; `none` where the tokens reach all tenants."
+    )
+    gateway_jwt_scope_claim: str = Field(
+        "scope", description="The claim that lists the scopes: a string with spaces, or a list."
+    )
+    gateway_origins: Annotated[str, AfterValidator(_origins)] = Field(
+        "", description="Origins whose pages may call the gateway (CORS), `https://app.example.com,…`; by default none."
+    )
+    gateway_rate: float = Field(100.0, ge=0, description="Requests a second that one token may make; 0 is any number.")
+    gateway_body_bytes: Count = Field(268_435_456, description="The most that the body of one upload may have.")
+    gateway_header_bytes: Count = Field(8192, description="The most that the headers of one request may have.")
+    gateway_header_seconds: Seconds = Field(10.0, description="Time in which the headers of a request must be there.")
+    gateway_body_idle: Seconds = Field(
+        300.0, description="Silence in the middle of an upload after which its run is closed as disconnected."
+    )
+    gateway_connections: Count = Field(2000, description="Connections that the gateway takes at once.")
+    gateway_live_window: Seconds = Field(
+        3600.0, description="How far back a live stream looks for the beginning of the runs that it shows."
+    )
+    gateway_live_bytes: Count = Field(
+        67_108_864, description="Recent records that the gateway holds in memory for live streams."
+    )
     log_level: str = Field(
         "INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log line that is written."
     )
     log_format: str = Field("text", pattern="^(text|json)$", description="`text` for people, `json` for collectors.")
+    otlp_endpoint: Annotated[str, AfterValidator(_collector)] | None = Field(
+        None,
+        description="Where a span of each turn is sent: a collector that takes OTLP over HTTP, "
+        "`http://localhost:4318`. By default nowhere.",
+    )
 
     checkpoint_interval: Seconds = Field(1.0, description="Time between two checkpoints: produce, confirm, commit.")
     spill_after: Seconds = Field(
@@ -161,9 +307,35 @@ class Settings(BaseSettings):
         return (self.home / "content").absolute().as_uri() if self.store_url.startswith("sqlite:") else None
 
     @property
+    def spool_folder(self) -> Path:
+        """The publishers' spool, the default filled in."""
+        return self.spool or self.home / "spool"
+
+    @property
     def broker_list(self) -> list[str]:
         """The bootstrap addresses, one string each."""
         return self.brokers.split(",")
+
+    @property
+    def retention_ms(self) -> dict[str, int]:
+        """Topic (without the prefix) -> how long it keeps records, where that is not as in the catalog."""
+        parts = (part.partition("=") for part in (self.retention or "").split(",") if part)
+        return {name: int(seconds) * 1000 for name, _, seconds in parts}
+
+    @property
+    def gateway_origin_list(self) -> list[str]:
+        """The origins whose pages may call the gateway."""
+        return self.gateway_origins.split(",") if self.gateway_origins else []
+
+    @property
+    def speaks_tls(self) -> bool:
+        """Whether the brokers are spoken to over TLS."""
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def speaks_sasl(self) -> bool:
+        """Whether we log in to the brokers."""
+        return self.security_protocol.startswith("SASL")
 
 
 def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -209,7 +381,11 @@ def without_password(url: str) -> str:
 def table(settings: Settings) -> list[tuple[str, str, str, str]]:
     """-> rows (variable, value in force, default, meaning); passwords masked."""
     rows = []
-    derived = {"store": settings.store_url, "content": settings.content_url or INLINE}
+    derived: dict[str, object] = {
+        "store": settings.store_url,
+        "content": settings.content_url or INLINE,
+        "spool": settings.spool_folder,
+    }
     for name, field in Settings.model_fields.items():
         value = derived.get(name, getattr(settings, name))
         shown = "***" if isinstance(value, SecretStr) else without_password(str(value)) if value is not None else ""

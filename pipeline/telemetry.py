@@ -60,7 +60,7 @@ class TelemetryMeter:
 
     def __init__(self, metrics: Metrics, runs: int = 20_000) -> None:
         self.metrics = metrics
-        self._seen = _Seen(runs)
+        self._seen = Seen(runs)
 
     def take(self, record: TelemetryRecord) -> None:
         """Count one record."""
@@ -183,8 +183,8 @@ COUNTED: Final[dict[str, Callable[[Metrics, Reading, Labels], None]]] = {
 }
 
 
-class _Seen:
-    """Which records of the latest runs were counted."""
+class Seen:
+    """Which records of the latest runs were counted; `runs` bounds how many runs are remembered."""
 
     PER_RUN: Final = 2_000
 

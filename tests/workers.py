@@ -14,6 +14,7 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition
+from pydantic import SecretStr
 
 from pipeline.settings import PREFIX, Settings
 from pipeline.stores.sql import ThreadStore
@@ -23,23 +24,40 @@ from topics.catalog import Topic
 def environment(settings: Settings, **more: str) -> dict[str, str]:
     """The variables that give a process these settings."""
     names = settings.model_dump(exclude_none=True, exclude_defaults=True)
-    return {**os.environ, **{PREFIX + name.upper(): str(value) for name, value in names.items()}, **more}
+    values = {name: v.get_secret_value() if isinstance(v, SecretStr) else str(v) for name, v in names.items()}
+    return {**os.environ, **{PREFIX + name.upper(): value for name, value in values.items()}, **more}
 
 
 class WorkerProcess:
-    """One `threadmill worker`; its log goes to a file in the test's folder."""
+    """One `threadmill worker`; its log goes to a file in the test's folder.
 
-    def __init__(self, settings: Settings, name: str = "worker", roles: str = "assemble,metrics,store") -> None:
+    `program`: what Python runs as `threadmill`, in `folder`; `variables` are added to its environment.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        name: str = "worker",
+        roles: str = "assemble,metrics,store",
+        *,
+        program: Sequence[str] = ("-m", "pipeline"),
+        folder: Path | None = None,
+        **variables: str,
+    ) -> None:
         self.settings = settings
+        self.program = program
+        self.folder = folder
+        self.variables = variables
         self.name = name
         self.roles = roles
         self.log = Path(settings.home) / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> WorkerProcess:
-        command = [sys.executable, "-m", "pipeline", "worker", "--roles", self.roles]
+        command = [sys.executable, *self.program, "worker", "--roles", self.roles]
+        variables = environment(self.settings, **self.variables)
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(command, env=environment(self.settings), stdout=out, stderr=out)
+            self.process = subprocess.Popen(command, env=variables, cwd=self.folder, stdout=out, stderr=out)
         return self
 
     def kill(self) -> None:
@@ -61,7 +79,7 @@ class WorkerProcess:
             self.process.kill()
             self.process.wait()
 
-    async def url(self, within: float = 30) -> str:
+    async def url(self, within: float = 120) -> str:
         """Where its health and metrics are, once it has said so."""
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:

@@ -41,6 +41,7 @@ class RunInfo(BaseModel):
     started_at: str | int | None = None
     request: Any = None
     external_id: str | None = None
+    traceparent: str | None = None
 
 
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
@@ -118,7 +119,7 @@ def _problem(value: dict[str, Any]) -> str | None:
         field = value.get(key)
         if not isinstance(field, str) or not field:
             return f"'{key}' must be a non-empty string, got {reprlib.repr(field)}"
-        if field.encode("utf-8", "replace").decode() != field:
+        if not field.isascii() and field.encode("utf-8", "replace").decode() != field:
             return f"'{key}' holds half of a surrogate pair: {field!r:.80}"
     if not is_uuid(value["thread_id"]):
         return f"'thread_id' must be a UUID, got {value['thread_id']!r:.80}; derive one with UUIDv5 from any other id"

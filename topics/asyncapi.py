@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from topics import dead_letter
+from topics import dead_letter, traceparent
 from topics.agent_event import AgentEvent
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS, Topic
 from topics.errors import Reason
@@ -25,6 +25,11 @@ REF = "#/components/schemas/{model}"
 
 Document = dict[str, Any]
 Action = Literal["send", "receive"]
+
+TRACE_HEADERS: Final[Document] = {
+    "type": "object",
+    "properties": {traceparent.HEADER: {"type": "string", "description": "The span of the run's producer (W3C)."}},
+}
 
 # What a worker does, by role: (operation, action, topic, summary).
 OPERATIONS: Final[tuple[tuple[str, Action, Topic, str], ...]] = (
@@ -45,6 +50,7 @@ class StateSegment(BaseModel):
     v: Literal[1]
     at: int
     sizes: list[int]
+    traceparent: str | None = None
 
 
 class StateMark(BaseModel):
@@ -151,6 +157,7 @@ def _messages(topic: Topic) -> dict[str, Document]:
             "summary": (model.__doc__ or "").strip().splitlines()[0],
             "payload": {"$ref": REF.format(model=model.__name__)},
             "bindings": key,
+            **({"headers": TRACE_HEADERS} if topic is EVENTS else {}),
         }
         for model in MODELS[topic.name]
     }

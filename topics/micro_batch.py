@@ -32,10 +32,11 @@ class MicroBatch:
         *,
         max_bytes: int = MAX_BYTES,
         max_events: int | None = None,
+        first_seq: int = 0,
     ) -> None:
         self.identity = identity
         self.max_events = max_events
-        self.seq = 0
+        self.seq = first_seq
         self._info = info or None
         self._events: list[bytes] = []
         self._times: list[int] = []

@@ -28,8 +28,9 @@ RunKey = tuple[str, str]  # (thread_id, run_id)
 class Segment:
     """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last.
 
-    A segment of many bytes goes in several parts. Its value is a line of JSON, {"v", "at", "sizes"}, and behind it
-    the records as they came, byte for byte: a codec between could refuse them, or change a number.
+    A segment of many bytes goes in several parts. Its value is a line of JSON, {"v", "at", "sizes", "traceparent"?},
+    and behind it the records as they came, byte for byte: a codec between could refuse them, or change a number.
+    `traceparent` is the run's, which may have been a header of its first record.
     """
 
     first_offset: int
@@ -37,6 +38,7 @@ class Segment:
     at: int
     records: list[bytes] = field(default_factory=list)
     part: int = 0
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,10 @@ def closed_key(run: RunKey, closed: Closed) -> str:
 def encode(entry: Segment | Closed) -> bytes:
     """-> record value."""
     if isinstance(entry, Segment):
-        head = orjson.dumps({"v": VERSION, "at": entry.at, "sizes": [len(record) for record in entry.records]})
-        return b"\n".join((head, b"".join(entry.records)))
+        head: dict[str, Any] = {"v": VERSION, "at": entry.at, "sizes": [len(record) for record in entry.records]}
+        if entry.traceparent is not None:
+            head["traceparent"] = entry.traceparent
+        return b"\n".join((orjson.dumps(head), b"".join(entry.records)))
     return orjson.dumps(
         {"v": VERSION, "seq": entry.seq, "complete": entry.complete, "at": entry.at, "revision": entry.revision}
     )
@@ -87,6 +91,8 @@ def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
         if ends[-1] != len(rest):
             raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"a segment of {len(rest)} bytes instead of {ends[-1]}")
         records = [rest[start:end] for start, end in pairwise(ends)]
-        return (thread_id, run_id), Segment(int(first), int(last), body["at"], records, int(part))
+        said = body.get("traceparent")
+        trace = said if isinstance(said, str) and said.isascii() else None
+        return (thread_id, run_id), Segment(int(first), int(last), body["at"], records, int(part), trace)
     except (KeyError, ValueError, TypeError) as error:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"not a state entry: {error}") from None

@@ -41,6 +41,7 @@ class TurnRecord(TypedDict):
     links: NotRequired[list[dict[str, Any]]]  # {"from": thread_id, "thread_id", "relation", "metadata"?}
     timings: NotRequired[list[dict[str, int | None]]]  # per response: ttft_ms, duration_ms
     parent: NotRequired[dict[str, str]]  # {"run_id"?, "thread_id"?} of the run that started this one
+    traceparent: NotRequired[str]  # W3C: the span of the publisher's in which the run took place
 
 
 def encode(record: TurnRecord) -> bytes:

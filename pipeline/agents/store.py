@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 
 import faust
@@ -10,17 +9,16 @@ import faust
 from pipeline import metrics as m
 from pipeline.assembly.run import Refused
 from pipeline.errors import StoreError
-from pipeline.kafka.dead_letters import outgoing_letter
+from pipeline.kafka.dead_letters import log_refused, outgoing_letter
 from pipeline.kafka.outbox import Outbox
 from pipeline.kafka.sink import Sink
 from pipeline.kafka.stage import Records, Stage
 from pipeline.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from topics import catalog, turn_record
 from topics.errors import InvalidRecord, Reason
-
-log = logging.getLogger(__name__)
 
 
 class StoreWork:
@@ -31,13 +29,16 @@ class StoreWork:
         self.metrics = metrics
         self.outbox = outbox
         self.topic = catalog.TURNS.full_name(settings.topic_prefix)
+        self.contents = ContentStore.of(settings)
         self.store: ThreadStore | None = None
 
     async def apply(self, partition: int, records: Records) -> None:
         """One transaction. A record that nobody could store must not hold up the rest: a dead letter."""
         self.store = self.store or await ThreadStore.open(self.settings.store_url)
         try:
-            await self.store.write([turn_record.decode(record.value) for record in records])
+            result = await self.store.write([turn_record.decode(record.value) for record in records])
+            for thread_id in result.erased:  # what assembly has kept of it since, replayed perhaps
+                await self.contents.delete_thread(thread_id)
         except StoreError:
             self.metrics.add(m.STORE_FAILURES)
             raise
@@ -47,6 +48,8 @@ class StoreWork:
                     await self.apply(partition, [record])
                 return
             await self._bury(partition, records, error)
+        else:
+            self.metrics.add(m.STORE_ERASED, len(result.erased))
         self.metrics.add(m.RECORDS_READ, len(records), topic=self.topic)
         self.metrics.add(m.STORE_BATCHES)
         self.metrics.add(m.STORE_ROWS, len(records))
@@ -54,9 +57,9 @@ class StoreWork:
     async def _bury(self, partition: int, records: Records, error: Exception) -> None:
         reason = error.reason if isinstance(error, InvalidRecord) else Reason.NOT_AN_ENVELOPE
         detail = error.detail if isinstance(error, InvalidRecord) else f"{type(error).__name__}: {error}"
-        log.warning("dead letter: %s %s/%d@%d: %s", reason, self.topic, partition, records[0].offset, detail)
-        self.metrics.add(m.DEAD_LETTERS, reason=reason.value)
         refused = Refused(records[0], reason, f"not a turn record: {detail}")
+        self.metrics.add(m.DEAD_LETTERS, reason=reason.value)
+        log_refused(self.topic, partition, refused)
         letter = outgoing_letter(self.settings.topic_prefix, self.topic, partition, refused)
         await self.outbox.send(deque([letter]))
         while not await self.outbox.flush():

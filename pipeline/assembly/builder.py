@@ -83,6 +83,13 @@ class Builder:
         self.returns_by_call = True  # tool returns are put in the order of their calls
         self.facts_only = False  # a run without messages is no agent turn
 
+    def compact(self) -> None:
+        """Join the deltas so far: as a list of short texts they take three times their room."""
+        for message in self.messages:
+            for part in message.parts:
+                if len(part.chunks) > 1:
+                    part.chunks[:] = ["".join(part.chunks)]
+
     # ---- responses and requests
 
     def open_response(self, **fields: Any) -> Message:

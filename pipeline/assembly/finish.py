@@ -83,6 +83,8 @@ def _record(
         record["tenant"] = context.tenant
     if parent:
         record["parent"] = parent
+    if context.traceparent is not None:
+        record["traceparent"] = context.traceparent
     return record
 
 

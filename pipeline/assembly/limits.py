@@ -17,6 +17,7 @@ class Limits:
     reopen_ms: int = 3_600_000
     dedupe_ms: int = 86_400_000
     window_events: int = 10_000
+    open_bytes: int = 4_194_304  # of records of open runs that are not in the state topic yet, per partition
     closed_runs: int = 20_000  # remembered per partition
     reopen_bytes: int = 16_777_216  # of records of interrupted runs that can be reopened, per partition
     record_bytes: int = 1_048_576

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.run import Refused, Run, StoredRecord
-from topics import agent_event
+from topics import agent_event, traceparent
 from topics.errors import InvalidRecord
 from topics.state import Segment
 
@@ -43,8 +43,9 @@ def rebuild(
     """
     run: Run | None = None
     for segment in sorted(segments, key=lambda s: (s.first_offset, s.last_offset, s.part)):
+        headers = traceparent.headers(segment.traceparent) if segment.traceparent is not None else ()
         for value in segment.records:
-            record = StoredRecord(value, segment.last_offset, segment.at)
+            record = StoredRecord(value, segment.last_offset, segment.at, headers=headers)
             try:
                 envelope = agent_event.decode(value)
                 dialect = dialect_of(envelope)
@@ -53,7 +54,7 @@ def rebuild(
                 continue
             run = run or Run(envelope, dialect, record)
             run.feed(envelope, record)
-            run.size += len(value)
+            run.size = run.spilled = run.size + len(value)
             run.last_offset = max(run.last_offset, segment.last_offset)
     if run is not None:
         run.refused.clear()

@@ -57,50 +57,58 @@ class Partition:
     def feed(self, records: Sequence[Record]) -> None:
         """Apply records of ascending offsets; those before `next` were seen already."""
         loads, runs, applied, most = orjson.loads, self.runs, self.counts.events, self.limits.record_bytes
-        for record in records:
-            offset, at, value = record.offset, record.timestamp, record.value
-            if offset < self.next:
-                continue
-            self.next = offset + 1
-            self.counts.records += 1
-            if at > self.now:
-                self.now = at
-            # The usual case: the next record of an open run, and nothing special about it. What is taken here must
-            # pass `agent_event.decode`, too: after a restart the same record may go that way.
-            envelope = None
-            try:
-                envelope = loads(value)  # type: ignore[arg-type]  # None raises, too
-                run = runs[envelope["thread_id"], envelope["run_id"]]
-                events, seq, ts, dt = envelope["events"], envelope["seq"], envelope["ts"], envelope.get("dt")
-                size = len(value)  # type: ignore[arg-type]  # it was JSON
-                if (
-                    seq != run.next
-                    or seq.__class__ is not int
-                    or run.early
-                    or len(envelope) != (8 if dt is None else 9)  # no tenant, run, end, nor anything unknown
-                    or envelope["v"] != 1
-                    or envelope["v"] is True
-                    or envelope["agent_id"] != run.builder.context.agent_id
-                    or envelope["dialect"] != run.dialect.name
-                    or events.__class__ is not list
-                    or not events
-                    or ts.__class__ is not int
-                    or not 0 <= ts <= LARGEST
-                    or (dt is not None and (len(dt) != len(events) or {*map(type, dt)} != INT))
-                    or size > most
-                ):
-                    raise KeyError
-            except (KeyError, TypeError, ValueError, AttributeError):
-                self._take(record, envelope)
-                continue
-            run.last_at = at
-            run.last_offset = offset
-            run.size += size
-            run.unspilled.append(value)  # type: ignore[arg-type]  # as above
-            run.apply_events(ts, events, dt, record)
-            applied[run.dialect.name] += len(events)
-            if run.refused or run.builder.telemetry:
-                self._collect(run)
+        following, now, read = self.next, self.now, 0  # told to `self` before anyone else looks
+        try:
+            for record in records:
+                offset, at, value = record.offset, record.timestamp, record.value
+                if offset < following:
+                    continue
+                following = offset + 1
+                read += 1
+                if at > now:
+                    now = at
+                # The usual case: the next record of an open run, and nothing special about it. What is taken here must
+                # pass `agent_event.decode`, too: after a restart the same record may go that way.
+                envelope = None
+                try:
+                    envelope = loads(value)  # type: ignore[arg-type]  # None raises, too
+                    run = runs[envelope["thread_id"], envelope["run_id"]]
+                    dialect, builder = run.dialect, run.builder
+                    events, seq, ts, version = envelope["events"], envelope["seq"], envelope["ts"], envelope["v"]
+                    dt = None if len(envelope) == 8 else envelope["dt"]  # no tenant, run, end, nor anything unknown
+                    count, size = len(events), len(value)  # type: ignore[arg-type]  # it was JSON
+                    if (
+                        seq != run.next
+                        or seq.__class__ is not int
+                        or run.early
+                        or len(envelope) > 9
+                        or version.__class__ is not int
+                        or version != 1
+                        or envelope["agent_id"] != builder.context.agent_id
+                        or envelope["dialect"] != dialect.name
+                        or events.__class__ is not list
+                        or not count
+                        or ts.__class__ is not int
+                        or not 0 <= ts <= LARGEST
+                        or (dt is not None and (len(dt) != count or {*map(type, dt)} != INT))
+                        or size > most
+                    ):
+                        raise KeyError
+                except (KeyError, TypeError, ValueError, AttributeError):
+                    self.next, self.now = following, now
+                    self._take(record, envelope)
+                    continue
+                run.last_at = at
+                run.last_offset = offset
+                run.size += size
+                run.unspilled.append(value)  # type: ignore[arg-type]  # as above
+                run.apply_events(ts, events, dt, record)
+                applied[dialect.name] += count
+                if run.refused or builder.telemetry:
+                    self._collect(run)
+        finally:
+            self.next, self.now = following, now
+            self.counts.records += read
 
     def _take(self, record: Record, parsed: Any) -> None:
         """One record, whatever it is; `parsed`: its JSON, None where orjson took none (parsing again costs 2 %)."""
@@ -280,27 +288,33 @@ class Partition:
         return self.next
 
     def spill(self) -> None:
-        """Move runs that have been open for long to the state topic, so that the floor may pass them."""
+        """Move runs that have been open for long to the state topic, so that the floor may pass them; and the oldest
+        ones where they are so many that their records fill the memory.
+        """
+        held = sum([run.size - run.spilled for run in self.runs.values()])
         for key, run in list(self.runs.items()):
-            if self.now - run.unspilled_at <= self.limits.spill_ms:
+            if self.now - run.unspilled_at <= self.limits.spill_ms and held <= self.limits.open_bytes:
                 return
+            held -= run.size - run.spilled
             self._spill_run(key, run)
+            run.builder.compact()
             self.parked[key] = Parked([], run.last_at, run.opened_at, run.revision, run.size, run)
             del self.runs[key]
 
     def _spill_run(self, key: RunKey, run: Run) -> None:
         batch: list[bytes] = []
         size = part = 0
+        said = run.builder.context.traceparent
         for value in [*run.unspilled, b""]:
             if batch and (not value or size + len(value) > MAX_SEGMENT_BYTES):
-                segment = Segment(run.first_offset, run.last_offset, run.last_at, batch, part)
+                segment = Segment(run.first_offset, run.last_offset, run.last_at, batch, part, said)
                 self.out.segments.append((state.segment_key(key, segment), state.encode(segment)))
                 self.segments.setdefault(key, []).append(state.segment_key(key, segment))
                 self.counts.spilled += 1
                 batch, size, part = [], 0, part + 1
             batch.append(value)
             size += len(value)
-        run.unspilled = []
+        run.unspilled, run.spilled = [], run.size
 
     def restore(self, entries: Mapping[RunKey, Sequence[Segment | Closed]]) -> None:
         """Take what the state topic holds of this partition, before the first record."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from topics import traceparent
+
 MessageKind = Literal["request", "response", "system"]
 Fields = dict[str, Any]
 
@@ -64,6 +66,7 @@ class Context:
     parent_thread_id: str | None = None
     started_at: str | int | None = None
     external_id: str | None = None
+    traceparent: str | None = None  # what was said first
     request: Any = None
 
     def learn(self, info: Fields) -> list[str]:
@@ -79,4 +82,6 @@ class Context:
                 wrong.append(name)
         if info.get("request") is not None:
             self.request = info["request"]
+        if self.traceparent is None and traceparent.parse(info.get("traceparent")) is not None:
+            self.traceparent = info["traceparent"]
         return wrong

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.parts import Context
+from topics import traceparent
 from topics.errors import InvalidRecord, Reason
 
 Envelope = dict[str, Any]
@@ -33,7 +34,7 @@ class Record(Protocol):
     @property
     def value(self) -> bytes | None: ...
     @property
-    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class StoredRecord:
     offset: int
     timestamp: int
     key: bytes | None = None
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ class Run:
     """One open run. `next` is the seq of the event that must come next; `end` is set when the run is over.
 
     `first_offset` is the oldest raw record that is needed to build it again and is not spilled, `last_offset` its
-    newest; `last_at` the broker's time (ms) of that one; `size` the bytes of all its records.
+    newest; `last_at` the broker's time (ms) of that one; `size` the bytes of all its records, `spilled` of those in the
+    state topic.
     """
 
     __slots__ = (
@@ -80,6 +82,7 @@ class Run:
         "refused",
         "revision",
         "size",
+        "spilled",
         "unspilled",
         "unspilled_at",
         "waiting",
@@ -87,6 +90,8 @@ class Run:
 
     def __init__(self, envelope: Envelope, dialect: Dialect, record: Record) -> None:
         context = Context(envelope["thread_id"].lower(), envelope["run_id"], envelope["agent_id"], dialect.name)
+        if record.headers:
+            context.traceparent = traceparent.of_headers(record.headers)
         self.builder = Builder(context, envelope["ts"])
         self.dialect = dialect
         self.next = 0
@@ -101,7 +106,7 @@ class Run:
         self.unspilled: list[bytes] = []  # raw records since the last spill
         self.unspilled_at = record.timestamp  # broker ms of the first of them
         self.revision = 0
-        self.size = 0
+        self.size = self.spilled = 0
         self.duplicates = 0
         self.refused: list[Refused] = []
 

@@ -33,8 +33,10 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> Iter
     `builder` is the one that `turns` were made of: a copy, where the run may go on. Responses are counted as they came,
     so that one that an interrupted turn leaves out keeps its number, and its tokens, which were spent.
     """
-    streamed = {n for n, message in enumerate(_responses(run.builder)) if message.usage_streamed}
-    spoken = [message.fields for message in _responses(builder)]
+    responses = _responses(builder)
+    own = responses if builder is run.builder else _responses(run.builder)
+    streamed = {n for n, message in enumerate(own) if message.usage_streamed}
+    spoken = [message.fields for message in responses]
     native = [message for turn in builder.native for message in _messages(turn, "response")]
     for number, fields in enumerate([*spoken, *native]):
         if number not in streamed and isinstance(fields.get("usage"), dict) and fields["usage"]:

@@ -7,6 +7,7 @@ import time
 import click
 from rich.console import Console
 
+from pipeline.errors import CallerError
 from pipeline.kafka import local
 from pipeline.settings import load
 
@@ -22,6 +23,11 @@ def up(brokers: str | None) -> None:
     jars into THREADMILL_CACHE, unless KAFKA_HOME is set.
     """
     settings = load()
+    if settings.security_protocol != "PLAINTEXT":
+        raise CallerError(
+            "the development broker has neither TLS nor logins: unset "
+            f"THREADMILL_SECURITY_PROTOCOL={settings.security_protocol}"
+        )
     console = Console(highlight=False)
     began = time.monotonic()
     with console.status("starting") as status:

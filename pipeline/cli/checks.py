@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Literal
 
-from pipeline.cli.balance import Balance
+from pipeline.balance import Balance
 from pipeline.cli.output import many
 from pipeline.kafka.admin import ClusterInfo, PartitionLag
 from pipeline.kafka.topic_plan import Change, Found
@@ -15,6 +16,7 @@ from topics.catalog import CATALOG, EVENTS, STATE
 
 Level = Literal["ok", "warning", "error"]
 APPLY = "run `threadmill topics apply`"
+SOON, VERY_SOON = timedelta(days=30), timedelta(days=3)
 SLACK_MS = 60_000  # that a deadline may be late
 
 
@@ -54,6 +56,36 @@ def settings_findings(settings: Settings) -> list[Finding]:
     return found or [Finding("ok", "settings", "read, and in line with each other")]
 
 
+def wire_findings(settings: Settings) -> list[Finding]:
+    """Secrets that others on the network can read."""
+    found = []
+    if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism in ("PLAIN", "OAUTHBEARER"):
+        what = "password" if settings.sasl_mechanism == "PLAIN" else "token"
+        seen = f"the {what} goes to the brokers in the clear"
+        found.append(Finding("warning", "wire", seen, "set THREADMILL_SECURITY_PROTOCOL=SASL_SSL"))
+    if (settings.oauth_token_url or "").startswith("http:"):
+        seen = "the client secret goes to the token endpoint in the clear"
+        found.append(Finding("warning", "wire", seen, "set THREADMILL_OAUTH_TOKEN_URL to an https:// address"))
+    return found
+
+
+def expiry_findings(expiries: Mapping[str, datetime], now: datetime) -> list[Finding]:
+    """`expiries`: whose certificate -> its end."""
+    found = []
+    for whose, end in expiries.items():
+        left = end - now
+        if left < SOON:
+            seen = (
+                f"the certificate of {whose} ends on {end:%Y-%m-%d %H:%M} UTC ({many(max(left.days, 0), 'day')} left)"
+            )
+            advice = "renew it: brokers and workers will refuse each other then"
+            found.append(Finding("error" if left < VERY_SOON else "warning", "certificates", seen, advice))
+    if found or not expiries:
+        return found
+    first = min(expiries.values())
+    return [Finding("ok", "certificates", f"the first one of {len(expiries)} ends on {first:%Y-%m-%d}")]
+
+
 def cluster_finding(settings: Settings, info: ClusterInfo) -> Finding:
     """The cluster that answers."""
     listed = ", ".join(address for _, address in info.brokers)
@@ -76,12 +108,23 @@ def topic_findings(
             findings.append(Finding("warning", f"topic {change.topic}", change.detail))
     for topic in found:
         findings += _durability(topic, brokers)
+    findings += _copartitioned(settings, found)
     events = by_name.get(EVENTS.full_name(settings.topic_prefix))
     if events is not None:
         findings += _events(settings, events)
     if findings:
         return findings
     return [Finding("ok", "topics", f"all {len(CATALOG)} of {settings.topic_prefix} are as they should be")]
+
+
+def _copartitioned(settings: Settings, found: Sequence[Found]) -> list[Finding]:
+    counts = {topic.name.removeprefix(f"{settings.topic_prefix}."): len(topic.partitions) for topic in found}
+    if len(set(counts.values())) < 2:
+        return []
+    listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+    seen = f"have different numbers of partitions ({listed}): workers will not start"
+    advice = f"set THREADMILL_PARTITIONS={max(counts.values())} and run `threadmill topics apply --grow`"
+    return [Finding("error", "partitions", seen, advice)]
 
 
 def _durability(topic: Found, brokers: int) -> list[Finding]:
@@ -94,7 +137,7 @@ def _durability(topic: Found, brokers: int) -> list[Finding]:
         findings.append(
             Finding("error", check, "lets a replica that lags behind lead: confirmed records vanish", advice)
         )
-    if topic.replication > 2 and topic.config.get("min.insync.replicas") == "1":
+    if topic.replication > 1 and topic.config.get("min.insync.replicas") == "1":
         advice = "set min.insync.replicas=2"
         findings.append(Finding("warning", check, "confirms records that only one broker has", advice))
     leaderless = [row.id for row in topic.partitions if row.leader is None]
@@ -125,9 +168,12 @@ def _events(settings: Settings, events: Found) -> list[Finding]:
 
 
 def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
-    """Whether closed runs are remembered for as long as the settings say."""
+    """Whether closed runs are remembered for as long as the settings say, and open ones for as long as they take."""
     name = STATE.full_name(settings.topic_prefix)
     for topic in found:
+        if topic.name == name and "compact" not in topic.config.get("cleanup.policy", ""):
+            seen = "is not compacted: it grows with every run, and each start of a worker reads all of it"
+            return [Finding("error", f"topic {name}", seen, APPLY)]
         retention = int(topic.config.get("retention.ms", -1))
         if topic.name == name and 0 <= retention < settings.dedupe_window * 1000:
             window = f"THREADMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s)"
@@ -163,10 +209,11 @@ def clock_finding(ahead: int, seconds: float) -> Finding:
 def balance_finding(settings: Settings, balance: Balance, waiting: int, now: int) -> Finding:
     """The loss ledger. `waiting`: records that the assemble and store roles have still to read; `now` epoch ms."""
     seen = f"runs {balance.runs:,} = stored {balance.stored:,} + dead letters {balance.dead:,} + open {balance.open:,}"
+    seen += f" + deleted {balance.erased:,}" if balance.erased else ""
     quiet_since = now - int(settings.idle_timeout * 1000) - SLACK_MS
     lost = [f"{run} of thread {thread}" for (thread, run), at in balance.rest.items() if at < quiet_since]
     if lost and not waiting:
         named = ", ".join(lost[:5])
-        advice = "deleted threads count here; if none was deleted, this is a bug: keep the events topic, and report it"
+        advice = "this is a bug: keep the events topic, and report it"
         return Finding("error", "balance", f"{seen}; nothing has become of {len(lost):,}: {named}", advice)
     return Finding("ok", "balance", seen)

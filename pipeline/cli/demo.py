@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.app import consumer_group
-from pipeline.cli.balance import Balance, take_stock
+from pipeline.balance import Balance, take_stock
 from pipeline.cli.demo_stage import Worker, settings_of_demo, stage, variables
 from pipeline.cli.output import wide_console
 from pipeline.cli.publish import Summary, progress, publish_all, repeated
@@ -32,6 +32,7 @@ from pipeline.kafka.admin import apply_topics, group_lag
 from pipeline.settings import Settings, load
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage
+from pipeline.stores.usage_report import UsageQuery
 from topics.catalog import EVENTS, TELEMETRY, TURNS
 
 RECORDINGS: Final = Path(__file__).parents[2] / "examples" / "fleet"
@@ -180,11 +181,12 @@ async def _usage_table(store: ThreadStore) -> Table:
     table = Table("model", "provider", "responses", "input", "output", "total", "cost", box=None, pad_edge=False)
     for column in table.columns[2:]:
         column.justify = "right"
-    for row in await store.usage(("model", "provider")):
+    for row in (await store.usage(UsageQuery(("model", "provider")))).rows:
+        used = row.figures
         table.add_row(
             *(Text(plain(row.group[name] or "–")) for name in ("model", "provider")),
-            *(f"{number:,}" for number in (row.requests, row.input_tokens, row.output_tokens, row.total_tokens)),
-            f"${row.cost_usd:.4f}" if row.cost_usd else "",
+            *(f"{number:,}" for number in (used.requests, used.input_tokens, used.output_tokens, used.total_tokens)),
+            f"${used.cost_usd:.4f}" if used.cost_usd else "",
         )
     return table
 

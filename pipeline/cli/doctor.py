@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -16,25 +17,28 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.app import consumer_group
-from pipeline.cli.balance import take_stock
+from pipeline.balance import take_stock
 from pipeline.cli.checks import (
     Finding,
     balance_finding,
     clock_finding,
     cluster_finding,
+    expiry_findings,
     lag_finding,
     settings_findings,
     state_finding,
     topic_findings,
+    wire_findings,
 )
 from pipeline.cli.output import many, wide_console
 from pipeline.errors import CallerError, StoreError, ThreadmillError
 from pipeline.kafka.admin import cluster_info, describe_topics, group_lag, topic_changes
+from pipeline.kafka.client import client_options
+from pipeline.kafka.expiry import expiries
 from pipeline.kafka.reading import answering
 from pipeline.kafka.topic_plan import Found
 from pipeline.redaction_rules import redaction_of
 from pipeline.settings import Settings, load, without_password
-from pipeline.stores import migrate
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
@@ -81,9 +85,12 @@ def _examined(*, ledger: bool) -> list[Finding]:
 async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
     """Everything that can be looked at; what can't be reached is a finding, and the rest is looked at all the same."""
     findings = _unusable(settings) or settings_findings(settings)
+    findings += wire_findings(settings)
     store = await _store(settings) if _exists(settings) else _no_store(settings)
     try:
         findings.append(cluster_finding(settings, info := await cluster_info(settings)))
+        ends = await expiries(settings, [address for _, address in info.brokers])
+        findings += expiry_findings(ends, datetime.now(UTC))
         found = await describe_topics(settings)
         changes = await topic_changes(settings)
         findings += topic_findings(settings, found, changes, len(info.brokers))
@@ -108,11 +115,12 @@ def _unusable(settings: Settings) -> list[Finding]:
 
 async def _records(settings: Settings, found: list[Found], *, stored: bool, ledger: bool) -> list[Finding]:
     findings, waiting = [], 0
-    for role, topic in GROUPS:
+    archive = [("archive", TURNS)] if settings.archive is not None else []
+    for role, topic in [*GROUPS, *archive]:
         group = consumer_group(settings, role)
         rows = await group_lag(settings, group, [topic])
         findings.append(lag_finding(group, role, rows))
-        waiting += sum(row.lag for row in rows) if topic is not TELEMETRY else 0
+        waiting += sum(row.lag for row in rows) if role in ("assemble", "store") else 0
     sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in found}
     letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]
     advice = "`threadmill dlq list` says why, `threadmill dlq redrive` tries them again" if letters else ""
@@ -135,7 +143,7 @@ async def _ahead(settings: Settings, found: list[Found]) -> int:
     name = EVENTS.full_name(settings.topic_prefix)
     later = int((time.time() + AHEAD) * 1000)
     places = {TopicPartition(name, row.id): later for topic in found if topic.name == name for row in topic.partitions}
-    consumer = AIOKafkaConsumer(bootstrap_servers=settings.broker_list, enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(**client_options(settings), enable_auto_commit=False)
     async with answering(settings):
         try:
             await consumer.start()
@@ -150,7 +158,7 @@ async def _store(settings: Settings) -> Finding:
     try:
         async with ThreadStore(settings.store_url) as store:
             revision = await store.revision()
-            migrate.check(revision)
+            await store.check()
             counts = await store.counts()
     except (StoreError, CallerError) as error:
         return _failure("store", error)

@@ -75,7 +75,7 @@ def _document(form: str, place: str, messages: Any, name: str, agent_id: str) ->
 async def _publish(found: Sequence[tuple[str, Document]], agent_id: str, tenant: str | None) -> int:
     """Each turn is a run of its own, so that a grown history adds only what is new. -> how many turns."""
     sent = 0
-    async with Publisher(load()) as publisher:
+    async with Publisher(load(), spool=False) as publisher:
         for name, document in found:
             for number, turn in enumerate(document["turns"]):
                 run = publisher.run(

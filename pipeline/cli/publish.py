@@ -131,7 +131,8 @@ def publish(
         f"({summary.bytes:,} bytes) in {summary.seconds:.1f} s: {summary.events_per_second:,.0f} events/s"
     )
     if len(chosen) == 1:
-        click.echo(f"thread {thread_uuid(chosen[0].thread_id)[0]}")
+        tenant = chosen[0].tenant if isinstance(chosen[0], Stream) else None
+        click.echo(f"thread {thread_uuid(chosen[0].thread_id, tenant)[0]}")
 
 
 def progress(console: Console) -> Progress:
@@ -170,7 +171,7 @@ async def publish_all(
                 else:
                     await _publish_envelopes(publisher, run, speed, advance)
 
-    async with Publisher(settings) as publisher:
+    async with Publisher(settings, spool=False) as publisher:
         began = time.monotonic()
         try:
             async with asyncio.TaskGroup() as group:

@@ -50,7 +50,7 @@ async def _migrate(url: str) -> str | None:
 async def _check(url: str) -> dict[str, Any]:
     async with ThreadStore(url) as opened:
         revision = await opened.revision()
-        migrations.check(revision)
+        await opened.check()
         counts = await opened.counts()
     return {
         "store": without_password(url),

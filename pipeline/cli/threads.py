@@ -16,7 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.cli.output import wide_console
+from pipeline.cli.output import many, wide_console
 from pipeline.cli.thread_view import plain, short_time, view
 from pipeline.errors import CallerError
 from pipeline.exports import EXPORTS, pydantic_ai
@@ -24,6 +24,7 @@ from pipeline.exports.pydantic_parts import NEWEST
 from pipeline.exports.pydantic_versions import parse
 from pipeline.settings import load
 from pipeline.stores.content import ContentStore
+from pipeline.stores.erasure import erase
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from topics import json_text
@@ -102,18 +103,21 @@ def show(thread: str, *, as_json: bool, inline: bool) -> None:
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def delete(ids: Sequence[str], *, yes: bool) -> None:
-    """Delete threads with their turns, usage and large values. What is still on the topics is stored again when it is
-    replayed.
+    """Delete threads for good: turns, usage, large values, and what the archive has of them.
+
+    What is still on the topics goes with their retention; a replay brings nothing back. Links that other threads have
+    to them are not shown any more. A command that was stopped in the middle can be given again.
     """
     if not yes:
         click.confirm(f"Delete {', '.join(ids)} for good?", abort=True)
 
     async def run(store: ThreadStore) -> None:
-        contents = ContentStore.of(load())
+        settings = load()
         for thread_id in [await _find(store, given) for given in ids]:
-            await contents.delete_thread(thread_id)  # first: after a failure the command can be given again
-            await store.delete_thread(thread_id)
-            click.echo(f"deleted {thread_id}")
+            erased = await erase(settings, store, thread_id)
+            also = [many(erased.objects, "large value")] if erased.objects else []
+            also += [f"of {many(erased.segments, 'segment')} of the archive"] if erased.segments else []
+            click.echo(f"deleted {thread_id}{''.join(f', {what}' for what in also)}")
 
     _with_store(run)
 

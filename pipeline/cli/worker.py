@@ -11,7 +11,7 @@ import threading
 import click
 import uvloop
 
-from pipeline.app import ROLES, Pipeline
+from pipeline.app import ROLES, Pipeline, default_roles
 from pipeline.logs import set_up
 from pipeline.settings import Settings, load
 
@@ -21,19 +21,22 @@ STOP_DEADLINE = 20.0
 @click.command()
 @click.option(
     "--roles",
-    default=",".join(ROLES),
-    show_default=True,
-    help="Stages to run in this process, separated by commas.",
+    help=f"Stages to run in this process, separated by commas, of {', '.join(ROLES)}; by default all, archive where "
+    "THREADMILL_ARCHIVE is set.",
 )
-def worker(roles: str) -> None:
-    """Assemble turns, count telemetry, store threads. SIGTERM or Ctrl-C makes a last checkpoint and stops.
+def worker(roles: str | None) -> None:
+    """Assemble turns, count telemetry, store and archive. SIGTERM or Ctrl-C makes a last checkpoint and stops.
 
     A stop takes at most 20 seconds: where the broker is away, the worker then ends with status 75, and nothing is lost.
     """
     settings = load()
     set_up(settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(settings, [role.strip() for role in roles.split(",") if role.strip()]))
+        runner.run(run(settings, default_roles(settings) if roles is None else _listed(roles)))
+
+
+def _listed(roles: str) -> list[str]:
+    return [role.strip() for role in roles.split(",") if role.strip()]
 
 
 async def run(settings: Settings, roles: list[str]) -> None:

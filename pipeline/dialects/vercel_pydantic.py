@@ -62,7 +62,9 @@ def settle(builder: Builder) -> None:
 
 
 def _order_results(builder: Builder, response: Message, ranks: dict[int, int]) -> None:
-    results = response.request.parts if response.request is not None else []
+    if response.request is None:  # it called nothing, or nothing answered
+        return
+    results = response.request.parts
     calls = [part for part in response.parts if part.fields["part_kind"] == "tool-call" and id(part) in ranks]
     outputs = {part.fields["tool_name"] for part in results if part.fields.get("content") == FINAL_RESULT}
     if outputs:

@@ -1,4 +1,7 @@
-"""Topics, offsets and consumer groups on the broker, through aiokafka's admin client. Functions raise BrokerError."""
+"""Topics, offsets and consumer groups on the broker, through aiokafka's admin client.
+
+Functions raise BrokerError, or CallerError where the settings are why brokers refuse us.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,14 @@ from aiokafka.errors import (
     GroupLoadInProgressError,
     KafkaError,
     TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
     for_code,
 )
 
 from pipeline.errors import BrokerError
+from pipeline.kafka.client import client_options
+from pipeline.kafka.client_log import below_warning, client_log
+from pipeline.kafka.refusal import refusal
 from pipeline.kafka.topic_plan import Change, Found, Partition, Wanted, plan, wanted
 from pipeline.settings import Settings
 from topics.catalog import CATALOG, Topic
@@ -55,13 +62,16 @@ class PartitionLag:
 
 @asynccontextmanager
 async def _connected(settings: Settings) -> AsyncIterator[Any]:
-    """-> a started admin client. Every failure within the block is a BrokerError that says what to do."""
-    client = AIOKafkaAdminClient(bootstrap_servers=settings.broker_list, request_timeout_ms=int(ANSWER * 1000))
+    """-> a started admin client. Every failure within the block says what to do."""
+    client = AIOKafkaAdminClient(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))
     try:
         try:
-            async with asyncio.timeout(CONNECT):
-                await client.start()
+            with client_log(below_warning):
+                async with asyncio.timeout(CONNECT):
+                    await client.start()
         except (KafkaError, OSError, TimeoutError) as error:
+            if reason := await refusal(settings):
+                raise reason from error
             raise BrokerError(
                 f"no Kafka broker answers at {settings.brokers}: `threadmill up` starts one for development, "
                 "or set THREADMILL_BROKERS to the address of yours"
@@ -70,6 +80,8 @@ async def _connected(settings: Settings) -> AsyncIterator[Any]:
             async with asyncio.timeout(WORK):
                 yield client
         except (KafkaError, OSError, TimeoutError) as error:
+            if reason := await refusal(settings):
+                raise reason from error
             what = str(error) or f"no answer within {WORK:.0f} s"
             raise BrokerError(f"Kafka at {settings.brokers}: {what}; see the broker's log") from error
     finally:
@@ -154,7 +166,8 @@ async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> 
 
 async def _wants(client: Any, settings: Settings) -> list[Wanted]:
     brokers = len(_cluster(await client.describe_cluster()).brokers)
-    return wanted(CATALOG, settings.topic_prefix, settings.partitions, settings.replication, brokers)
+    prefix, partitions, replication = settings.topic_prefix, settings.partitions, settings.replication
+    return wanted(CATALOG, prefix, partitions, replication, brokers, settings.retention_ms)
 
 
 def _cluster(described: Mapping[str, Any]) -> ClusterInfo:
@@ -187,6 +200,8 @@ async def _found(client: Any, names: Sequence[str]) -> dict[str, Found]:
     found = {}
     for response in await client.describe_configs(resources):
         for code, message, _, name, entries in response.resources:
+            if code == UnknownTopicOrPartitionError.errno:  # another broker told of it, this one has yet to hear
+                continue
             _check(code, f"configuration of {name}: {message}")
             # An entry: name, value, read-only, source, sensitive, synonyms.
             config = {entry[0]: entry[1] for entry in entries}
@@ -237,7 +252,7 @@ async def _committed(client: Any, group: str) -> dict[Any, int]:
 async def _offsets(settings: Settings, places: Sequence[Any]) -> dict[Any, tuple[int, int]]:
     if not places:
         return {}
-    consumer = AIOKafkaConsumer(bootstrap_servers=settings.broker_list, request_timeout_ms=int(ANSWER * 1000))
+    consumer = AIOKafkaConsumer(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))
     try:
         await consumer.start()
         begin, end = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -38,6 +38,7 @@ from pipeline.kafka.state_reader import read_state
 from pipeline.settings import Settings
 from topics import catalog, telemetry, turn_record
 from topics.errors import Reason
+from topics.turn_record import TurnRecord
 
 
 class Offload(Protocol):
@@ -80,7 +81,10 @@ class Held:
 
 
 class Checkpoint:
-    """`Work` of the assemble stage. `redaction` and `offload` have turns before they go out, in this order."""
+    """`Work` of the assemble stage. `redaction` and `offload` have turns before they go out, in this order.
+
+    `traces` is told of them, with the number of their partition.
+    """
 
     def __init__(
         self,
@@ -91,6 +95,7 @@ class Checkpoint:
         *,
         redaction: Redaction | None = None,
         offload: Offload | None = None,
+        traces: Callable[[Sequence[TurnRecord], int], None] | None = None,
     ) -> None:
         self.settings = settings
         self.dialects = dialects
@@ -98,6 +103,7 @@ class Checkpoint:
         self.ledger = ledger
         self.redaction = redaction
         self.offload = offload
+        self.traces = traces
         self.patience = Patience("assemble", partial(ledger.metrics.add, m.CONTENT_FAILURES))
         self.limits = limits_of(settings)
         self.held: dict[int, Held] = {}
@@ -190,6 +196,8 @@ class Checkpoint:
         if self.redaction is not None:
             out.telemetry = [self.redaction.telemetry(record) for record in out.telemetry]
             self.ledger.redacted(self.redaction)
+        if self.traces is not None:
+            self.traces(out.turns, number)
         return [
             *(Outgoing(self.turns, t["thread_id"].encode(), turn_record.encode(t), number) for t in out.turns),
             *(Outgoing(self.telemetry, e["thread_id"].encode(), telemetry.encode(e), number) for e in out.telemetry),

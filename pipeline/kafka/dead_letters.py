@@ -1,13 +1,20 @@
-"""A refused record -> the dead letter to be produced. The original key and value go untouched."""
+"""A refused record -> the dead letter to be produced, and its line in the log. Key and value go untouched."""
 
 from __future__ import annotations
 
+import logging
 import time
+from contextlib import suppress
 
-from pipeline.assembly.run import Refused
+from pipeline.assembly.run import Record, Refused
+from pipeline.errors import InvalidRecord
 from pipeline.kafka.outbox import Outgoing
-from topics import catalog, dead_letter
+from pipeline.logs import of_run
+from topics import catalog, dead_letter, traceparent
+from topics.agent_event import MAX_BYTES, loads
 from topics.dead_letter import DeadLetter
+
+log = logging.getLogger(__name__)
 
 
 def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -> Outgoing:
@@ -28,3 +35,25 @@ def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -
     # A record with neither key nor value can't be sent.
     value = b"" if letter.key is None and letter.value is None else letter.value
     return Outgoing(catalog.DEAD_LETTERS.full_name(prefix), letter.key, value, partition, letter.headers())
+
+
+def log_refused(topic: str, partition: int, refused: Refused) -> None:
+    """Say that a record, or an event of it, becomes a dead letter."""
+    record = refused.record
+    log.warning(
+        "dead letter: %s %s/%d@%d: %s",
+        *(refused.reason, topic, partition, record.offset, refused.detail),
+        extra=_about(record),
+    )
+
+
+def _about(record: Record) -> dict[str, object]:
+    """The run that a record says it is of, an AgentEvent or a TurnRecord, as far as it can be read."""
+    said: dict[str, object] = {}
+    if record.value is not None and len(record.value) <= MAX_BYTES:
+        with suppress(InvalidRecord):
+            value = loads(record.value)
+            said = value if isinstance(value, dict) else {}
+    thread_id = said.get("thread_id") or (record.key or b"").decode("utf-8", "replace") or None
+    span = said.get("traceparent") or traceparent.of_headers(record.headers)
+    return of_run(thread_id, said.get("run_id"), span)

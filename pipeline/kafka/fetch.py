@@ -9,6 +9,7 @@ import asyncio
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
+from aiokafka.client import ConnectionGroup
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
@@ -26,6 +27,17 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
         consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001  # Faust has no setting for it
         return consumer
 
+    async def on_thread_stop(self) -> None:
+        """Leave the group at once, in the middle of a rebalance too, which may wait for a member that is dead.
+
+        aiokafka would wait for its end, or for a commit that is cancelled with this thread: that ends the thread
+        without a word, and whoever stops it waits for ever. The last checkpoint is made by now.
+        """
+        coordinator = self._consumer._coordinator if self._consumer is not None else None  # noqa: SLF001
+        if coordinator is not None:
+            await _end_rebalance(coordinator)
+        await super().on_thread_stop()
+
     async def _fetch_records(
         self,
         consumer: AIOKafkaConsumer,
@@ -40,6 +52,15 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
             _keep_as_parsed(fetcher)
             found = await super()._fetch_records(consumer, active_partitions, 0, max_records)
         return found  # type: ignore[no-any-return]
+
+
+async def _end_rebalance(coordinator: Any) -> None:
+    coordinator._coordination_task.cancel()  # noqa: SLF001
+    await asyncio.wait([coordinator._coordination_task])  # noqa: SLF001
+    if coordinator._performed_join_prepare:  # noqa: SLF001  # it has joined: the broker answers that before the rest
+        connections = coordinator._client._conns  # noqa: SLF001
+        if joining := connections.get((coordinator.coordinator_id, ConnectionGroup.COORDINATION)):
+            joining.close()
 
 
 def _keep_as_parsed(fetcher: Any) -> None:

@@ -53,13 +53,19 @@ def jars(settings: Settings, progress: Progress) -> Path:
     home = tool_home("KAFKA_HOME")
     if home:
         return _installed(home)
+    return maven_jars(settings, POM, "kafka", "Kafka's jars (once, about 45 MB)", progress)
+
+
+def maven_jars(settings: Settings, pom: Path, name: str, what: str, progress: Progress = lambda _: None) -> Path:
+    """The folder of a pom's jars in the cache, `name` and the pom's fingerprint. Raises CallerError."""
     cache = settings.cache.absolute()
-    fingerprint = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    libs = cache / f"kafka-{fingerprint}"
+    libs = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if not libs.is_dir():
-        with locked(cache / "kafka.lock"):
+        with locked(cache / f"{name}.lock"):
             if not libs.is_dir():  # another process may have been first
-                _download(cache, libs, progress)
+                progress(f"downloading {what}")
+                _download(cache, pom, libs)
+                progress(f"{what.partition(' (')[0]} are in the cache")
     return libs
 
 
@@ -82,18 +88,17 @@ def kafka_version(jar: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _download(cache: Path, libs: Path, progress: Progress) -> None:
+def _download(cache: Path, pom: Path, libs: Path) -> None:
     maven = shutil.which("mvn")
     if not maven:
         raise CallerError(
             "Kafka's jars are not there yet, and Maven (mvn), which downloads them, is not in PATH: install it "
             "(Debian: maven, macOS: brew install maven), or unpack Apache Kafka 4 and set KAFKA_HOME"
         )
-    progress("downloading Kafka's jars (once, about 45 MB)")
     with tempfile.TemporaryDirectory(dir=cache, prefix="kafka-") as folder:
         log, fresh = cache / "maven.log", Path(folder) / "libs"
         # All that Maven writes stays in the cache; the temporary folder holds its target/ too.
-        shutil.copy(POM, folder)
+        shutil.copy(pom, Path(folder) / "pom.xml")
         options = [f"-Dmaven.repo.local={cache / 'm2'}", "-DincludeScope=runtime", f"-DoutputDirectory={fresh}"]
         command = [maven, "-B", "-ntp", *options, "dependency:copy-dependencies"]
         with log.open("w") as output:
@@ -107,4 +112,3 @@ def _download(cache: Path, libs: Path, progress: Progress) -> None:
                 "mirror settings and try again, or set KAFKA_HOME.\n" + "\n".join(errors[:5])
             )
         fresh.rename(libs)
-    progress("Kafka's jars are in the cache")

@@ -8,6 +8,8 @@ from pipeline import metrics as m
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.redaction import Redaction
 from pipeline.assembly.results import Counts, Out
+from pipeline.kafka.dead_letters import log_refused
+from pipeline.logs import of_run
 from pipeline.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -38,16 +40,12 @@ class Ledger:
             turn = record["turn"] or {}
             reason = (turn.get("interruption") or {}).get("reason", m.NO_REASON)
             add(m.TURNS_PRODUCED, status=record["status"], reason=reason)
+            if log.isEnabledFor(logging.DEBUG):
+                extra = of_run(record["thread_id"], record["run_id"], record.get("traceparent"))
+                log.debug("turn %s: %s (%s)", record["turn_id"], record["status"], reason, extra=extra)
         for refused in out.dead:
             add(m.DEAD_LETTERS, reason=refused.reason.value)
-            log.warning(
-                "dead letter: %s %s/%d@%d: %s",
-                refused.reason,
-                self.topic,
-                number,
-                refused.record.offset,
-                refused.detail,
-            )
+            log_refused(self.topic, number, refused)
         self.open[number] = core.open_runs()
         self.early[number] = sum(run.waiting for run in core.runs.values())
         self._show()

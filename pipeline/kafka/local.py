@@ -65,11 +65,11 @@ class Cluster:
         self.launcher.start(self.nodes[index])
         self.wait()
 
-    def wait(self) -> None:
+    def wait(self, within: float = READY_WITHIN) -> None:
         """Return when each broker that runs sees all that run. Raises BrokerError where one ends, or none comes."""
         running = [node for node in self.nodes if pid_of(node) is not None]
         expected = {node.id for node in running}
-        deadline = time.monotonic() + READY_WITHIN
+        deadline = time.monotonic() + within
         for node in running:
             while True:
                 answer = ask(node.address)
@@ -78,7 +78,7 @@ class Cluster:
                 if pid_of(node) is None:
                     raise BrokerError(f"broker {node.id} ended while it was starting:\n{last_lines(node.log)}")
                 if time.monotonic() > deadline:
-                    after = f"after {READY_WITHIN:.0f} s"
+                    after = f"after {within:.0f} s"
                     raise BrokerError(f"broker {node.id} was not ready {after}:\n{last_lines(node.log)}")
                 time.sleep(0.05)
 

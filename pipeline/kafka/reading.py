@@ -12,6 +12,8 @@ from aiokafka.errors import KafkaError
 
 from pipeline.errors import BrokerError
 from pipeline.kafka.admin import describe_topics
+from pipeline.kafka.client import client_options
+from pipeline.kafka.refusal import refusal
 from pipeline.settings import Settings
 from topics.catalog import Topic
 
@@ -23,10 +25,10 @@ async def records_of(settings: Settings, topic: Topic) -> AsyncIterator[Any]:
 
     Without a group, so nobody's offsets change.
     """
-    ends = await _ends(settings, topic.full_name(settings.topic_prefix))
+    ends = await bounds(settings, topic.full_name(settings.topic_prefix))
     if not ends:
         return
-    consumer = AIOKafkaConsumer(bootstrap_servers=settings.broker_list, enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(**client_options(settings), enable_auto_commit=False)
     async with answering(settings):
         try:
             await consumer.start()
@@ -49,16 +51,18 @@ async def records_of(settings: Settings, topic: Topic) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def answering(settings: Settings) -> AsyncIterator[None]:
-    """A client's errors within the block are BrokerErrors."""
+    """A client's errors within the block are BrokerErrors, or CallerErrors where the settings are why."""
     try:
         yield
     except (KafkaError, TimeoutError) as error:
+        if reason := await refusal(settings):
+            raise reason from error
         what = str(error) or f"no answer for {ANSWER_WITHIN:.0f} s"
         raise BrokerError(f"Kafka at {settings.brokers}: {what}; `threadmill doctor` says what is wrong") from error
 
 
-async def _ends(settings: Settings, name: str) -> dict[Any, tuple[int, int]]:
-    """Partition -> (begin, end) of each that holds anything."""
+async def bounds(settings: Settings, name: str) -> dict[Any, tuple[int, int]]:
+    """Partition of that topic -> (begin, end), of each that holds anything. Raises BrokerError."""
     found = next((topic for topic in await describe_topics(settings) if topic.name == name), None)
     if found is None:
         raise BrokerError(f"{settings.brokers} has no topic {name}: `threadmill topics apply` creates it")

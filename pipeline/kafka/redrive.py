@@ -9,6 +9,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
+from pipeline.kafka.client import client_options
 from pipeline.kafka.reading import answering, records_of
 from pipeline.settings import Settings
 from topics import dead_letter
@@ -45,7 +46,7 @@ async def redrive(settings: Settings, letters: Iterable[DeadLetter]) -> int:
     """
     async with answering(settings):
         producer = AIOKafkaProducer(
-            bootstrap_servers=settings.broker_list, acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST
+            **client_options(settings), acks="all", enable_idempotence=True, max_request_size=MAX_REQUEST
         )
         try:
             await producer.start()

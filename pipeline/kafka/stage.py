@@ -72,6 +72,8 @@ class Stage:
         self.next: dict[int, int] = {}
         self.last_progress = time.monotonic()
         self.last_commit = time.monotonic()
+        self.last_answer = time.monotonic()  # of the broker
+        self._newest_poll = 0
         self._holes: dict[int, tuple[int, int]] = {}  # partition -> first offset behind a hole, how often seen
         self._idle: dict[int, tuple[float, int | None]] = {}  # until when that is known, and by which poll
         self._busy = asyncio.Lock()
@@ -108,7 +110,7 @@ class Stage:
         self._holes.clear()
         self._idle.clear()
         self._accept = True
-        self.last_progress = time.monotonic()
+        self.last_progress = self.last_answer = time.monotonic()
         self._ready.set()
         log.info("%s: %d partitions of %s", self.name, len(starts), self.topic)
 
@@ -166,7 +168,7 @@ class Stage:
                 raise
             if self._ours(partition, generation):  # it may have been dropped meanwhile
                 self.next[partition] = max(expected, records[-1].offset + 1)
-            self.last_progress = time.monotonic()
+            self.last_progress = self.last_answer = time.monotonic()
 
     def _ours(self, partition: int, generation: int) -> bool:
         return generation == self.generation and partition in self.next
@@ -180,6 +182,7 @@ class Stage:
         """Let time pass for each partition; skipped while a rebalance is under way."""
         if not self._ready.is_set():
             return
+        self._listen()
         try:
             async with self._busy:
                 for partition in list(self.next) if self._accept else ():
@@ -188,6 +191,14 @@ class Stage:
             await self.work.flush()
         except Exception:  # the producer is in trouble: what was to be sent waits for the next time
             log.exception("%s: no deadlines now", self.name)
+
+    def _listen(self) -> None:
+        """Note whether the broker has answered since the last time, or has not been asked."""
+        polls = [poll for partition in self.next if self.last_poll and (poll := self.last_poll(partition))]
+        newest = max(polls, default=0)
+        if newest > self._newest_poll or not self.next or self._busy.locked():
+            self.last_answer = time.monotonic()
+        self._newest_poll = max(newest, self._newest_poll)
 
     def _idle_ms(self, partition: int) -> int:
         """For how much longer nothing was left to read.

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 
+from pipeline.kafka.client import client_options
 from pipeline.settings import Settings
 from topics import state
 from topics.catalog import STATE
@@ -26,9 +27,7 @@ async def read_state(settings: Settings, partitions: Iterable[int]) -> dict[int,
     if not mine:
         return {}
     latest: dict[TopicPartition, dict[bytes, bytes]] = {tp: {} for tp in mine}
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=settings.broker_list, auto_offset_reset="earliest", enable_auto_commit=False
-    )
+    consumer = AIOKafkaConsumer(**client_options(settings), auto_offset_reset="earliest", enable_auto_commit=False)
     await consumer.start()
     try:
         consumer.assign(mine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from topics.catalog import Topic
@@ -63,11 +63,26 @@ class Change:
 
 
 def wanted(
-    catalog: Iterable[Topic], prefix: str, partitions: int, replication: int | None, brokers: int
+    catalog: Iterable[Topic],
+    prefix: str,
+    partitions: int,
+    replication: int | None,
+    brokers: int,
+    retention_ms: Mapping[str, int],
 ) -> list[Wanted]:
-    """The catalog under `prefix`; `replication` None: 3, or the number of brokers where there are fewer."""
+    """The catalog under `prefix`; `replication` None: 3, or the number of brokers where there are fewer.
+    `retention_ms`: of topics where it is another than the catalog's.
+    """
     copies = replication or min(DEFAULT_REPLICATION, brokers)
-    return [Wanted(topic.full_name(prefix), partitions, copies, topic.config()) for topic in catalog]
+    return [
+        Wanted(
+            topic.full_name(prefix),
+            partitions,
+            copies,
+            replace(topic, retention_ms=retention_ms.get(topic.name, topic.retention_ms)).config(),
+        )
+        for topic in catalog
+    ]
 
 
 def plan(wants: Sequence[Wanted], found: Mapping[str, Found], *, grow: bool) -> list[Change]:

@@ -17,15 +17,18 @@ import faust
 from aiokafka.errors import MessageSizeTooLargeError
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
+from faust.auth import OAuthCredentials
 from faust.events import Event
 from faust.transport.consumer import ensure_TP
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
+from pipeline.kafka.client import client_options
 from pipeline.kafka.fetch import BatchThread
 from pipeline.kafka.outbox import Outgoing
 from pipeline.kafka.stage import Stage
+from pipeline.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -242,6 +245,22 @@ class BatchTransport(driver.Transport):  # type: ignore[misc]  # Faust has no ty
 
     Consumer = BatchConsumer
     Producer = LosslessProducer
+
+
+def credentials(settings: Settings) -> Any:
+    """`client_options` as Faust takes them; None: neither TLS nor a login. Raises CallerError."""
+    options = client_options(settings)
+    tls, tokens = options["ssl_context"], options["sasl_oauth_token_provider"]
+    if not settings.speaks_sasl:
+        return tls and faust.SSLCredentials(tls)
+    if tokens is not None:
+        return OAuthCredentials(oauth_cb=tokens, ssl_context=tls)
+    return faust.SASLCredentials(
+        username=options["sasl_plain_username"],
+        password=options["sasl_plain_password"],
+        mechanism=options["sasl_mechanism"],
+        ssl_context=tls,
+    )
 
 
 def batch_topic(app: faust.App, name: str) -> Any:

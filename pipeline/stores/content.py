@@ -47,11 +47,16 @@ class ContentStore:
 
     async def put(self, thread_id: str, data: bytes, media_type: str) -> Ref:
         """Write an object -> its ContentRef; it is safe when this returns. Raises StoreError."""
+        ref = self.ref(thread_id, data, media_type)
+        await self.objects.write(str(ref["uri"]), data, media_type)
+        return ref
+
+    def ref(self, thread_id: str, data: bytes, media_type: str) -> Ref:
+        """The ContentRef that `put` gives, without writing. Raises StoreError where there is no content store."""
         if self.root is None:
             raise StoreError("there is no content store to write to: set THREADMILL_CONTENT")
         digest = hashlib.sha256(data).hexdigest()
         uri = f"{self.root}/{thread_id}/{digest}"
-        await self.objects.write(uri, data, media_type)
         return {"uri": uri, "size_bytes": len(data), "hash": f"sha256:{digest}", "media_type": media_type}
 
     async def get(self, thread_id: str, ref: Ref) -> bytes:

@@ -8,9 +8,12 @@ import uuid
 from pathlib import Path
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file and wait for the disk, folders included; one of this size that is there already stays. OSError."""
-    if path.exists() and path.stat().st_size == len(data):
+def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
+    """Write a file and wait for the disk, folders included. Raises OSError.
+
+    One of this size that is there already stays, unless it is to be replaced.
+    """
+    if not replace and path.exists() and path.stat().st_size == len(data):
         return
     missing = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,6 +40,11 @@ def read_file(path: Path, most: int) -> bytes:
     return path.read_bytes()
 
 
+def delete_file(path: Path) -> None:
+    """Delete a file, where it is there. Raises OSError."""
+    path.unlink(missing_ok=True)
+
+
 def delete_folder(path: Path) -> int:
     """Delete a folder with all in it, where it is there -> how many files there were. Raises OSError."""
     if not path.exists():
@@ -45,6 +53,11 @@ def delete_folder(path: Path) -> int:
     shutil.rmtree(path)
     _sync(path.parent)
     return files
+
+
+def files_under(folder: Path) -> list[str]:
+    """The paths of all files below a folder, from there; none where it is not there. Raises OSError."""
+    return [found.relative_to(folder).as_posix() for found in sorted(folder.rglob("*")) if found.is_file()]
 
 
 def _sync(folder: Path) -> None:

@@ -7,12 +7,13 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from pipeline.errors import StoreError
 from pipeline.stores.engine import WRITE
 from pipeline.stores.failures import MIGRATE
+from pipeline.stores.schema import compatibility
 
 FOLDER: Final = Path(__file__).parent / "migrations"
 VERSION_TABLE: Final = "threadmill_version"
@@ -32,13 +33,25 @@ async def current(connection: AsyncConnection) -> str | None:
     return version
 
 
-def check(revision: str | None) -> None:
-    """Raise StoreError where the schema is not the one that this code works with."""
+async def oldest(connection: AsyncConnection) -> str | None:
+    """The oldest revision whose code works with the schema that the store has."""
+    if not await connection.run_sync(lambda sync: inspect(sync).has_table(compatibility.name)):
+        return None
+    return await connection.scalar(select(compatibility.c.oldest))
+
+
+def check(revision: str | None, oldest: str | None = None) -> None:
+    """Raise StoreError where the schema is not one that this code works with.
+
+    A newer one is, where it only adds to what this code knows: it says so by `oldest`.
+    """
     if revision == HEAD:
         return
     if revision is None:
         raise StoreError(f"the store has no Threadmill tables yet: {MIGRATE}")
-    if revision not in REVISIONS:
+    if revision > HEAD:
+        if oldest is not None and oldest <= HEAD:
+            return
         raise StoreError(
             f"the store's schema is of revision {revision}, newer than this Threadmill ({HEAD}): update Threadmill"
         )
@@ -49,15 +62,17 @@ async def upgrade(engine: AsyncEngine) -> str | None:
     """Bring the schema up to date, in one transaction -> the revision before.
 
     Safe to run at once from anywhere: on Postgres an advisory lock, on SQLite the file's write lock (BEGIN IMMEDIATE)
-    lets one in, and the others find nothing left to do. Raises StoreError where the schema is newer than the code.
+    lets one in, and the others find nothing left to do. A newer schema that this code works with is left alone;
+    raises StoreError for any other.
     """
     async with engine.execution_options(**{WRITE: True}).begin() as connection:
         if connection.dialect.name == "postgresql":
             await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK_KEY})
         before = await current(connection)
-        if before is not None and before not in REVISIONS:
-            check(before)
-        if before != HEAD:
+        newer = before is not None and before > HEAD
+        if newer:
+            check(before, await oldest(connection))
+        if before != HEAD and not newer:
             await asyncio.to_thread(_alembic.acquire)
             try:
                 await connection.run_sync(_run)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.error import HTTPError
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 from urllib.request import url2pathname, urlopen
 
 import obstore
@@ -19,15 +20,20 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.store import ObjectStore, from_url
 
 from pipeline.errors import CallerError, StoreError
-from pipeline.stores.files import delete_folder, read_file, write_file
+from pipeline.stores.files import delete_file, delete_folder, files_under, read_file, write_file
 
 if TYPE_CHECKING:
+    from obstore import ReadableFile
     from obstore.store import RetryConfig  # in the stubs only
 
 READABLE: Final = ("https", "s3", "gs", "azure", "file")
 MOST: Final = 1 << 30  # bytes of one object that is read
 RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 SILENCE: Final = 30.0  # seconds in which an https server must say something
+
+
+class NotThere(StoreError):
+    """There is no such object."""
 
 
 class Objects:
@@ -47,16 +53,17 @@ class Objects:
         except (BaseError, ValueError) as error:
             raise CallerError(f"{uri}: {_first_line(error)}; set the cloud's own variables") from None
 
-    async def write(self, uri: str, data: bytes, media_type: str) -> None:
-        """Safe on disk, or in the bucket, when this returns. What is there already stays."""
+    async def write(self, uri: str, data: bytes, media_type: str, *, replace: bool = False) -> None:
+        """Safe on disk, or in the bucket, when this returns. What is there already stays, unless it is replaced."""
         where = urlsplit(uri)
         with _failures("written", uri):
             if where.scheme == "file":
-                await asyncio.to_thread(write_file, _path(where), data)
+                await asyncio.to_thread(write_file, _path(where), data, replace=replace)
                 return
             try:
                 bucket, attributes = self._bucket(where), {"Content-Type": media_type}
-                await obstore.put_async(bucket, _key(where), data, mode="create", attributes=attributes)
+                mode: Literal["overwrite", "create"] = "overwrite" if replace else "create"
+                await obstore.put_async(bucket, _key(where), data, mode=mode, attributes=attributes)
             except AlreadyExistsError:
                 pass
 
@@ -73,6 +80,41 @@ class Objects:
             found = await obstore.get_async(self._bucket(where), _key(where))
             _bound(found.meta["size"])
             return bytes(await found.bytes_async())
+
+    @asynccontextmanager
+    async def reading(self, uri: str) -> AsyncIterator[io.IOBase]:
+        """An object of ours as a seekable file, of which only what is read is fetched; its calls block."""
+        where = urlsplit(uri)
+        with _failures("read", uri):
+            if where.scheme == "file":
+                file: io.IOBase = await asyncio.to_thread(_path(where).open, "rb")
+            else:
+                file = _Ranges(await asyncio.to_thread(obstore.open_reader, self._bucket(where), _key(where)))
+            with file:
+                yield file
+
+    async def names_under(self, uri: str) -> AsyncIterator[str]:
+        """The URI of each object below `uri`/."""
+        where = urlsplit(uri)
+        with _failures("listed", uri):
+            if where.scheme == "file":
+                for path in await asyncio.to_thread(files_under, _path(where)):
+                    yield f"{uri}/{quote(path, safe='/=')}"
+                return
+            prefix = _key(where)
+            async for some in obstore.list(self._bucket(where), prefix=f"{prefix}/" if prefix else None):
+                for found in some:
+                    yield f"{uri}/{quote(found['path'].removeprefix(prefix).lstrip('/'), safe='/=')}"
+
+    async def delete(self, uri: str) -> None:
+        """Delete an object, where it is there."""
+        where = urlsplit(uri)
+        with _failures("deleted", uri):
+            if where.scheme == "file":
+                await asyncio.to_thread(delete_file, _path(where))
+                return
+            with suppress(FileNotFoundError):
+                await obstore.delete_async(self._bucket(where), _key(where))
 
     async def delete_under(self, uri: str) -> int:
         """Delete all objects whose URI begins with `uri`/ -> how many there were."""
@@ -91,6 +133,30 @@ class Objects:
         if root not in self._buckets:
             self._buckets[root] = from_url(root, retry_config=RETRY)
         return self._buckets[root]
+
+
+class _Ranges(io.RawIOBase):
+    """An object of a bucket as Python's own kind of file."""
+
+    def __init__(self, reader: ReadableFile) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._reader.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._reader.seek(offset, whence)
+
+    def readinto(self, buffer: Any, /) -> int:
+        found = bytes(self._reader.read(len(buffer)))
+        buffer[: len(found)] = found
+        return len(found)
 
 
 def _read_https(uri: str) -> bytes:
@@ -126,7 +192,7 @@ def _failures(done: str, uri: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         if done == "read":
-            raise StoreError(f"{uri} is not there: it was deleted, or it is in another store") from None
+            raise NotThere(f"{uri} is not there: it was deleted, or it is in another store") from None
         raise StoreError(f"{what}: the bucket is not there; create it, or correct the setting") from None
     except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
         raise StoreError(f"{what}: refused; check credentials and rights ({_first_line(error)})") from None

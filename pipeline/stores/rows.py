@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,17 @@ def _turn(record: TurnRecord) -> Row:
 def record_of(facts: Row, document: Row | None) -> TurnRecord:
     """The two JSON columns -> the turn record that they came from."""
     return {**facts, "turn": document}  # type: ignore[typeddict-item]  # what record_rows took apart
+
+
+def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:
+    """The record without its links to these threads."""
+    links = record.get("links")
+    if not to or not isinstance(links, list):
+        return record
+    return {
+        **record,
+        "links": [link for link in links if not isinstance(link, dict) or link.get("thread_id") not in to],
+    }
 
 
 def prompt(turn: Mapping[str, Any] | None) -> str | None:

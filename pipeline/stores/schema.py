@@ -116,8 +116,11 @@ usage = _child(
     Column("tenant", Name),
     Column("model", Name),
     Column("provider", Name),
-    Column("finish_reason", Text),
+    Column("finish_reason", Name),
     Column("requests", Integer, nullable=False),
+    Column("turns", Integer, nullable=False),  # 1 on the row of the turn's last response, 0 on all others
+    Column("interrupted", Integer, nullable=False),  # likewise
+    Column("errors", Integer, nullable=False),  # likewise: those that were interrupted by an error
     Column("input_tokens", BigInteger),
     Column("output_tokens", BigInteger),
     Column("thinking_tokens", BigInteger),
@@ -125,9 +128,16 @@ usage = _child(
     Column("cache_write_tokens", BigInteger),
     Column("total_tokens", BigInteger),
     Column("cost_nano_usd", BigInteger),  # an integer, so that sums are exact
+    Column("price_source", Text),  # of the cost: `stream`, or the price list and its release
     Column("ttft_ms", BigInteger),
     Column("duration_ms", BigInteger),
     Index("usage_at", "at"),
     Index("usage_tenant_at", "tenant", "at"),
     Index("usage_thread", "thread_id"),
 )
+
+# Threads that were deleted for good: what a replay, or a run under way, brings of them is dropped.
+erased = Table("erased", metadata, Column("thread_id", Name, primary_key=True), Column("erased_at", BigInteger))
+
+# One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.
+compatibility = Table("compatibility", metadata, Column("oldest", Name, primary_key=True))

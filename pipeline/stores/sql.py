@@ -16,22 +16,21 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.assembly.thread import outgoing, thread_document
-from pipeline.errors import CallerError
 from pipeline.stores import migrate as migrations
-from pipeline.stores import statements
+from pipeline.stores import statements, usage_query
 from pipeline.stores.engine import POSTGRES, WRITE, create_engine
 from pipeline.stores.failures import store_error
-from pipeline.stores.rows import record_of
-from pipeline.stores.schema import threads
-from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, UsageTotal, WriteResult, encode_cursor
+from pipeline.stores.prices import NANO
+from pipeline.stores.rows import record_of, without_links
+from pipeline.stores.schema import threads, turns
+from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.text import column_text
-from pipeline.stores.usage import COUNTS
-from pipeline.stores.write import best_of, write
+from pipeline.stores.usage_report import UsageQuery, UsageReport
+from pipeline.stores.write import best_of, compare, erased_of, write
 from topics.identity import thread_uuid
 from topics.turn_record import TurnRecord
 
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
-NANO: Final = 1_000_000_000
 CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
 
 T = TypeVar("T")
@@ -59,7 +58,7 @@ class ThreadStore:
             if migrate or not url.startswith(POSTGRES):
                 await store.migrate()
             else:
-                migrations.check(await store.revision())
+                await store.check()
         except BaseException:
             await store.close()
             raise
@@ -90,6 +89,11 @@ class ThreadStore:
             finally:
                 await patient.dispose()
 
+    async def check(self) -> None:
+        """Raise StoreError where the schema is not one that this code works with."""
+        async with self._reading() as connection:
+            migrations.check(await migrations.current(connection), await migrations.oldest(connection))
+
     async def revision(self) -> str | None:
         """The schema's revision; None where there are no tables."""
         async with self._reading() as connection:
@@ -100,9 +104,9 @@ class ThreadStore:
     async def write(self, records: Sequence[TurnRecord]) -> WriteResult:
         """Store a batch, in one transaction: all of it or nothing.
 
-        Of two records of one turn the complete one stays, then the higher revision. A record that is there already
-        changes nothing. Safe to call from several processes with the same records. Cancelled, it still ends its
-        transaction first.
+        Of two records of one turn the one that ranks higher stays (`pipeline.assembly.thread.rank`). A record that is
+        there already changes nothing, nor does one of an erased thread. Safe to call from several processes with the
+        same records. Cancelled, it still ends its transaction first.
         """
         best = best_of(records)
         if not best:
@@ -115,18 +119,39 @@ class ThreadStore:
         result = await _to_the_end(transaction())
         return replace(result, unchanged=len(records) - result.inserted - result.updated)
 
+    async def compare(self, records: Sequence[TurnRecord]) -> WriteResult:
+        """What `write` would change now; changes nothing."""
+        best = best_of(records)
+        async with self._reading() as connection:
+            result = await compare(connection, best) if best else WriteResult()
+        return replace(result, unchanged=len(records) - result.inserted - result.updated)
+
     async def delete_thread(self, thread_id: str) -> bool:
-        """Delete a thread with all that is stored of it -> whether there was one."""
+        """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`."""
         async with self._writing() as connection:
-            deleted = await connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
-            return deleted.rowcount > 0
+            # A writer that is just adding it is waited for, so that its rows are seen.
+            await connection.execute(statements.add_threads(connection.dialect.name), [{"thread_id": thread_id}])
+            empty = not await connection.scalar(select(turns.c.turn_id).where(turns.c.thread_id == thread_id).limit(1))
+            await connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
+            return not empty
+
+    async def mark_erased(self, thread_id: str, at: int) -> None:
+        """From now on drop whatever comes of this thread. `at`: epoch ms."""
+        async with self._writing() as connection:
+            mark = {"thread_id": thread_id, "erased_at": at}
+            await connection.execute(statements.add_erased(connection.dialect.name), [mark])
+
+    async def erased(self, thread_ids: Sequence[str]) -> set[str]:
+        """Those of these threads that are marked as erased."""
+        async with self._reading() as connection:
+            return await erased_of(connection, thread_ids)
 
     # ---- reading
 
-    async def thread(self, thread_id: str) -> dict[str, Any] | None:
-        """A thread as ThreadProtocol document; None where it is not there."""
+    async def thread(self, thread_id: str, *, tenant: str | None = None) -> dict[str, Any] | None:
+        """A thread as ThreadProtocol document; None where it is not there. With `tenant`, only what is of this one."""
         async with self._reading() as connection:
-            return (await self._documents(connection, [thread_id])).get(thread_id)
+            return (await self._documents(connection, [thread_id], tenant)).get(thread_id)
 
     async def threads(
         self,
@@ -136,20 +161,34 @@ class ThreadStore:
         agent_id: str | None = None,
         tenant: str | None = None,
         search: str | None = None,
+        external_id: str | None = None,
+        status: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
     ) -> ThreadPage:
-        """Threads, the last updated first; `search` in title, first prompt and ids, in any case. Raises CallerError
-        for a cursor that is none.
+        """Threads, the last updated first; `search` in title, first prompt and ids, in any case; updated from `since`
+        and before `until` (epoch ms). Raises CallerError for a cursor that is none.
         """
         query = statements.thread_list(limit, cursor, agent_id, tenant, search)
+        query = query.where(*statements.narrowed(external_id, status, since, until))
         async with self._reading() as connection:
             found = await self._summaries(connection, query)
         page, more = found[:limit], len(found) > limit
         return ThreadPage(page, encode_cursor(page[-1].updated_at, page[-1].thread_id) if page and more else None)
 
-    async def spawned(self, thread_id: str, limit: int = 100) -> tuple[ThreadSummary, ...]:
+    async def spawned(
+        self, thread_id: str, limit: int = 100, *, tenant: str | None = None
+    ) -> tuple[ThreadSummary, ...]:
         """The threads of sub-agents: those that were spawned from this one, the oldest first."""
+        query = statements.spawned_from(thread_id, limit)
         async with self._reading() as connection:
-            return await self._summaries(connection, statements.spawned_from(thread_id, limit))
+            return await self._summaries(connection, query.where(*statements.of_tenant(tenant)))
+
+    async def summary(self, thread_id: str, *, tenant: str | None = None) -> ThreadSummary | None:
+        """One line of the list of threads; None where it is not there."""
+        query = select(threads).where(threads.c.thread_id == thread_id, *statements.of_tenant(tenant))
+        async with self._reading() as connection:
+            return next(iter(await self._summaries(connection, query)), None)
 
     @staticmethod
     async def _summaries(connection: AsyncConnection, query: Select[Any]) -> tuple[ThreadSummary, ...]:
@@ -168,6 +207,7 @@ class ThreadStore:
                 tokens=row.total_tokens,
                 created_at=row.created_at,
                 updated_at=row.updated_at,
+                tenant=row.tenant,
             )
             for row in rows
         )
@@ -195,32 +235,34 @@ class ThreadStore:
                 if thread_id in documents:
                     yield documents[thread_id]
 
-    async def find(self, conversation_id: str) -> str | None:
+    async def find(self, conversation_id: str, *, tenant: str | None = None) -> str | None:
         """A thread's own id, or the id that its producer gave it -> thread_id; None where it is not there."""
-        thread_id, _ = thread_uuid(conversation_id)
+        thread_id, _ = thread_uuid(conversation_id, tenant)
         declared = threads.c.external_id == column_text(conversation_id)
         async with self._reading() as connection:
             for condition in (threads.c.thread_id == thread_id, declared):
-                found: str | None = await connection.scalar(select(threads.c.thread_id).where(condition).limit(1))
+                query = select(threads.c.thread_id).where(condition, *statements.of_tenant(tenant)).limit(1)
+                found: str | None = await connection.scalar(query)
                 if found is not None:
                     return found
         return None
 
-    async def usage(self, group_by: Sequence[str] = ("model",)) -> list[UsageTotal]:
-        """Usage summed by any of model, provider, agent, tenant; most tokens first. Raises CallerError otherwise."""
-        unknown = [name for name in group_by if name not in statements.GROUPS]
-        if unknown:
-            raise CallerError(f"usage can't be grouped by {unknown[0]!r}, only by {', '.join(statements.GROUPS)}")
+    async def usage(self, query: UsageQuery) -> UsageReport:
+        """What was used, from the stored turns. Raises CallerError for too many buckets."""
         async with self._reading() as connection:
-            rows = (await connection.execute(statements.usage_totals(group_by))).mappings().all()
-        return [
-            UsageTotal(
-                group={name: row[name] for name in group_by},
-                cost_usd=int(row["cost_nano_usd"]) / NANO,
-                **{name: int(row[name]) for name in ("requests", "turns", *COUNTS)},
-            )
-            for row in rows
-        ]
+            if connection.dialect.name == "postgresql":  # several statements, one snapshot: as SQLite has it
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+            return await usage_query.report(connection, query)
+
+    async def turn_usage(self, thread_id: str, *, tenant: str | None = None) -> dict[str, TurnUsage]:
+        """turn_id -> what it used, of each turn of a thread that used anything."""
+        query = statements.turn_usage(thread_id, tenant)
+        async with self._reading() as connection:
+            rows = (await connection.execute(query)).all()
+        return {
+            turn_id: TurnUsage(int(used), int(made), int(total), None if cost is None else int(cost) / NANO, ttft)
+            for turn_id, used, made, total, cost, ttft in rows
+        }
 
     async def counts(self) -> Counts:
         """How much the store holds."""
@@ -238,14 +280,22 @@ class ThreadStore:
             after = some[-1]
 
     @staticmethod
-    async def _documents(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """thread_id -> document, of those that are there."""
+    async def _documents(
+        connection: AsyncConnection, ids: Sequence[str], tenant: str | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """thread_id -> document, of those that are there; links to erased threads are left out."""
         records: dict[str, list[TurnRecord]] = {id_: [] for id_ in ids}
+        targets: set[str] = set()
         for facts, document in await connection.execute(statements.records(ids)):
             record = record_of(facts, document)
+            targets |= {link["thread_id"] for _, link in outgoing(record)}
+            if tenant is not None and record.get("tenant") != tenant:
+                continue
             for thread_id in {record["thread_id"], *(source for source, _ in outgoing(record))}:
                 if thread_id in records:
                     records[thread_id].append(record)
+        erased = await erased_of(connection, sorted(targets))
+        records = {id_: [without_links(record, erased) for record in found] for id_, found in records.items()}
         return {
             thread_id: thread_document(thread_id, found)
             for thread_id, found in records.items()

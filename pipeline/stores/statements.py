@@ -16,7 +16,6 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
-    distinct,
     exists,
     func,
     or_,
@@ -29,19 +28,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.assembly.thread import GIVEN_UP
-from pipeline.stores.schema import agents, links, threads, turns, usage
+from pipeline.stores.schema import agents, erased, links, threads, turns, usage
 from pipeline.stores.summaries import decode_cursor
 from pipeline.stores.text import column_text
-from pipeline.stores.usage import COUNTS
 
 ORDER: Final = (turns.c.started_at, turns.c.role, turns.c.run_id, turns.c.ordinal, turns.c.turn_id)
 FACTS: Final = 2  # the role of a record without turn
-GROUPS: Final[dict[str, ColumnElement[Any]]] = {
-    "model": usage.c.model,
-    "provider": usage.c.provider,
-    "agent": usage.c.agent_id,
-    "tenant": usage.c.tenant,
-}
 INSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
@@ -55,6 +47,24 @@ def lock_threads(ids: Sequence[str]) -> Select[Any]:
     """Writers of the same thread wait here for each other, in the same order (SQLite has one writer anyway)."""
     wanted = select(threads.c.thread_id).where(threads.c.thread_id.in_(ids))
     return wanted.order_by(threads.c.thread_id).with_for_update()
+
+
+def add_erased(dialect: str) -> Insert:
+    """Executed with rows {"thread_id", "erased_at"}: marks what is not marked yet."""
+    statement: Insert = INSERT[dialect](erased).on_conflict_do_nothing()
+    return statement
+
+
+def erased_threads(ids: Sequence[str]) -> Select[Any]:
+    """-> thread_id of those that are erased."""
+    return select(erased.c.thread_id).where(erased.c.thread_id.in_(ids))
+
+
+def delete_empty(ids: Sequence[str]) -> Delete:
+    """Deletes those of these threads that have no turn."""
+    return delete(threads).where(
+        threads.c.thread_id.in_(ids), ~exists().where(turns.c.thread_id == threads.c.thread_id)
+    )
 
 
 def known_turns(turn_ids: Sequence[str]) -> Select[Any]:
@@ -127,6 +137,15 @@ def records(thread_ids: Sequence[str]) -> CompoundSelect[Any]:
     )
 
 
+def turn_usage(thread_id: str, tenant: str | None) -> Select[Any]:
+    """-> turn_id, tokens, cost and time to the first token of each turn of a thread that used anything."""
+    sums = [func.coalesce(func.sum(usage.c[name]), 0) for name in ("input_tokens", "output_tokens", "total_tokens")]
+    first = func.max(case((usage.c.position == 0, usage.c.ttft_ms)))
+    columns = [usage.c.turn_id, *sums, func.sum(usage.c.cost_nano_usd), first]
+    own = [] if tenant is None else [usage.c.tenant == tenant]
+    return select(*columns).where(usage.c.thread_id == thread_id, *own).group_by(usage.c.turn_id)
+
+
 def thread_ids(after: str, limit: int) -> Select[Any]:
     """-> the next ids in their order."""
     return select(threads.c.thread_id).where(threads.c.thread_id > after).order_by(threads.c.thread_id).limit(limit)
@@ -155,6 +174,27 @@ def thread_list(
     return query
 
 
+def narrowed(
+    external_id: str | None, status: str | None, since: int | None, until: int | None
+) -> list[ColumnElement[bool]]:
+    """-> further conditions of a list of threads; times of the last update, in epoch ms."""
+    conditions: list[ColumnElement[bool]] = []
+    if external_id is not None:
+        conditions.append(threads.c.external_id == column_text(external_id))
+    if status is not None:
+        conditions.append(threads.c.status == status)
+    if since is not None:
+        conditions.append(threads.c.updated_at >= since)
+    if until is not None:
+        conditions.append(threads.c.updated_at < until)
+    return conditions
+
+
+def of_tenant(tenant: str | None) -> list[ColumnElement[bool]]:
+    """-> the condition that a thread is of this tenant; none for all tenants."""
+    return [] if tenant is None else [threads.c.tenant == column_text(tenant)]
+
+
 def spawned_from(thread_id: str, limit: int) -> Select[Any]:
     """-> rows of `threads` that say that this one spawned them, the oldest first."""
     spawned = select(links.c.source).where(links.c.target == thread_id, links.c.relation == "spawned_from")
@@ -166,17 +206,6 @@ def agent_names(thread_ids: Sequence[str]) -> Select[Any]:
     """-> thread_id, agent's name; each once."""
     name = func.coalesce(agents.c.agent_name, agents.c.agent_id)
     return select(agents.c.thread_id, name).where(agents.c.thread_id.in_(thread_ids)).distinct().order_by(name)
-
-
-def usage_totals(names: Sequence[str]) -> Select[Any]:
-    """-> the groups' columns, then the figures of UsageTotal by name, and `cost_nano_usd`."""
-    groups = [GROUPS[name].label(name) for name in names]
-    sums = [func.coalesce(func.sum(usage.c[name]), 0).label(name) for name in ("requests", *COUNTS, "cost_nano_usd")]
-    return (
-        select(*groups, func.count(distinct(usage.c.turn_id)).label("turns"), *sums)
-        .group_by(*groups)
-        .order_by(sums[-2].desc(), *groups)
-    )
 
 
 def counts() -> Select[Any]:

@@ -14,11 +14,15 @@ from pipeline.errors import CallerError
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """How many records of a batch were new, replaced an older one, or changed nothing."""
+    """How many records of a batch were new, replaced an older one, or changed nothing.
+
+    `erased`: the threads in it that were erased; their records were dropped, and have changed nothing.
+    """
 
     inserted: int = 0
     updated: int = 0
     unchanged: int = 0
+    erased: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,18 @@ class ThreadSummary:
     tokens: int
     created_at: int
     updated_at: int
+    tenant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnUsage:
+    """What one turn used: `cost_usd` None where no price is known; `ttft_ms` of its first response."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    cost_usd: float | None
+    ttft_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +58,6 @@ class ThreadPage:
 
     threads: tuple[ThreadSummary, ...]
     cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class UsageTotal:
-    """Usage of one group: `group` names it, e.g. {"model": "gpt-5"}, None where the turns don't say."""
-
-    group: dict[str, str | None]
-    requests: int
-    turns: int
-    input_tokens: int
-    output_tokens: int
-    thinking_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    total_tokens: int
-    cost_usd: float  # of the responses whose cost is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,11 @@ def decode_cursor(cursor: str) -> tuple[int, str]:
         updated_at, thread_id = found
     except (binascii.Error, ValueError, TypeError):
         updated_at = thread_id = None
-    if type(updated_at) is not int or not 0 <= updated_at < 2**63 or not isinstance(thread_id, str):
+    if (
+        type(updated_at) is not int
+        or not 0 <= updated_at < 2**63
+        or not isinstance(thread_id, str)
+        or "\0" in thread_id
+    ):
         raise CallerError("the cursor is not one that this list gave: start again without one")
     return updated_at, thread_id

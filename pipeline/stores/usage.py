@@ -1,6 +1,7 @@
 """A stored turn -> its usage rows, one per response: the billing truth. Pure.
 
-Rows follow from the turn alone and are replaced with it, so a replay can't count twice.
+Rows follow from the turn alone and are replaced with it, so a replay can't count twice. All figures can be summed over
+any rows: what there is one of in a turn (`turns`, `interrupted`, `errors`) is counted on the row of its last response.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
-from pipeline.assembly.thread import agent_configs, span
+from pipeline.assembly.thread import agent_configs, interruption, span
 from pipeline.assembly.times import epoch_ms
+from pipeline.stores.prices import NANO, STREAM, cost_nano_usd, source
 from pipeline.stores.text import column_text
 from topics.turn_record import TurnRecord
 
@@ -21,7 +23,7 @@ COUNTS = (
     "cache_write_tokens",
     "total_tokens",
 )
-NANO = 1_000_000_000
+ERROR = "error"  # the reason of an interruption that is the agent's failure, and not a user's wish or a lost line
 MAX_COUNT = 2**53  # what JavaScript can read; larger is no count of tokens
 
 Row = dict[str, Any]
@@ -31,9 +33,11 @@ def usage_rows(record: TurnRecord) -> list[Row]:
     """-> a row per response in order, and one more for tokens that only the turn's total has.
 
     Such tokens exist: of responses that were cut off and are not kept, or where the wire knows only a total.
-    That row has `requests` 0, so that requests can be summed.
+    That row has `requests` 0. An agent's turn of which no response is kept has such a row even without tokens.
     """
     turn = record["turn"] or {}
+    if turn.get("turn_type") != "agent":
+        return []
     messages = turn.get("messages")
     responses = [
         message
@@ -43,15 +47,30 @@ def usage_rows(record: TurnRecord) -> list[Row]:
     timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
     rows = [
         _row(record, number, message, counts(message.get("usage")))
-        | {"requests": 1, "ttft_ms": timing.get("ttft_ms"), "duration_ms": timing.get("duration_ms")}
+        | {"ttft_ms": timing.get("ttft_ms"), "duration_ms": timing.get("duration_ms")}
         for number, (message, timing) in enumerate(zip(responses, timings, strict=False))
     ]
-    rest = remainder(counts(turn.get("total_usage")), rows)
-    if rest:
+    total = counts(turn.get("total_usage"))
+    rest = remainder(total, rows)
+    if rest or not rows:
         last = responses[-1] if responses else {}
         at_end = {**last, "timestamp": None, "finish_reason": None}
         rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
+    _mark_turn(rows[max(len(responses) - 1, 0)], record)
+    if "cost_nano_usd" not in total:  # else the stream says what all of it cost
+        _price(rows)
     return rows
+
+
+def _mark_turn(row: Row, record: TurnRecord) -> None:
+    interrupted = record["status"] != "complete"
+    row |= {"turns": 1, "interrupted": int(interrupted), "errors": int(interrupted and interruption(record) == ERROR)}
+
+
+def _price(rows: Iterable[Row]) -> None:
+    for row in rows:
+        if row["cost_nano_usd"] is None and (cost := cost_nano_usd(row)) is not None:
+            row |= {"cost_nano_usd": cost, "price_source": source()}
 
 
 def counts(usage: Any) -> dict[str, int]:
@@ -94,8 +113,13 @@ def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Map
         "provider": column_text(message.get("provider_name") or config.get("provider_name")),
         "finish_reason": column_text(message.get("finish_reason")),
         "at": span(record)[0] if at is None else at,
+        "requests": 1,
+        "turns": 0,
+        "interrupted": 0,
+        "errors": 0,
         "ttft_ms": None,
         "duration_ms": None,
         "cost_nano_usd": known.get("cost_nano_usd"),
+        "price_source": STREAM if "cost_nano_usd" in known else None,
         **{name: known.get(name) for name in COUNTS},
     }

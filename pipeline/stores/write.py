@@ -33,24 +33,54 @@ def best_of(records: Iterable[TurnRecord]) -> dict[Key, RecordRows]:
 async def write(connection: AsyncConnection, best: dict[Key, RecordRows]) -> WriteResult:
     """Upsert turns, replace what follows from them; `unchanged` counts those that the store knew already or better.
 
-    The number of statements does not depend on the number of records.
+    Records of erased threads are dropped. The number of statements does not depend on the number of records.
     """
     ids = sorted({thread_id for thread_id, _ in best})
     await connection.execute(statements.add_threads(connection.dialect.name), [{"thread_id": id_} for id_ in ids])
     for some in _portions(ids):
         await connection.execute(statements.lock_threads(some))
-    known: dict[Key, tuple[bool, int, int, bool, str]] = {}
-    for some in _portions([turn_id for _, turn_id in best]):
-        for thread_id, turn_id, *rank in await connection.execute(statements.known_turns(some)):
-            known[thread_id, turn_id] = (*rank,)
-    changed = [rows for key, rows in best.items() if key not in known or rows.rank > known[key]]
-    replaced = [rows for rows in changed if rows.key in known]
+    # Not before the locks are held: who erases a thread marks it first, and waits for them then.
+    erased = await erased_of(connection, ids)
+    if erased:
+        await connection.execute(statements.delete_empty(sorted(erased)))
+        best = {key: rows for key, rows in best.items() if key[0] not in erased}
+    changed, replaced = await _winners(connection, best)
     if changed:
         await connection.execute(statements.upsert_turns(connection.dialect.name), [rows.turn for rows in changed])
         await _replace_children(connection, replaced, changed)
         for some in _portions(sorted({thread_id for thread_id, _ in (rows.key for rows in changed)})):
             await connection.execute(statements.refresh_threads(some))
-    return WriteResult(len(changed) - len(replaced), len(replaced), len(best) - len(changed))
+    unchanged = len(best) - len(changed)
+    return WriteResult(len(changed) - len(replaced), len(replaced), unchanged, tuple(sorted(erased)))
+
+
+async def compare(connection: AsyncConnection, best: dict[Key, RecordRows]) -> WriteResult:
+    """What `write` would do, without doing it."""
+    erased = await erased_of(connection, sorted({thread_id for thread_id, _ in best}))
+    best = {key: rows for key, rows in best.items() if key[0] not in erased}
+    changed, replaced = await _winners(connection, best)
+    inserted = len(changed) - len(replaced)
+    return WriteResult(inserted, len(replaced), len(best) - len(changed), tuple(sorted(erased)))
+
+
+async def _winners(
+    connection: AsyncConnection, best: dict[Key, RecordRows]
+) -> tuple[list[RecordRows], list[RecordRows]]:
+    """-> what ranks above all that is stored, and those of them that replace something."""
+    known: dict[Key, tuple[bool, int, int, bool, str]] = {}
+    for some in _portions([turn_id for _, turn_id in best]):
+        for thread_id, turn_id, *rank in await connection.execute(statements.known_turns(some)):
+            known[thread_id, turn_id] = (*rank,)
+    changed = [rows for key, rows in best.items() if key not in known or rows.rank > known[key]]
+    return changed, [rows for rows in changed if rows.key in known]
+
+
+async def erased_of(connection: AsyncConnection, thread_ids: Sequence[str]) -> set[str]:
+    """Those of these threads that are marked as erased."""
+    found: set[str] = set()
+    for some in _portions(thread_ids):
+        found.update(await connection.scalars(statements.erased_threads(some)))
+    return found
 
 
 async def _replace_children(

@@ -46,7 +46,7 @@ async def test_configuration_is_brought_in_line_and_that_of_others_stays(applied
     await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, changed)])
     await client.close()
     async with asyncio.timeout(10):
-        while not await admin.topic_changes(applied_settings):  # noqa: ASYNC110 the brokers learn of it a moment later
+        while not await admin.topic_changes(applied_settings):
             await asyncio.sleep(0.05)
 
     assert [(c.topic, c.action, c.detail) for c in await admin.apply_topics(applied_settings)] == [
@@ -56,6 +56,18 @@ async def test_configuration_is_brought_in_line_and_that_of_others_stays(applied
     assert found.own["retention.ms"] == str(STATE.retention_ms)
     assert found.own["segment.bytes"] == "2000000"
     assert await admin.topic_changes(applied_settings) == []
+
+
+async def test_retention_is_what_the_settings_say(settings: Settings) -> None:
+    shorter = settings.model_copy(update={"retention": "events=3600"})
+    name = EVENTS.full_name(settings.topic_prefix)
+    await admin.apply_topics(shorter)
+    found = {topic.name: topic.own["retention.ms"] for topic in await admin.describe_topics(shorter)}
+    assert found == {t.full_name(settings.topic_prefix): str(t.retention_ms) for t in CATALOG} | {name: "3600000"}
+    assert await admin.apply_topics(shorter) == []
+    assert [(c.topic, c.detail) for c in await admin.apply_topics(settings)] == [
+        (name, f"retention.ms: 3600000 -> {EVENTS.retention_ms}")
+    ]
 
 
 async def test_partitions_grow_only_when_asked(applied_settings: Settings) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from pipeline.app import consumer_group
 from pipeline.cli.doctor import examine
@@ -15,7 +17,7 @@ from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.commands import threadmill
 from tests.workers import WorkerProcess, wait_until_stored
-from topics.catalog import EVENTS, TURNS
+from topics.catalog import CATALOG, EVENTS, STATE, TURNS
 
 FLEET = Path(__file__).parents[2] / "examples" / "fleet"
 
@@ -101,6 +103,27 @@ async def test_missing_topics(settings: Settings) -> None:
     missing = checks[f"topic {EVENTS.full_name(settings.topic_prefix)}"]
     assert (missing["level"], missing["seen"]) == ("error", "is not there")
     assert "threadmill topics apply" in missing["advice"]
+
+
+async def test_topics_that_others_have_changed(applied_settings: Settings) -> None:
+    name = {topic: topic.full_name(applied_settings.topic_prefix) for topic in CATALOG}
+    client = AIOKafkaAdminClient(bootstrap_servers=applied_settings.brokers)
+    await client.start()
+    try:
+        for topic, config in ((EVENTS, {"retention.ms": "60000"}), (STATE, {"cleanup.policy": "delete"})):
+            await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name[topic], config)])
+        await client.create_partitions({name[TURNS]: NewPartitions(14)})
+    finally:
+        await client.close()
+    for _ in range(50):  # brokers learn of it a moment later
+        status, checks = await doctor(applied_settings)
+        if "partitions" in checks:
+            break
+    assert status == 1
+    assert "could lose its beginning" in checks[f"topic {name[EVENTS]}"]["seen"]
+    assert "is not compacted" in checks[f"topic {name[STATE]}"]["seen"]
+    assert "turns 14" in checks["partitions"]["seen"]
+    assert "threadmill topics apply --grow" in checks["partitions"]["advice"]
 
 
 async def test_nobody_there_and_settings_that_are_none(settings: Settings) -> None:

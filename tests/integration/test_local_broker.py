@@ -13,7 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from pipeline.cli.doctor import examine
 from pipeline.errors import BrokerError, CallerError
 from pipeline.kafka import local
 from pipeline.kafka.admin import apply_topics, cluster_info, describe_topics
@@ -21,6 +24,7 @@ from pipeline.kafka.local import Cluster
 from pipeline.kafka.ports import free_ports
 from pipeline.kafka.probe import ask
 from pipeline.settings import Settings
+from topics.catalog import EVENTS
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "threadmill"
@@ -137,6 +141,7 @@ async def test_one_of_three_is_killed_and_comes_back(tmp_path: Path):
         assert (await cluster_info(settings)).brokers == tuple((node.id, node.address) for node in cluster.nodes)
         await apply_topics(settings)
         assert {topic.replication for topic in await describe_topics(settings)} == {3}
+        await _the_doctor_sees_what_can_lose_records(settings)
 
         before = cluster.pids
         cluster.kill(1)
@@ -150,3 +155,32 @@ async def test_one_of_three_is_killed_and_comes_back(tmp_path: Path):
         assert answer is not None
         assert answer.brokers == (1, 2, 3)
     assert set(local.status(settings).values()) == {None}
+
+
+async def _the_doctor_sees_what_can_lose_records(settings: Settings) -> None:
+    async def seen(of: Settings) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for finding in await examine(of):
+            found.setdefault(finding.level, []).append(f"{finding.check}: {finding.seen}")
+        return found
+
+    found = await seen(settings)
+    assert "error" not in found
+    assert any("all 5 of threadmill are as they should be" in line for line in found["ok"])
+
+    single = settings.model_copy(update={"topic_prefix": "single", "replication": 1, "partitions": 1})
+    await apply_topics(single)
+    assert sum("has 1 replica on 3 brokers" in line for line in (await seen(single))["error"]) == 5
+
+    name = EVENTS.full_name(settings.topic_prefix)
+    client = AIOKafkaAdminClient(bootstrap_servers=settings.brokers)
+    await client.start()
+    careless = {**EVENTS.config(), "unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, careless)])
+    await client.close()
+    for _ in range(50):  # brokers learn of it a moment later
+        found = await seen(settings)
+        if "error" in found:
+            break
+    assert found["error"] == [f"topic {name}: lets a replica that lags behind lead: confirmed records vanish"]
+    assert f"topic {name}: confirms records that only one broker has" in found["warning"]

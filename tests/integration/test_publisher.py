@@ -172,7 +172,7 @@ async def test_an_event_that_can_not_travel_is_an_error_and_the_run_goes_on(appl
 
 async def test_what_is_unconfirmed_is_bounded(applied_settings: Settings) -> None:
     large = {"type": "data-x", "data": "x" * 700_000}
-    async with Publisher(applied_settings.model_copy(update={"compression": "none"})) as publisher:
+    async with Publisher(applied_settings.model_copy(update={"compression": "none"}), spool=False) as publisher:
         most = 0
         async with publisher.run(**RUN) as run:
             for _ in range(100):
@@ -201,7 +201,7 @@ async def test_arguments_that_can_not_be_right_are_refused(tmp_path, arguments, 
 async def test_nobody_at_the_address(tmp_path) -> None:
     settings = Settings(home=tmp_path, brokers=f"127.0.0.1:{free_ports(1)[0]}")
     with pytest.raises(BrokerError, match=f"no Kafka broker answers at {settings.brokers}.*threadmill up"):
-        async with Publisher(settings):
+        async with Publisher(settings, spool=False):
             pass
 
 
@@ -214,13 +214,13 @@ async def test_somebody_else_at_the_address(tmp_path) -> None:
     address = "{}:{}".format(*server.sockets[0].getsockname())
     async with server, asyncio.timeout(30):  # about 10 s, not the minutes of a client's own patience
         with pytest.raises(BrokerError, match=f"no Kafka broker answers at {address}"):
-            async with Publisher(Settings(home=tmp_path, brokers=address)):
+            async with Publisher(Settings(home=tmp_path, brokers=address), spool=False):
                 pass
 
 
 async def test_a_missing_topic_is_named(settings: Settings) -> None:
     with pytest.raises(BrokerError, match=rf"has no topic {settings.topic_prefix}\.events: `threadmill topics apply`"):
-        async with Publisher(settings):
+        async with Publisher(settings, spool=False):
             pass
 
 
@@ -232,7 +232,7 @@ async def test_a_broker_that_goes_away_is_waited_for_and_then_reported(
         await apply_topics(settings)
 
         async def lose_the_broker_for_good() -> None:
-            async with Publisher(settings) as publisher, publisher.run(**RUN) as run:
+            async with Publisher(settings, spool=False) as publisher, publisher.run(**RUN) as run:
                 await run.send(delta(0))
                 await publisher.flush()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 
@@ -65,6 +66,31 @@ async def test_health_while_it_runs_and_exit_status_when_told_to_stop(applied_se
         assert process.stop() == 0
     finally:
         process.end()
+
+
+async def test_a_stop_does_not_wait_for_the_end_of_a_rebalance(applied_settings: Settings) -> None:
+    settings = applied_settings.model_copy(update={"session_timeout": 30.0})
+    told, frozen, third = (WorkerProcess(settings, name) for name in ("told", "frozen", "third"))
+    try:
+        for process in (told.start(), frozen.start()):
+            await process.url()
+        await _until_logged(told, "assemble: 6 partitions")
+        assert frozen.process is not None
+        frozen.process.send_signal(signal.SIGSTOP)  # whoever rebalances now waits for it
+        third.start()
+        await _until_logged(told, "because it is rebalancing")
+        assert told.stop() == 0
+    finally:
+        for process in (told, frozen, third):
+            process.end()
+
+
+async def _until_logged(process: WorkerProcess, text: str) -> None:
+    for _ in range(600):
+        if text in process.text():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{text!r} was not logged:\n{process.text()}")
 
 
 async def test_roles_in_processes_of_their_own(applied_settings: Settings) -> None:

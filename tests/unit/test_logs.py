@@ -57,6 +57,22 @@ def test_json_lines_hold_the_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ValueError: no" in line["error"]
 
 
+def test_json_lines_name_the_run_as_far_as_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(Settings(log_format="json"))
+    log = logging.getLogger("pipeline")
+    span = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    log.warning("one", extra=logs.of_run("t", "r\u2028", span))
+    log.warning("two \ud800", extra=logs.of_run(None, 7, "no span"))
+    one, two = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert {name: one[name] for name in logs.IDS} == {
+        "thread_id": "t",
+        "run_id": "r\u2028",
+        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+    }
+    assert not set(logs.IDS) & set(two)
+    assert two["message"] == "two \ud800"
+
+
 def test_what_is_normal_at_a_start_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up(Settings())
     ours, group = logging.getLogger("pipeline.kafka.fetch"), logging.getLogger("aiokafka.consumer.group_coordinator")

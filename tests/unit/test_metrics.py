@@ -77,9 +77,9 @@ def test_missing_values_are_unknown_and_the_rest_is_other() -> None:
 def test_labels_of_the_pipelines_own_are_not_bounded() -> None:
     metrics = Metrics(series=1)
     for partition in range(30):
-        metrics.set(m.LAG, partition, topic="events", partition=str(partition))
+        metrics.set(m.LAG, partition, role="assemble", topic="events", partition=str(partition))
     assert len(exposed(metrics)["threadmill_lag_records"]) == 30
-    metrics.forget(m.LAG, topic="events", partition="7")
+    metrics.forget(m.LAG, role="assemble", topic="events", partition="7")
     assert len(exposed(metrics)["threadmill_lag_records"]) == 29
 
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import http.server
 import json
-import logging
 import ssl
 import subprocess
 import sys
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from click.testing import CliRunner
-from moto.server import ThreadedMotoServer
 
 from pipeline import metrics as m
 from pipeline.__main__ import cli
@@ -33,43 +28,19 @@ from pipeline.settings import Settings, load
 from pipeline.stores.content import ContentStore
 from pipeline.stores.offload import Offload
 from pipeline.stores.sql import ThreadStore
+from tests.s3 import new_bucket, objects_of, s3_server, use_s3
 from tests.workers import environment
 from topics import turn_record
 
 THREAD = "11111111-1111-4111-8111-111111111111"
 OTHER = "22222222-2222-4222-8222-222222222222"
-KEYS = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
 SCHEMES = ("file", "s3")
-
-
-@contextlib.contextmanager
-def s3_server(port: int = 0) -> Iterator[str]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
-    server.start()
-    host, found = server.get_host_and_port()
-    try:
-        yield f"http://{host}:{found}"
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
     with s3_server() as endpoint:
         yield endpoint
-
-
-def use_s3(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
-    """The standard variables of AWS, as an operator would set them."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(params=SCHEMES)
@@ -79,9 +50,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         return (tmp_path / "a folder" / "content").as_uri()
     endpoint = request.getfixturevalue("s3")
     use_s3(monkeypatch, endpoint)
-    bucket = f"bucket-{uuid.uuid4().hex[:12]}"
-    boto3.client("s3", endpoint_url=endpoint, **KEYS).create_bucket(Bucket=bucket)
-    return f"s3://{bucket}/some%20prefix"
+    return f"s3://{new_bucket(endpoint)}/some%20prefix"
 
 
 @pytest.fixture
@@ -92,13 +61,8 @@ def objects(root: str, tmp_path: Path, request: pytest.FixtureRequest) -> Callab
         if root.startswith("file:"):
             folder = tmp_path / "a folder" / "content"
             return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
-        client = boto3.client("s3", endpoint_url=request.getfixturevalue("s3"), **KEYS)
-        bucket = root.split("/")[2]
-        names = [item["Key"] for item in client.list_objects_v2(Bucket=bucket).get("Contents", ())]
-        return {
-            name.removeprefix("some prefix/"): client.get_object(Bucket=bucket, Key=name)["Body"].read()
-            for name in names
-        }
+        found = objects_of(request.getfixturevalue("s3"), root.split("/")[2])
+        return {name.removeprefix("some prefix/"): data for name, data in found.items()}
 
     return read
 

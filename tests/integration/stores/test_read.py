@@ -9,6 +9,7 @@ import pytest
 from pipeline.errors import CallerError
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
+from pipeline.stores.usage_report import UsageQuery
 from topics.identity import thread_uuid
 
 CHAT = thread_uuid("chat")[0]
@@ -19,8 +20,8 @@ async def test_an_empty_store_answers(store: ThreadStore) -> None:
     assert (page.threads, page.cursor) == ((), None)
     assert await store.thread(CHAT) is None
     assert await store.find("chat") is None
-    assert await store.usage() == []
-    assert [total.requests for total in await store.usage(group_by=())] == [0]
+    report = await store.usage(UsageQuery(("model",), "day"))
+    assert (report.rows, report.total.requests, report.total.ttft_ms.p50, report.unpriced) == ((), 0, None, {})
     assert await store.counts() == Counts(0, 0, 0, 0)
     assert [document async for document in store.documents()] == []
     assert await store.delete_thread(CHAT) is False
@@ -100,27 +101,6 @@ async def test_a_thread_is_found_by_both_its_ids(store: ThreadStore, record: Any
     assert await store.find("chat") == await store.find(CHAT) == CHAT
     assert await store.find("ticket 7") == await store.find(uuid.upper()) == uuid
     assert await store.find("ticket 8") is None
-
-
-async def test_usage_by_any_group(store: ThreadStore, record: Any) -> None:
-    await store.write(
-        [
-            record(run="r1", model="m1", tokens=10, tenant="t1", timings=[{"ttft_ms": 5, "duration_ms": 50}]),
-            record(run="r2", model="m2", tokens=20, tenant="t1"),
-            record(run="r3", model="m1", tokens=30, agent_id="bob"),
-        ]
-    )
-    by_model = await store.usage()
-    assert [(t.group, t.requests, t.input_tokens, t.output_tokens, t.total_tokens) for t in by_model] == [
-        ({"model": "m1"}, 2, 40, 2, 42),
-        ({"model": "m2"}, 1, 20, 1, 21),
-    ]
-    assert by_model[0].cost_usd == 0.002
-    pairs = {(t.group["agent"], t.group["tenant"]): t.input_tokens for t in await store.usage(["agent", "tenant"])}
-    assert pairs == {("a1", "t1"): 30, ("bob", None): 30}
-    assert [(t.group, t.turns) for t in await store.usage(())] == [({}, 3)]
-    with pytest.raises(CallerError, match="colour"):
-        await store.usage(["colour"])
 
 
 async def test_every_document_is_streamed_in_the_order_of_ids(store: ThreadStore, record: Any) -> None:

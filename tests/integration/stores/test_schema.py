@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -17,6 +18,8 @@ from pipeline.stores import migrate
 from pipeline.stores.schema import metadata
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
+from pipeline.stores.usage_report import UsageQuery
+from topics.identity import thread_uuid
 
 OPEN = """
 import asyncio, sys
@@ -45,10 +48,41 @@ async def test_a_store_that_is_up_to_date_is_left_alone(store: ThreadStore) -> N
 async def test_a_newer_schema_is_refused(store: ThreadStore, store_url: str) -> None:
     async with store._writing() as connection:
         await connection.execute(text("UPDATE threadmill_version SET version_num = '9999'"))
+        await connection.execute(text("UPDATE compatibility SET oldest = '9999'"))
     for allowed in (False, True):
         with pytest.raises(StoreError, match=r"9999, newer than this Threadmill .*update Threadmill") as caught:
             await ThreadStore.open(store_url, migrate=allowed)
         assert not caught.value.transient
+
+
+EXPANDED = (
+    "ALTER TABLE threads ADD COLUMN mood TEXT",
+    "ALTER TABLE turns ADD COLUMN weight BIGINT DEFAULT 7 NOT NULL",
+    "ALTER TABLE usage ADD COLUMN carbon BIGINT",
+    "CREATE TABLE moods (mood TEXT PRIMARY KEY)",
+    "CREATE INDEX turns_weight ON turns (weight)",
+    "UPDATE threadmill_version SET version_num = '9999'",
+)
+
+
+async def test_this_code_works_beside_newer_code_that_has_added_to_the_schema(
+    store: ThreadStore, store_url: str, record: Any
+) -> None:
+    """A roll: the schema is migrated first, and workers of the old version go on, and start anew."""
+    await store.write([record(run="before")])
+    async with store._writing() as connection:
+        for statement in EXPANDED:
+            await connection.execute(text(statement))
+    await store.write([record(run="meanwhile", text="by a worker that was running"), record(run="before", revision=1)])
+    for allowed in (False, True):
+        async with await ThreadStore.open(store_url, migrate=allowed) as opened:
+            assert await opened.revision() == "9999"
+            await opened.write([record("other", f"restarted {allowed}")])
+            assert sorted(thread.turns for thread in (await opened.threads()).threads) == [1 + allowed, 2]
+            assert (await opened.usage(UsageQuery())).total.turns == 3 + allowed
+            assert await opened.delete_thread(thread_uuid("nobody")[0]) is False
+    async with store._reading() as connection:
+        assert set(await connection.scalars(text("SELECT weight FROM turns"))) == {7}
 
 
 async def test_postgres_is_migrated_only_on_command(postgres_database: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.results import Out
+from pipeline.dialects import DIALECTS
 from tests.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, envelope, right, said, text
 from topics import agent_event, json_text, state, turn_record
 from topics.errors import Reason
@@ -418,6 +419,45 @@ def test_a_young_run_is_not_spilled() -> None:
     partition.tick(START + 100)
     partition.spill()
     assert not partition.out.segments
+
+
+def test_the_oldest_runs_are_spilled_where_all_hold_too_much() -> None:
+    log = Log()
+    for run_id in ("x", "y", "z"):
+        log.add(envelope(0, text("a" * 400), run_id=run_id))
+    log.add(envelope(1, text("b" * 400), run_id="x"))
+    size = len(log.records[-1].value or b"")
+    partition = partition_of(log, open_bytes=2 * size)
+    partition.spill()
+    assert [name for name, _ in partition.out.segments] == [f"{THREAD}/x#0-3.0"]
+    assert (partition.floor(), partition.open_runs()) == (1, 3)
+    log.add(envelope(2, text("c" * 400), run_id="x"))  # what was spilled of it counts no more
+    log.add(envelope(1, text("b" * 400), run_id="y"))
+    partition.feed(log.records)
+    partition.spill()
+    assert [name for name, _ in partition.out.segments] == [f"{THREAD}/x#0-3.0", f"{THREAD}/y#1-5.0"]
+    assert list(partition.runs) == [(THREAD, "z"), (THREAD, "x")]
+
+
+def test_text_that_was_packed_on_the_way_is_the_same() -> None:
+    """Also where a surrogate pair came in two deltas, one before and one behind."""
+    half, other = "\ud83d", "\ude00"
+    deltas = [{"type": "text-delta", "id": "t", "delta": delta} for delta in ("a", "b", half, other, "c")]
+    begin, end = {"type": "text-start", "id": "t"}, {"type": "text-end", "id": "t"}
+    events = [{"type": "start"}, begin, *deltas, end, {"type": "finish"}]
+    log = Log()
+    log.add({**envelope(0, events[:5]), "dialect": "vercel-ai"})
+    log.add({**envelope(5, events[5:]), "dialect": "vercel-ai", "end": "complete"})
+    spilling, other_way = Partition(DIALECTS, Limits(open_bytes=0), 0), Partition(DIALECTS, Limits(), 0)
+    spilling.feed(log.records[:1])
+    spilling.spill()
+    ((_, parked),) = spilling.parked.items()
+    assert parked.run is not None
+    assert [part.chunks for message in parked.run.builder.messages for part in message.parts] == [["ab" + half]]
+    for partition in (spilling, other_way):
+        partition.feed(log.records)
+    assert spilling.out.turns == other_way.out.turns
+    assert words(spilling.out.turns[0]) == ["ab\U0001f600c"]
 
 
 REST: list[Envelope] = [envelope(4, text("e")), envelope(6, text("g"), end="complete")]

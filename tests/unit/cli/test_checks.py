@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from pipeline.cli.balance import Balance
+from pipeline.balance import Balance
 from pipeline.cli.checks import (
     Finding,
     balance_finding,
     clock_finding,
     cluster_finding,
+    expiry_findings,
     lag_finding,
     settings_findings,
     state_finding,
     topic_findings,
+    wire_findings,
 )
 from pipeline.kafka.admin import ClusterInfo, PartitionLag
 from pipeline.kafka.topic_plan import Change, Found, Partition
@@ -68,6 +72,42 @@ def test_what_can_lose_records(topic: Found, brokers: int, level: str, words: st
     assert (finding.level, finding.check) == (level, "topic threadmill.events")
     assert words in finding.seen
     assert finding.advice
+
+
+def test_two_replicas_of_which_one_is_enough() -> None:
+    (finding,) = topic_findings(SETTINGS, topics(found(EVENTS, 2, in_sync=2, min_insync_replicas="1")), [], 2)
+    assert (finding.level, finding.advice) == ("warning", "set min.insync.replicas=2")
+
+
+def test_topics_that_are_not_copartitioned() -> None:
+    events = found(EVENTS)
+    more = dataclasses.replace(events, partitions=events.partitions * 2)
+    (finding,) = topic_findings(SETTINGS, topics(more), [], 3)
+    assert (finding.level, finding.check) == ("error", "partitions")
+    assert "events 4, turns 2" in finding.seen
+    assert "THREADMILL_PARTITIONS=4" in finding.advice
+
+
+def test_the_state_topic_must_be_compacted() -> None:
+    (finding,) = state_finding(SETTINGS, topics(found(STATE, cleanup_policy="delete")))
+    assert (finding.level, finding.check) == ("error", "topic threadmill.state")
+
+
+def test_secrets_in_the_clear() -> None:
+    assert wire_findings(SETTINGS) == []
+    (finding,) = wire_findings(Settings(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN"))
+    assert (finding.level, "password" in finding.seen) == ("warning", True)
+    assert wire_findings(Settings(security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-512")) == []
+    (finding,) = wire_findings(Settings(oauth_token_url="http://idp/token"))
+    assert "client secret" in finding.seen
+
+
+@pytest.mark.parametrize(("days", "level"), [(2, "error"), (20, "warning"), (40, "ok")])
+def test_certificates_that_end_soon(days: int, level: str) -> None:
+    now = datetime(2026, 1, 20, tzinfo=UTC)
+    (finding,) = expiry_findings({"kafka:9093": now + timedelta(days=days)}, now)
+    assert (finding.level, finding.check) == (level, "certificates")
+    assert expiry_findings({}, now) == []
 
 
 def test_one_replica_on_one_broker_is_as_good_as_it_gets() -> None:
@@ -147,3 +187,8 @@ def test_runs_that_nothing_has_become_of(rest: dict[tuple[str, str], int], waiti
     assert finding.level == level
     assert finding.seen.startswith(f"runs {10 + len(rest)} = stored 8 + dead letters 2 + open {len(rest)}")
     assert ("r of thread t" in finding.seen) == (level == "error")
+
+
+def test_runs_of_deleted_threads_are_no_loss() -> None:
+    finding = balance_finding(SETTINGS, Balance(10, 8, 0, {}, erased=2), 0, NOW)
+    assert (finding.level, finding.seen) == ("ok", "runs 10 = stored 8 + dead letters 0 + open 0 + deleted 2")

@@ -56,6 +56,20 @@ def test_an_address_that_is_none_is_refused_without_its_password(url: str) -> No
     assert "ter2" not in str(raised.value)
 
 
+def test_retention_is_by_topic_in_seconds() -> None:
+    assert load({"THREADMILL_RETENTION": "events=3600, dead-letters=60"}).retention_ms == {
+        "events": 3_600_000,
+        "dead-letters": 60_000,
+    }
+    assert load({}).retention_ms == {}
+
+
+@pytest.mark.parametrize("value", ["events", "events=1d", "events=0", "events=-1", "threadmill.events=5", "events=5,"])
+def test_a_retention_that_is_none_is_refused(value: str) -> None:
+    with pytest.raises(CallerError, match="THREADMILL_RETENTION: TOPIC=SECONDS,… is expected, TOPIC one of events,"):
+        load({"THREADMILL_RETENTION": value})
+
+
 def test_table_cells_of_markdown_hold_no_bars() -> None:
     for line in run("--markdown").splitlines():
         assert line.count("|") == 4

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.kafka.topic_plan import Found, Partition, Wanted, plan, wanted
-from topics.catalog import CATALOG, STATE
+from topics.catalog import CATALOG, EVENTS, STATE, TURNS
 
 WANT = Wanted("t.events", 4, 1, {"retention.ms": "1000", "cleanup.policy": "delete"})
 
@@ -22,10 +22,16 @@ def actions(there: dict[str, Found], *, grow: bool = False, want: Wanted = WANT)
 
 @pytest.mark.parametrize(("replication", "brokers", "copies"), [(None, 1, 1), (None, 2, 2), (None, 5, 3), (2, 5, 2)])
 def test_the_catalog_is_wanted_whole(replication: int | None, brokers: int, copies: int):
-    wants = wanted(CATALOG, "p", 6, replication, brokers)
+    wants = wanted(CATALOG, "p", 6, replication, brokers, {})
     assert [want.name for want in wants] == [f"p.{topic.name}" for topic in CATALOG]
     assert {(want.partitions, want.replication) for want in wants} == {(6, copies)}
     assert wants[CATALOG.index(STATE)].config["cleanup.policy"] == "compact,delete"
+
+
+def test_one_topic_may_be_kept_for_another_time():
+    wants = {want.name: want.config for want in wanted(CATALOG, "p", 6, 1, 1, {"events": 3_600_000})}
+    assert wants["p.events"] == {**EVENTS.config(), "retention.ms": "3600000"}
+    assert wants["p.turns"] == TURNS.config()
 
 
 def test_nothing_is_done_where_all_is_as_wanted():

@@ -45,6 +45,9 @@ def test_one_row_per_response() -> None:
         "provider": "p",
         "finish_reason": "tool_call",
         "requests": 1,
+        "turns": 0,
+        "interrupted": 0,
+        "errors": 0,
         "input_tokens": 50,
         "output_tokens": None,
         "thinking_tokens": None,
@@ -52,6 +55,7 @@ def test_one_row_per_response() -> None:
         "cache_write_tokens": None,
         "total_tokens": 50,
         "cost_nano_usd": None,
+        "price_source": None,
         "ttft_ms": 120,
         "duration_ms": 900,
     }

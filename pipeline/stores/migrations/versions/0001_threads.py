@@ -1,4 +1,4 @@
-"""The first schema: threads, turns, agents, links, usage."""
+"""The first schema: threads, turns, agents, links, usage; what was erased; which code fits."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -90,8 +90,11 @@ def upgrade() -> None:
         sa.Column("tenant", NAME),
         sa.Column("model", NAME),
         sa.Column("provider", NAME),
-        sa.Column("finish_reason", sa.Text()),
+        sa.Column("finish_reason", NAME),
         sa.Column("requests", sa.Integer(), nullable=False),
+        sa.Column("turns", sa.Integer(), nullable=False),
+        sa.Column("interrupted", sa.Integer(), nullable=False),
+        sa.Column("errors", sa.Integer(), nullable=False),
         sa.Column("input_tokens", sa.BigInteger()),
         sa.Column("output_tokens", sa.BigInteger()),
         sa.Column("thinking_tokens", sa.BigInteger()),
@@ -99,6 +102,7 @@ def upgrade() -> None:
         sa.Column("cache_write_tokens", sa.BigInteger()),
         sa.Column("total_tokens", sa.BigInteger()),
         sa.Column("cost_nano_usd", sa.BigInteger()),
+        sa.Column("price_source", sa.Text()),
         sa.Column("ttft_ms", sa.BigInteger()),
         sa.Column("duration_ms", sa.BigInteger()),
         sa.ForeignKeyConstraint(["turn_id", "thread_id"], ["turns.turn_id", "turns.thread_id"], ondelete="CASCADE"),
@@ -107,8 +111,18 @@ def upgrade() -> None:
     op.create_index("usage_at", "usage", ["at"])
     op.create_index("usage_tenant_at", "usage", ["tenant", "at"])
     op.create_index("usage_thread", "usage", ["thread_id"])
+    op.create_table(
+        "erased",
+        sa.Column("thread_id", NAME, nullable=False),
+        sa.Column("erased_at", sa.BigInteger()),
+        sa.PrimaryKeyConstraint("thread_id"),
+    )
+    compatibility = op.create_table(
+        "compatibility", sa.Column("oldest", NAME, nullable=False), sa.PrimaryKeyConstraint("oldest")
+    )
+    op.bulk_insert(compatibility, [{"oldest": revision}])
 
 
 def downgrade() -> None:
-    for table in ("usage", "links", "agents", "turns", "threads"):
+    for table in ("compatibility", "erased", "usage", "links", "agents", "turns", "threads"):
         op.drop_table(table)

@@ -20,13 +20,15 @@ RunName = tuple[str, str]  # (thread_id, run_id) as the store's columns hold the
 class Balance:
     """Runs by what became of them. A run that is stored and has dead letters as well counts as stored.
 
-    `rest` are those that nothing is known of yet, with the broker's time (ms) of their newest record.
+    `rest` are those that nothing is known of yet, with the broker's time (ms) of their newest record; `erased` those of
+    threads that were deleted.
     """
 
     runs: int
     stored: int
     dead: int
     rest: dict[RunName, int]
+    erased: int = 0
 
     @property
     def open(self) -> int:
@@ -50,7 +52,9 @@ async def take_stock(settings: Settings, store: ThreadStore) -> Balance:
     stored = {run async for run in store.runs() if run in newest}
     dead = {run for run in refused if run in newest} - stored
     rest = {run: at for run, at in newest.items() if run not in stored and run not in dead}
-    return Balance(len(newest), len(stored), len(dead), rest)
+    deleted = await store.erased(sorted({thread_id for thread_id, _ in rest}))
+    still = {run: at for run, at in rest.items() if run[0] not in deleted}
+    return Balance(len(newest), len(stored), len(dead), still, len(rest) - len(still))
 
 
 def _run(topic: str, partition: int, offset: int, value: bytes | None) -> RunName:

@@ -1,0 +1,124 @@
+"""`threadmill usage`: tokens, cost, turns, errors and times, from the stored turns."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.cli.output import wide_console
+from pipeline.cli.thread_view import plain
+from pipeline.settings import load
+from pipeline.stores.sql import ThreadStore
+from pipeline.stores.time_buckets import label
+from pipeline.stores.usage_report import (
+    BUCKETS,
+    GROUPS,
+    ORDERS,
+    OTHER,
+    Figures,
+    Percentiles,
+    UsageQuery,
+    UsageReport,
+    UsageRow,
+)
+from topics import json_text
+
+COUNTS = ("requests", "turns", "interrupted", "errors", "input_tokens", "output_tokens", "thinking_tokens")
+CACHED = ("cache_read_tokens", "cache_write_tokens")
+
+
+@click.command(short_help="Sum up tokens, cost, turns, errors and times.")
+@click.option("--group-by", default="model", show_default=True, help=f"Any of {', '.join(GROUPS)}, or nothing.")
+@click.option("--bucket", type=click.Choice(BUCKETS), help="A line for each of these, too.")
+@click.option("--tz", default="UTC", show_default=True, help="Time zone of buckets, and of times without one.")
+@click.option("--from", "start", help="From then on: 2026-01-20, 2026-01-20T10:00, or ago: 24h, 7d.")
+@click.option("--to", "end", help="Before then.")
+@click.option("--model", multiple=True, help="Only this model; may be repeated, as all that follow.")
+@click.option("--provider", multiple=True)
+@click.option("--agent", multiple=True)
+@click.option("--tenant", multiple=True)
+@click.option("--thread", multiple=True)
+@click.option("--finish-reason", multiple=True)
+@click.option("--limit", default=50, show_default=True, help="Groups that are shown; the rest is summed as `other`.")
+@click.option("--order", type=click.Choice(ORDERS), default="total_tokens", help="Which groups are the greatest.")
+@click.option("--json", "form", flag_value="json", help="Print a JSON object.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+def usage(
+    group_by: str,
+    bucket: str | None,
+    tz: str,
+    start: str | None,
+    end: str | None,
+    limit: int,
+    order: str,
+    form: str | None,
+    **where: Sequence[str],
+) -> None:
+    """Sum up what was used, from the stored turns: a replay never counts twice.
+
+    A turn, and its interruption or error, counts where its last response is; times are per response.
+    """
+    now = time.time_ns() // 1_000_000
+    query = UsageQuery.of([group_by], bucket, tz, (start, end), where, limit, order, now)
+    report = asyncio.run(_report(query))
+    if form == "json":
+        click.echo(json_text.dumps(report.document()))
+    elif form == "csv":
+        click.echo(report.csv(), nl=False)
+    else:
+        _show(report)
+
+
+async def _report(query: UsageQuery) -> UsageReport:
+    async with await ThreadStore.open(load().store_url) as store:
+        return await store.usage(query)
+
+
+def _show(report: UsageReport) -> None:
+    console = wide_console()
+    query = report.query
+    head = [*(["from"] if query.bucket else []), *query.group_by]
+    figures = ["resp.", "turns", "cut", "err.", "input", "output", "thinking", "cache r/w", "cost $"]
+    table = Table(*head, *figures, "first token", "duration", box=None, pad_edge=False)
+    for column in table.columns[len(head) :]:
+        column.justify = "right"
+        column.no_wrap = True
+    for row in report.rows:
+        table.add_row(*_names(row, query), *_cells(row.figures))
+    if report.rows:
+        table.add_section()
+    blank: list[str] = [""] * max(len(head) - 1, 0)
+    table.add_row(*(["total", *blank] if head else []), *_cells(report.total), style="bold")
+    console.print(table)
+    console.print("times: p50 / p95 / p99", style="dim")
+    if report.unpriced:
+        named = ", ".join(f"{plain(model)} ({count:,})" for model, count in report.unpriced.items())
+        console.print(Text(f"no price is known, and none is in the cost, of responses of: {named}", style="yellow"))
+
+
+def _names(row: UsageRow, query: UsageQuery) -> list[Text]:
+    start = [] if row.bucket is None else [Text(label(row.bucket, query.tz))]
+    names = [OTHER if row.other else row.group[name] or "–" for name in query.group_by]
+    return [*start, *(Text(plain(name)) for name in names)]
+
+
+def _cells(figures: Figures) -> list[Any]:
+    counts = [f"{getattr(figures, name):,}" for name in COUNTS]
+    cached = " / ".join(f"{getattr(figures, name):,}" for name in CACHED)
+    cost = f"{figures.cost_usd:,.4f}" + ("*" if figures.unpriced else "")
+    return [*counts, cached, cost, _times(figures.ttft_ms), _times(figures.duration_ms)]
+
+
+def _times(times: Percentiles) -> str:
+    if times.p50 is None:
+        return ""
+    return " / ".join(f"{(value or 0) / 1000:.2f}" for value in (times.p50, times.p95, times.p99)) + " s"
+
+
+commands = [usage]

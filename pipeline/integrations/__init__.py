@@ -1,0 +1,1 @@
+"""Publishing from where agents already stream: ASGI servers, Pydantic AI, programs without an event loop."""

@@ -1,0 +1,52 @@
+"""Until when certificates hold: the brokers' and our own."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+
+from pipeline.kafka.client import client_options
+from pipeline.kafka.probe import host_port
+from pipeline.settings import Settings
+
+ANSWER: Final = 5.0  # seconds
+
+
+async def expiries(settings: Settings, addresses: Sequence[str]) -> dict[str, datetime]:
+    """-> whose certificate: its end, of the brokers at `addresses` that answer and of our own; empty without TLS.
+
+    Raises CallerError as `client_options` does.
+    """
+    tls: ssl.SSLContext | None = client_options(settings)["ssl_context"]
+    if tls is None:
+        return {}
+    ends = await asyncio.gather(*(_end(address, tls) for address in addresses))
+    found = {address: end for address, end in zip(addresses, ends, strict=True) if end is not None}
+    if settings.ssl_certificate_file is not None:
+        found["THREADMILL_SSL_CERTIFICATE_FILE"] = _first_end(settings.ssl_certificate_file)
+    return found
+
+
+async def _end(address: str, tls: ssl.SSLContext) -> datetime | None:
+    host, port = host_port(address)
+    try:
+        async with asyncio.timeout(ANSWER):
+            _, writer = await asyncio.open_connection(host, port, ssl=tls)
+    except (OSError, TimeoutError):  # why, is another finding
+        return None
+    try:
+        said = writer.get_extra_info("peercert")["notAfter"]
+        return datetime.fromtimestamp(ssl.cert_time_to_seconds(said), UTC)
+    finally:
+        writer.close()
+
+
+def _first_end(file: Path) -> datetime:
+    """Of the certificates in a file, each of which must hold, the one that ends first."""
+    return min(found.not_valid_after_utc for found in x509.load_pem_x509_certificates(file.read_bytes()))

@@ -1,0 +1,111 @@
+"""The archive: segments of the turns topic as Parquet objects, in a bucket or a folder.
+
+A segment is a range of offsets of one partition. Each day on which a turn of it began has an object of its own:
+ROOT/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet, END exclusive. Writing a segment again gives the same object.
+Segments may overlap after a crash, and hold a turn in several revisions: readers take the highest rank of each turn.
+No name is ever given to other offsets, so that nobody, however late, can overwrite what another has written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import pyarrow as pa
+
+from pipeline.errors import CallerError, StoreError
+from pipeline.settings import Settings
+from pipeline.stores import segments
+from pipeline.stores.objects import NotThere, Objects
+from pipeline.stores.segments import Entry, Refusal
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 8  # objects that are looked at together
+SUFFIX: Final = ".parquet"
+
+Erased = Callable[[Sequence[str]], Awaitable[set[str]]]  # thread ids -> those of them that were erased
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a segment: rows and bytes of its objects, and the records that are no turn records."""
+
+    rows: int
+    bytes: int
+    refused: tuple[Refusal, ...]
+
+
+class Archive:
+    """`root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/….
+
+    `erased` says which threads must not be in it.
+    """
+
+    def __init__(self, root: str, erased: Erased) -> None:
+        """Raises CallerError where the cloud's variables say too little."""
+        self.root = root.rstrip("/")
+        self.erased = erased
+        self.objects = Objects()
+        self.objects.open(self.root)
+
+    @classmethod
+    def of(cls, settings: Settings, erased: Erased) -> Self:
+        """The archive of THREADMILL_ARCHIVE. Raises CallerError where that is not set."""
+        if settings.archive is None:
+            raise CallerError("THREADMILL_ARCHIVE is not set: say where the archive is to be, as s3://bucket/prefix")
+        return cls(settings.archive, erased)
+
+    async def write(self, topic: str, partition: int, begin: int, end: int, entries: Sequence[Entry]) -> Written:
+        """Write a segment, offsets from `begin` to before `end`; it is safe when this returns. Raises StoreError."""
+        found, refused = await asyncio.to_thread(segments.tables, partition, entries)
+        rows = size = 0
+        for day, table in sorted(found.items()):
+            uri = f"{self.root}/day={day.isoformat()}/{topic}-{partition:05d}-{begin:020d}-{end:020d}{SUFFIX}"
+            kept, length = await self._write_kept(uri, table)
+            rows, size = rows + kept, size + length
+        return Written(rows, size, tuple(refused))
+
+    async def delete_thread(self, thread_id: str) -> int:
+        """Rewrite all objects that hold the thread, which is erased already -> how many did. Raises StoreError."""
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def look(uri: str) -> bool:
+            async with slots:
+                return await self._rewrite(uri, thread_id)
+
+        names = [uri async for uri in self.objects.names_under(self.root) if uri.endswith(SUFFIX)]
+        return sum(await asyncio.gather(*map(look, names)))
+
+    async def _rewrite(self, uri: str, thread_id: str) -> bool:
+        try:
+            async with self.objects.reading(uri) as file:
+                found = await asyncio.to_thread(segments.decode, file, ["thread_id"])
+            if thread_id not in segments.thread_ids(found):
+                return False
+            table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
+        except NotThere:  # erased by another meanwhile
+            return False
+        except (pa.ArrowInvalid, KeyError) as error:
+            raise StoreError(f"{uri} is no segment of ours ({error}): move it out of the archive") from None
+        await self._write_kept(uri, table)
+        return True
+
+    async def _write_kept(self, uri: str, table: pa.Table) -> tuple[int, int]:
+        """Write what is not erased -> rows, bytes. Once more, if a thread was erased meanwhile: who erases marks the
+        thread first, and looks at the objects then; so either he finds this one, or we find his mark.
+        """
+        ids = segments.thread_ids(table)
+        erased: set[str] | None = None
+        while (now := await self.erased(ids)) != erased:
+            erased = now
+            kept = segments.without(table, erased)
+            data = await asyncio.to_thread(segments.encode, kept) if kept.num_rows else b""
+            if data:
+                await self.objects.write(uri, data, segments.MEDIA_TYPE, replace=True)
+            else:
+                await self.objects.delete(uri)
+        return kept.num_rows, len(data)

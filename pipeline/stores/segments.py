@@ -1,0 +1,143 @@
+"""Turn records -> rows of the archive, and Parquet. Pure.
+
+A row is one turn record: what is asked for in columns, the turn and the rest as JSON text, as in the store.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.stores.rows import RecordRows, record_rows
+from pipeline.stores.usage import COUNTS
+from topics import json_text, turn_record
+from topics.errors import InvalidRecord
+
+MEDIA_TYPE: Final = "application/vnd.apache.parquet"
+ROLES: Final = ("user", "agent", "facts")
+TIME: Final = pa.timestamp("ms", tz="UTC")
+LAST_MS: Final = 253_402_300_799_999  # of the year 9999
+EPOCH: Final = date(1970, 1, 1)
+SUMS: Final = ("requests", *COUNTS)
+OWN: Final = (
+    *("thread_id", "turn_id", "run_id", "ordinal", "agent_id", "tenant", "dialect", "status", "interruption"),
+    *("revision", "events", "digest", "hash", "external_id", "title"),
+)  # as in the store's table of turns
+
+SCHEMA: Final = pa.schema(
+    [
+        *(pa.field(name, pa.int64() if name in ("ordinal", "revision", "events") else pa.string()) for name in OWN),
+        pa.field("role", pa.string()),
+        pa.field("started_at", TIME),
+        pa.field("ended_at", TIME),
+        pa.field("model", pa.string()),
+        pa.field("provider", pa.string()),
+        *(pa.field(name, pa.int64()) for name in SUMS),
+        pa.field("cost_nano_usd", pa.int64()),
+        pa.field("ttft_ms", pa.int64()),
+        pa.field("duration_ms", pa.int64()),
+        pa.field("document", pa.string()),
+        pa.field("facts", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("recorded_at", TIME),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record of the turns topic; `at`: the broker's time, epoch ms."""
+
+    offset: int
+    at: int
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record that is no turn record, and why."""
+
+    offset: int
+    why: str
+
+
+def tables(partition: int, entries: Iterable[Entry]) -> tuple[dict[date, pa.Table], list[Refusal]]:
+    """-> a table for each day on which turns began (UTC), rows in the order of offsets; and what is not in them."""
+    rows: dict[date, list[dict[str, Any]]] = {}
+    refused: list[Refusal] = []
+    for entry in entries:
+        try:
+            parts = record_rows(turn_record.decode(entry.value))
+            row = _row(parts) | {"partition": partition, "offset": entry.offset, "recorded_at": entry.at}
+            day = _day(parts.turn["started_at"])
+        except InvalidRecord as error:
+            refused.append(Refusal(entry.offset, error.detail))
+        except Exception as error:  # a shape that is none of ours: the store role makes a dead letter of it
+            refused.append(Refusal(entry.offset, f"{type(error).__name__}: {error}"))
+        else:
+            rows.setdefault(day, []).append(row)
+    return {day: pa.Table.from_pylist(some, schema=SCHEMA) for day, some in rows.items()}, refused
+
+
+def without(table: pa.Table, thread_ids: Collection[str]) -> pa.Table:
+    """The table without the rows of these threads."""
+    if not thread_ids:
+        return table
+    return table.filter(pc.invert(pc.is_in(table["thread_id"], pa.array(sorted(thread_ids), pa.string()))))
+
+
+def thread_ids(table: pa.Table) -> list[str]:
+    """Each thread in it once."""
+    return pc.unique(table["thread_id"]).to_pylist()  # type: ignore[no-any-return]
+
+
+def encode(table: pa.Table) -> bytes:
+    """-> a Parquet file."""
+    out = io.BytesIO()
+    pq.write_table(table, out, compression="zstd")
+    return out.getvalue()
+
+
+def decode(file: Any, columns: list[str] | None = None) -> pa.Table:
+    """A Parquet file, bytes or seekable, or some columns of it. Raises ArrowInvalid."""
+    return pq.ParquetFile(io.BytesIO(file) if isinstance(file, bytes) else file).read(columns)
+
+
+def _row(parts: RecordRows) -> dict[str, Any]:
+    turn, usage = parts.turn, parts.usage
+    first = usage[0] if usage else {}
+    took = [row["duration_ms"] for row in usage if row["duration_ms"] is not None]
+    return {
+        **{name: turn[name] for name in OWN},
+        "role": ROLES[turn["role"]],
+        "started_at": _time(turn["started_at"]),
+        "ended_at": _time(turn["ended_at"]),
+        "model": first.get("model"),
+        "provider": first.get("provider"),
+        **{name: _sum(row[name] for row in usage) for name in (*SUMS, "cost_nano_usd")},
+        "ttft_ms": first.get("ttft_ms"),
+        "duration_ms": sum(took) if took else None,
+        "document": None if turn["document"] is None else json_text.dumps(turn["document"]),
+        "facts": json_text.dumps(turn["facts"]),
+    }
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _time(at: int) -> int | None:
+    return at if 0 <= at <= LAST_MS else None
+
+
+def _day(at: int) -> date:
+    return datetime.fromtimestamp(at / 1000, UTC).date() if 0 <= at <= LAST_MS else EPOCH

@@ -1,0 +1,188 @@
+"""Usage reports in SQL: one statement for both databases.
+
+Percentiles are by nearest rank, as `percentile_disc` has them: the smallest value that so many per cent do not exceed.
+Window functions find it, which both databases have, and which sort on disk what does not fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    ColumnElement,
+    Select,
+    and_,
+    case,
+    func,
+    literal,
+    null,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.errors import CallerError
+from pipeline.metrics import UNKNOWN
+from pipeline.stores.schema import usage
+from pipeline.stores.text import column_text
+from pipeline.stores.time_buckets import edges as bucket_edges
+from pipeline.stores.usage import COUNTS
+from pipeline.stores.usage_report import (
+    MOST_ROWS,
+    SUMMED,
+    Figures,
+    Percentiles,
+    UsageQuery,
+    UsageReport,
+    UsageRow,
+)
+
+GROUPS: Final[dict[str, ColumnElement[Any]]] = {
+    "model": usage.c.model,
+    "provider": usage.c.provider,
+    "agent": usage.c.agent_id,
+    "tenant": usage.c.tenant,
+    "thread": usage.c.thread_id,
+    "finish_reason": usage.c.finish_reason,
+}
+TIMES: Final = ("ttft_ms", "duration_ms")
+PERCENTS: Final = (50, 95, 99)
+NO_PRICE: Final = and_(usage.c.cost_nano_usd.is_(None), usage.c.total_tokens > 0)
+NAMED: Final = 100  # models without a price that are named
+
+
+async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
+    """The answer to a query, from one snapshot if the connection has one. Raises CallerError for too many buckets."""
+    edges: Sequence[int] = ()
+    if query.bucket is not None:
+        first, last = (await connection.execute(first_and_last(query))).one()
+        edges = [] if first is None else bucket_edges(query.bucket, first, last, query.tz)
+        if len(edges) * (query.limit if query.group_by else 1) > MOST_ROWS:
+            raise CallerError(f"that might be over {MOST_ROWS:,} rows: ask for fewer groups, or larger buckets")
+    total = await _rows(connection, replace(query, group_by=(), bucket=None), ())
+    plain = not query.group_by and query.bucket is None
+    rows = () if plain or (query.bucket and not edges) else await _rows(connection, query, edges)
+    unpriced = {model or UNKNOWN: count for model, count in await connection.execute(unpriced_models(query))}
+    return UsageReport(query, tuple(sorted_rows(rows, query)), total[0].figures, unpriced)
+
+
+async def _rows(connection: AsyncConnection, query: UsageQuery, edges: Sequence[int]) -> Sequence[UsageRow]:
+    found = await connection.execute(usage_figures(query, edges))
+    return [read_row(row, query) for row in found.mappings()]
+
+
+def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
+    """-> rows for `read_row`; `edges` are those of the query's buckets, none where it has no buckets."""
+    kept = _kept(query, edges)
+    names = [f"group_{number}" for number in range(len(query.group_by))]
+    placed = _with_the_rest_as_one(kept, names, query) if names else kept
+    keys = [name for name in ("bucket", "other", *names) if name in placed.c]
+    ranked = _ranked(placed, keys)
+    found = [ranked.c[key] for key in keys]
+    sums = [func.coalesce(func.sum(ranked.c[name]), 0).label(name) for name in SUMMED]
+    percentiles = [_percentile(ranked, name, percent) for name in TIMES for percent in PERCENTS]
+    return select(*found, *sums, *percentiles).group_by(*found)
+
+
+def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
+    """A row of `usage_figures`."""
+    figures: dict[str, Any] = {name: int(row[name]) for name in SUMMED}
+    figures |= {name: Percentiles(*(row[f"{name}_p{percent}"] for percent in PERCENTS)) for name in TIMES}
+    return UsageRow(
+        bucket=row.get("bucket"),
+        group={name: row[f"group_{number}"] for number, name in enumerate(query.group_by)},
+        other=bool(row.get("other")),
+        figures=Figures(**figures),
+    )
+
+
+def sorted_rows(rows: Iterable[UsageRow], query: UsageQuery) -> list[UsageRow]:
+    """By time, then the greatest first, `other` last; equal ones by name."""
+    order = "cost_nano_usd" if query.order == "cost_usd" else query.order
+
+    def key(row: UsageRow) -> Any:
+        names = [(name is None, name or "") for name in row.group.values()]
+        return row.bucket or 0, row.other, -getattr(row.figures, order), names
+
+    return sorted(rows, key=key)
+
+
+def first_and_last(query: UsageQuery) -> Select[Any]:
+    """-> one row: the first and the last time that counts, null where there is none."""
+    return select(func.min(usage.c.at), func.max(usage.c.at)).where(*_conditions(query))
+
+
+def unpriced_models(query: UsageQuery) -> Select[Any]:
+    """-> model, responses without a price."""
+    count = func.count().label("responses")
+    query_ = select(usage.c.model, count).where(NO_PRICE, *_conditions(query)).group_by(usage.c.model)
+    return query_.order_by(count.desc(), usage.c.model).limit(NAMED)
+
+
+def _conditions(query: UsageQuery) -> list[ColumnElement[bool]]:
+    wanted: list[ColumnElement[bool]]
+    wanted = [GROUPS[name].in_([column_text(value) for value in values]) for name, values in query.where.items()]
+    if query.start is not None:
+        wanted.append(usage.c.at >= query.start)
+    if query.end is not None:
+        wanted.append(usage.c.at < query.end)
+    return wanted
+
+
+def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
+    sums = [usage.c[name] for name in ("requests", "turns", "interrupted", "errors", *COUNTS, "cost_nano_usd", *TIMES)]
+    unpriced = case((NO_PRICE, 1), else_=0).label("unpriced")
+    groups = [GROUPS[name].label(f"group_{number}") for number, name in enumerate(query.group_by)]
+    bucket = [_bucket(usage.c.at, edges).label("bucket")] if edges else []
+    return select(*bucket, *groups, *sums, unpriced).where(*_conditions(query)).cte("kept")
+
+
+def _bucket(at: ColumnElement[Any], edges: Sequence[int]) -> ColumnElement[Any]:
+    """The last edge that is not after `at`: a search tree, so that a thousand edges cost ten comparisons."""
+    if len(edges) == 1:
+        return literal(edges[0], BigInteger)
+    middle = len(edges) // 2
+    below, above = _bucket(at, edges[:middle]), _bucket(at, edges[middle:])
+    return case((at < literal(edges[middle], BigInteger), below), else_=above)
+
+
+def _with_the_rest_as_one(kept: CTE, names: Sequence[str], query: UsageQuery) -> CTE:
+    """The groups that are not among the greatest lose their names."""
+    groups = [kept.c[name] for name in names]
+    order = func.coalesce(func.sum(kept.c["cost_nano_usd" if query.order == "cost_usd" else query.order]), 0)
+    places = [part for group in groups for part in (group.is_(None), group)]
+    named = select(*groups, literal(1).label("named")).group_by(*groups).order_by(order.desc(), *places)
+    top = named.limit(query.limit).cte("top")
+    same = [
+        and_(func.coalesce(kept.c[name], "") == func.coalesce(top.c[name], ""), _null(kept, name) == _null(top, name))
+        for name in names
+    ]
+    is_named = top.c.named.is_not(None)
+    rest = [column for column in kept.c if column.name not in names]
+    own = [case((is_named, kept.c[name]), else_=null()).label(name) for name in names]
+    other = case((is_named, 0), else_=1).label("other")
+    return select(other, *own, *rest).select_from(kept.outerjoin(top, and_(*same))).cte("placed")
+
+
+def _null(table: CTE, name: str) -> ColumnElement[int]:
+    return case((table.c[name].is_(None), 1), else_=0)
+
+
+def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:
+    """With each time's place among those of its group, and how many there are."""
+    group = [placed.c[key] for key in keys]
+    windows = []
+    for name in TIMES:
+        value = placed.c[name]
+        place = func.row_number().over(partition_by=[*group, value.is_(None)], order_by=value)
+        windows += [place.label(f"{name}_place"), func.count(value).over(partition_by=group).label(f"{name}_count")]
+    return select(*placed.c, *windows).cte("ranked")
+
+
+def _percentile(ranked: CTE, name: str, percent: int) -> ColumnElement[Any]:
+    nearest = (ranked.c[f"{name}_count"] * percent + 99) // 100
+    at_its_place = and_(ranked.c[name].is_not(None), ranked.c[f"{name}_place"] == nearest)
+    return func.max(case((at_its_place, ranked.c[name]))).label(f"{name}_p{percent}")

@@ -1,0 +1,188 @@
+"""What is asked of the usage table, and what it answers: plain, frozen values."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, tzinfo
+from typing import Any, Final, Self
+
+from pipeline.errors import CallerError
+from pipeline.stores.prices import NANO
+from pipeline.stores.time_buckets import STARTS, label, moment, zone
+
+GROUPS: Final = ("model", "provider", "agent", "tenant", "thread", "finish_reason")
+BUCKETS: Final = tuple(STARTS)
+MOST_GROUPS: Final = 10_000
+MOST_ROWS: Final = 200_000
+OTHER: Final = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """`start` (inclusive) and `end` (exclusive) in epoch ms; `where`: group -> the values that count.
+
+    The `limit` groups with most of `order` have rows of their own, over the whole time; the rest is summed as `other`.
+    Raises CallerError for what can't be asked.
+    """
+
+    group_by: tuple[str, ...] = ()
+    bucket: str | None = None
+    tz: tzinfo = UTC
+    start: int | None = None
+    end: int | None = None
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    limit: int = 100
+    order: str = "total_tokens"
+
+    @classmethod
+    def of(
+        cls,
+        group_by: Sequence[str],
+        bucket: str | None,
+        tz: str,
+        times: tuple[str | None, str | None],
+        where: Mapping[str, Sequence[str]],
+        limit: int,
+        order: str,
+        now: int,
+    ) -> Self:
+        """From what people write: `group_by` also as `model,agent`, `times` as `moment` reads them. `now`: epoch ms."""
+        groups = tuple(part.strip() for one in group_by for part in one.split(",") if part.strip())
+        within = zone(tz)
+        start, end = (None if text is None else moment(text, within, now) for text in times)
+        given = {name: tuple(values) for name, values in where.items() if values}
+        return cls(groups, bucket, within, start, end, given, limit, order)
+
+    def __post_init__(self) -> None:
+        for name in (*self.group_by, *self.where):
+            _one_of(name, GROUPS, "usage has no group {!r}: there are {}")
+        if self.bucket is not None:
+            _one_of(self.bucket, BUCKETS, "no bucket {!r}: there are {}")
+        _one_of(self.order, ORDERS, "usage can't be ordered by {!r}: there are {}")
+        if len(set(self.group_by)) != len(self.group_by):
+            raise CallerError("usage is grouped twice by the same: name each group once")
+        if not 1 <= self.limit <= MOST_GROUPS:
+            raise CallerError(f"the limit must be from 1 to {MOST_GROUPS:,}")
+        if self.start is not None and self.end is not None and self.start >= self.end:
+            raise CallerError("the time asked for ends before it begins")
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Nearest-rank percentiles, ms: each is a value that was measured; None where nothing was."""
+
+    p50: int | None
+    p95: int | None
+    p99: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Sums over some responses, and percentiles of their times."""
+
+    requests: int  # responses of models
+    turns: int
+    interrupted: int  # of the turns
+    errors: int  # of the interrupted ones, those that an error ended
+    input_tokens: int
+    output_tokens: int
+    thinking_tokens: int  # of the output
+    cache_read_tokens: int  # of the input
+    cache_write_tokens: int  # of the input
+    total_tokens: int
+    cost_nano_usd: int  # of what could be priced
+    unpriced: int  # responses with tokens and without a known cost
+    ttft_ms: Percentiles
+    duration_ms: Percentiles
+
+    @property
+    def cost_usd(self) -> float:
+        """The cost in US dollars."""
+        return self.cost_nano_usd / NANO
+
+
+SUMMED: Final = tuple(one.name for one in fields(Figures) if not one.name.endswith("_ms"))
+ORDERS: Final = (*SUMMED[:-1], "cost_usd")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """`bucket`: its beginning, epoch ms. `group` names it, None where the turns don't say; in the row of the `other`
+    groups nothing does.
+    """
+
+    bucket: int | None
+    group: dict[str, str | None]
+    other: bool
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """Rows in order: by time, then the greatest first, `other` last. `unpriced`: model -> responses without a price."""
+
+    query: UsageQuery
+    rows: tuple[UsageRow, ...]
+    total: Figures
+    unpriced: dict[str, int]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: {"from", "to", "tz", "bucket", "group_by", "rows", "total", "unpriced"}."""
+        query = self.query
+        return {
+            "from": None if query.start is None else label(query.start, query.tz),
+            "to": None if query.end is None else label(query.end, query.tz),
+            "tz": str(query.tz),
+            "bucket": query.bucket,
+            "group_by": list(query.group_by),
+            "rows": [
+                ({} if row.bucket is None else {"bucket": label(row.bucket, query.tz)})
+                | row.group
+                | ({"other": row.other} if row.group else {})
+                | _json(row.figures)
+                for row in self.rows
+            ],
+            "total": _json(self.total),
+            "unpriced": self.unpriced,
+        }
+
+    def table(self) -> Iterator[tuple[Any, ...]]:
+        """As lines of a table: the header, then the rows; of the `other` groups each is named so."""
+        query = self.query
+        head = () if query.bucket is None else ("bucket",)
+        yield (*head, *query.group_by, *_flat(_json(self.total)))
+        for row in self.rows:
+            start = () if row.bucket is None else (label(row.bucket, query.tz),)
+            names = tuple(OTHER if row.other else row.group[name] for name in query.group_by)
+            yield (*start, *names, *_flat(_json(row.figures)).values())
+
+    def csv(self) -> str:
+        """As CSV (RFC 4180)."""
+        out = io.StringIO()
+        csv.writer(out).writerows(self.table())
+        return out.getvalue()
+
+
+def _json(figures: Figures) -> dict[str, Any]:
+    counts = {name: getattr(figures, name) for name in SUMMED if name not in ("cost_nano_usd", "unpriced")}
+    times = {
+        name: {p: getattr(getattr(figures, name), p) for p in ("p50", "p95", "p99")}
+        for name in ("ttft_ms", "duration_ms")
+    }
+    return {**counts, "cost_usd": figures.cost_usd, "unpriced": figures.unpriced, **times}
+
+
+def _flat(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """{"ttft_ms": {"p50": …}} -> {"ttft_ms_p50": …}."""
+    flat: dict[str, Any] = {}
+    for name, value in figures.items():
+        flat |= {f"{name}_{p}": one for p, one in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def _one_of(name: str, known: tuple[str, ...], message: str) -> None:
+    if name not in known:
+        raise CallerError(message.format(name[:80], ", ".join(known)))

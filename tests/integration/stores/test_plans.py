@@ -1,0 +1,112 @@
+"""Postgres answers what the gateway asks by the indexes that docs/stores.md names: plans over 30,000 turns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql
+
+from pipeline.stores import statements, usage_query
+from pipeline.stores.schema import threads
+from pipeline.stores.sql import ThreadStore
+from pipeline.stores.summaries import encode_cursor
+from pipeline.stores.usage_report import UsageQuery
+from topics.identity import thread_uuid
+
+PAGE = Path(__file__).parents[3] / "docs" / "stores.md"
+START = 1_768_903_200_000
+HOUR = 3_600_000
+TURNS = 30_000  # of 6,000 of 30,000 threads, over 300 hours, of 50 tenants and 600 agents
+FILL = (
+    """INSERT INTO threads (thread_id, external_id, tenant, title, prompt, status, turns, total_tokens, created_at,
+        updated_at)
+    SELECT 'thread-' || n, 'chat-' || n, 't' || n % 50, 'About ' || n, repeat('What is it? ', 10), 'complete', 5, 50,
+        :start + n * 180000::bigint, :start + n * 180000::bigint
+    FROM generate_series(0, 29999) n""",
+    """INSERT INTO turns (turn_id, thread_id, run_id, ordinal, role, agent_id, tenant, dialect, status, revision,
+        digest, events, started_at, ended_at, facts, document)
+    SELECT 'turn-' || n, 'thread-' || n / 5, 'run-' || n, 0, 1, 'a' || n % 600, 't' || n / 5 % 50, 'vercel-ai',
+        'complete', 0, md5(n::text), 3, :start + n * 36000::bigint, :start + n * 36000::bigint, '{}', '{}'
+    FROM generate_series(0, :turns - 1) n""",
+    "INSERT INTO agents SELECT turn_id, thread_id, agent_id, agent_id FROM turns",
+    """INSERT INTO links
+    SELECT turn_id, thread_id, 0, thread_id, 'thread-' || substr(turn_id, 6)::int / 7, 'spawned_from'
+    FROM turns WHERE ascii(digest) % 5 = 0""",
+    """INSERT INTO usage (turn_id, thread_id, position, at, agent_id, tenant, model, provider, finish_reason, requests,
+        turns, interrupted, errors, input_tokens, output_tokens, total_tokens, cost_nano_usd, ttft_ms, duration_ms)
+    SELECT turn_id, thread_id, 0, started_at, agent_id, tenant, 'm' || ascii(digest) % 7, 'p', 'stop', 1, 1, 0, 0, 10,
+        5, 15, 1000, ascii(digest), ascii(digest) * 3
+    FROM turns""",
+    "ANALYZE",
+)
+
+
+@pytest.fixture
+async def full(postgres_database: str) -> AsyncIterator[ThreadStore]:
+    async with await ThreadStore.open(postgres_database, migrate=True) as store:
+        async with store._writing() as connection:
+            for statement in FILL:
+                await connection.exec_driver_sql(statement.replace(":start", str(START)).replace(":turns", str(TURNS)))
+        yield store
+
+
+ID = thread_uuid("x")[0]
+SOME = ["thread-17", "thread-400"]
+HOURLY = UsageQuery(start=START + 50 * HOUR, end=START + 51 * HOUR)
+OF_ONE = UsageQuery(("model",), where={"tenant": ("t7",)}, start=HOURLY.start, end=START + 74 * HOUR)
+OF_THREAD = UsageQuery(("agent",), where={"thread": ("thread-17",)})
+ANY = (None, None, None, None)
+
+# What is asked, as the page calls it -> the query, and the indexes of which one answers it.
+QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "threads, a page": (statements.thread_list(50, *ANY), ("threads_updated",)),
+    "threads, the next page": (
+        statements.thread_list(50, encode_cursor(START + HOUR, "thread-9"), *ANY[1:]),
+        ("threads_updated",),
+    ),
+    "threads of some days": (
+        statements.thread_list(50, *ANY).where(*statements.narrowed(None, "complete", START, START + 24 * HOUR)),
+        ("threads_updated",),
+    ),
+    "threads of a tenant": (statements.thread_list(50, None, None, "t7", None), ("threads_tenant_updated",)),
+    "threads of an agent": (statements.thread_list(50, None, "a7", None, None), ("agents_agent",)),
+    "a thread by its conversation id": (
+        statements.thread_list(50, *ANY).where(*statements.narrowed("chat-7", None, None, None)),
+        ("threads_external",),
+    ),
+    "a thread's line": (select(threads).where(threads.c.thread_id == "thread-17"), ("threads_pkey",)),
+    "a thread's turns": (statements.records(SOME), ("turns_order",)),
+    "links into a thread": (statements.records(SOME), ("links_source",)),
+    "a thread's agents": (statements.agent_names(SOME), ("agents_thread",)),
+    "a thread's sub-agents": (statements.spawned_from("thread-17", 100), ("links_target",)),
+    "usage of each turn of a thread": (statements.turn_usage("thread-17", None), ("usage_thread",)),
+    "usage of a thread": (usage_query.usage_figures(OF_THREAD, ()), ("usage_thread",)),
+    "usage of some time": (usage_query.usage_figures(HOURLY, ()), ("usage_at",)),
+    "usage of a tenant in some time": (usage_query.usage_figures(OF_ONE, ()), ("usage_tenant_at", "usage_at")),
+    "models without a price in some time": (usage_query.unpriced_models(HOURLY), ("usage_at",)),
+    "which turns are there already (a write)": (
+        statements.known_turns(["turn-1", "turn-20000"]),
+        ("turns_pkey",),
+    ),
+}
+
+
+async def test_each_question_is_answered_by_its_index_and_none_reads_a_whole_table(full: ThreadStore) -> None:
+    async with full._reading() as connection:
+        for name, (query, indexes) in QUERIES.items():
+            sql = query.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True})
+            lines = await connection.exec_driver_sql(f"EXPLAIN (ANALYZE, TIMING OFF) {sql}".replace("%%", "%"))
+            plan = "\n".join(lines.scalars())
+            assert any(index in plan for index in indexes), f"{name}\n{plan}"
+            for table in ("threads", "turns", "agents", "links", "usage"):
+                assert f"Seq Scan on {table}" not in plan, f"{name}\n{plan}"
+
+
+def test_the_page_names_them() -> None:
+    page = PAGE.read_text("utf-8")
+    for name, (_, indexes) in QUERIES.items():
+        assert f"| {name} | `{indexes[0]}`" in page, name

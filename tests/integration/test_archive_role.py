@@ -1,0 +1,97 @@
+"""The archive role in real workers: killed in mid-segment, and replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from pipeline.app import consumer_group
+from pipeline.kafka.client import client_options
+from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
+from tests.archived import archive, turns_of
+from tests.fleet import expected, fleet, interleaved
+from tests.workers import WorkerProcess, publish, wait_until_stored
+from topics.catalog import EVENTS, TURNS
+
+RUNS = 60
+
+
+def with_archive(settings: Settings, folder: Path) -> Settings:
+    """Small segments, and short timeouts, so that a killed worker's partitions are soon another's."""
+    quick = {"session_timeout": 6.0, "checkpoint_interval": 0.3}
+    return settings.model_copy(
+        update={**quick, "archive": folder.as_uri(), "archive_bytes": 20_000, "archive_age": 4.0}
+    )
+
+
+def archived(folder: Path) -> int:
+    """Turns of agents, each once."""
+    if not any(folder.rglob("*.parquet")):
+        return 0
+    with archive(folder) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM turns WHERE role = 'agent'").fetchone() or (0,)
+        return int(count)
+
+
+async def wait_until_archived(folder: Path, turns: int, worker: WorkerProcess, within: float = 120) -> None:
+    deadline = time.monotonic() + within
+    while (count := await asyncio.to_thread(archived, folder)) < turns:
+        assert time.monotonic() < deadline, f"{count} of {turns} turns are archived\n{worker.text()[-3000:]}"
+        await asyncio.sleep(0.5)
+    assert count == turns
+
+
+async def equals_the_store(settings: Settings, folder: Path) -> None:
+    async with await ThreadStore.open(settings.store_url) as store:
+        documents = {document["thread_id"]: document["turns"] async for document in store.documents()}
+    with archive(folder) as connection:
+        assert turns_of(connection) == documents
+
+
+async def replay_from_the_beginning(settings: Settings) -> None:
+    """The role's offsets back to 0, as an operator would set them."""
+    consumer = AIOKafkaConsumer(**client_options(settings), group_id=consumer_group(settings, "archive"))
+    await consumer.start()
+    try:
+        name = TURNS.full_name(settings.topic_prefix)
+        places = [TopicPartition(name, number) for number in range(settings.partitions)]
+        consumer.assign(places)
+        await consumer.commit(dict.fromkeys(places, 0))
+    finally:
+        await consumer.stop()
+
+
+async def test_each_turn_once_through_kill_9_and_replay(applied_settings: Settings, tmp_path: Path) -> None:
+    folder = tmp_path / "archive"
+    settings = with_archive(applied_settings, folder)
+    right: dict[str, str] = {}
+    worker = WorkerProcess(settings, "worker", roles="assemble,store,archive")
+    try:
+        for round_ in range(2):
+            runs = fleet(round_, RUNS)
+            right |= expected(runs)
+            worker.start()
+            await worker.url()
+            publishing = asyncio.ensure_future(publish(settings, EVENTS, interleaved(runs, round_), pause=0.1))
+            await asyncio.sleep(2.5 + round_)
+            worker.kill()  # segments are open, and some may be written and not committed
+            await publishing
+        worker.start()
+        assert await wait_until_stored(settings, len(right), [worker]) == right
+        await wait_until_archived(folder, len(right), worker)
+        await equals_the_store(settings, folder)
+        assert worker.stop() == 0
+        await replay_from_the_beginning(settings)
+        before = {path.name for path in folder.rglob("*.parquet")}
+        for path in folder.rglob("*.parquet"):
+            path.unlink()
+        worker.start()
+        await wait_until_archived(folder, len(right), worker)
+        await equals_the_store(settings, folder)
+        assert {path.name for path in folder.rglob("*.parquet")} <= before
+    finally:
+        worker.end()

@@ -1,0 +1,163 @@
+"""Whatever the broker does and whenever the process dies: each run's records arrive in order, and all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline import delivery as delivery_module
+from pipeline.delivery import Counts, Delivery
+from pipeline.errors import BrokerError
+from pipeline.spool import Spool
+
+FAULTS = st.lists(st.sampled_from(["", "late", "lost", "unheard", "no broker", "stuck"]), max_size=30)
+KEYS = (b"a", b"b")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, seconds in (("SPOOL_AFTER", 0.004), ("SYNC_AFTER", 0.003), ("FULL_RETRY", 0.003)):
+            patch.setattr(delivery_module, name, seconds)
+        patch.setattr(delivery_module, "FIRST_DELAY", 0.002)
+        patch.setattr(delivery_module, "LONGEST_DELAY", 0.004)
+        patch.setattr(delivery_module, "UNCONFIRMED_BYTES", 200)
+        yield
+
+
+class ToyBroker:
+    """Takes records, and does what `faults` say, one for each; then it is well."""
+
+    def __init__(self, faults: list[str]) -> None:
+        self.faults = iter(faults)
+        self.log: list[tuple[bytes, bytes]] = []
+        self.too_large = b"\0"
+
+    async def connect(self) -> Any:
+        if next(self.faults, "") == "no broker":
+            raise BrokerError("no broker")
+        return ToyProducer(self)
+
+
+class ToyProducer:
+    """As an idempotent producer: what it has taken arrives in order, until something fails; then nothing more does."""
+
+    def __init__(self, broker: ToyBroker) -> None:
+        self.broker = broker
+        self.failed = False
+        self.room = asyncio.Semaphore(3)
+        self.last: asyncio.Task[None] | None = None
+
+    async def send(self, topic: str, value: bytes, key: bytes, headers: None = None) -> asyncio.Future[None]:
+        if value.startswith(self.broker.too_large):
+            raise MessageSizeTooLargeError("too large")
+        await self.room.acquire()
+        self.last = asyncio.create_task(self._deliver(self.last, key, value, next(self.broker.faults, "")))
+        self.last.add_done_callback(lambda _: self.room.release())
+        return self.last
+
+    async def _deliver(self, before: asyncio.Task[None] | None, key: bytes, value: bytes, fault: str) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        if fault in ("late", "stuck"):
+            await asyncio.sleep(0.002 if fault == "late" else 0.015)
+        if fault == "lost" or self.failed:
+            self.failed = True
+            raise KafkaConnectionError("lost")
+        self.broker.log.append((key, value))
+        if fault == "unheard":
+            self.failed = True
+            raise KafkaConnectionError("unheard")
+
+    async def stop(self) -> None:
+        self.failed = True
+
+
+def in_order(log: list[tuple[bytes, bytes]], key: bytes) -> list[int]:
+    """A run's numbers as assembly takes them: by `seq`, those that come again left out."""
+    found: list[int] = []
+    for one, value in log:
+        if one == key and int(value.split(b"/")[1]) == (found[-1] + 1 if found else 0):
+            found.append(len(found))
+    return found
+
+
+def record(key: bytes, number: int) -> tuple[bytes, bytes]:
+    return key, b"%s/%d/" % (key, number) + b"x" * 20
+
+
+async def put_all(delivery: Delivery, pauses: list[int]) -> dict[bytes, int]:
+    """Records of two runs in turn, with these pauses in ms -> how many each has."""
+    numbers = dict.fromkeys(KEYS, 0)
+    for turn, pause in enumerate(pauses):
+        key = KEYS[turn % 2]
+        await delivery.room()
+        delivery.put(*record(key, numbers[key]))
+        numbers[key] += 1
+        await asyncio.sleep(pause / 1000)
+    return numbers
+
+
+PAUSES = st.lists(st.sampled_from([0, 0, 0, 0, 1, 9]), min_size=1, max_size=60)
+
+
+@settings(max_examples=60)
+@given(FAULTS, PAUSES, st.sampled_from([300, 100_000]))
+def test_nothing_is_lost_and_order_is_kept(faults: list[str], pauses: list[int], most: int) -> None:
+    async def play(folder: Path) -> None:
+        broker, counts, spool = ToyBroker(faults), Counts(), Spool(folder, most)
+        delivery = Delivery(broker.connect, "events", "toy", counts, spool)
+        numbers = await put_all(delivery, pauses)
+        assert await delivery.drained(20) == 0
+        assert (counts.confirmed, delivery.waiting, delivery._bytes, spool.size) == (len(pauses), 0, 0, 0)
+        assert await delivery.close(1) == 0
+        assert list(folder.iterdir()) == []
+        assert {key: in_order(broker.log, key) for key in KEYS} == {key: list(range(n)) for key, n in numbers.items()}
+
+    with tempfile.TemporaryDirectory() as name:
+        asyncio.run(play(Path(name)))
+
+
+@settings(max_examples=40)
+@given(faults=FAULTS, later_faults=FAULTS, pauses=PAUSES, killed=st.booleans())
+def test_a_process_that_ends_leaves_all_that_it_has_spooled_to_the_next(
+    faults: list[str], later_faults: list[str], pauses: list[int], *, killed: bool
+) -> None:
+    async def first(folder: Path, broker: ToyBroker) -> tuple[dict[bytes, int], set[tuple[bytes, bytes]]]:
+        spool = Spool(folder, 100_000)
+        delivery = Delivery(broker.connect, "events", "toy", Counts(), spool)
+        numbers = await put_all(delivery, pauses)
+        if not killed:
+            assert await delivery.close(0.0) == 0
+            return numbers, set()
+        delivery._task.cancel()
+        os.close(spool._lock)
+        in_memory = [p for p in (*delivery._flying, *delivery._waiting, *delivery._overflow) if p.place is None]
+        return numbers, {(p.key, p.value) for p in in_memory}
+
+    async def second(folder: Path, broker: ToyBroker) -> None:
+        counts, spool = Counts(), Spool(folder, 100_000)
+        counts.adopted = spool.adopted
+        delivery = Delivery(broker.connect, "events", "toy", counts, spool)
+        assert await delivery.drained(20) == 0
+        assert await delivery.close(1) == 0
+        assert (counts.confirmed, list(folder.iterdir())) == (spool.adopted, [])
+
+    with tempfile.TemporaryDirectory() as name:
+        broker = ToyBroker(faults)
+        numbers, lost = asyncio.run(first(Path(name), broker))
+        broker.faults = iter(later_faults)
+        asyncio.run(second(Path(name), broker))
+    arrived = set(broker.log)
+    assert {record(key, n) for key in KEYS for n in range(numbers[key])} - arrived <= lost
+    if not lost:
+        assert {key: in_order(broker.log, key) for key in KEYS} == {key: list(range(n)) for key, n in numbers.items()}

@@ -1,0 +1,53 @@
+"""Whose trace a run belongs to: the `traceparent` that its publisher says, as W3C Trace Context has it.
+
+    00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01     version, trace id, span id, flags
+
+It is a header of the run's records, or `traceparent` in their `run` object.
+Trace Context: https://www.w3.org/TR/trace-context/#traceparent-header
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+HEADER: Final = "traceparent"
+FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[ -~]{0,400})?")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceParent:
+    """A span of somebody else's. `text` is how it was said."""
+
+    text: str
+    trace_id: str  # 32 hex digits
+    span_id: str  # 16 hex digits
+    flags: int
+
+
+def parse(value: Any) -> TraceParent | None:
+    """-> what it says; None for what is none, which the specification has readers ignore."""
+    found = FORM.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return None
+    version, trace_id, span_id, flags, more = found.groups()
+    known = (version == "00" and more is None) or version not in ("00", "ff")  # a later version may say more
+    if not known or not int(trace_id, 16) or not int(span_id, 16):
+        return None
+    return TraceParent(value, trace_id, span_id, int(flags, 16))
+
+
+def of_headers(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
+    """What a record's headers say; None where that is nothing, or nothing that `parse` takes."""
+    for name, value in headers:
+        if name == HEADER and value is not None:
+            said = value.decode("latin-1")
+            return None if parse(said) is None else said
+    return None
+
+
+def headers(value: str) -> list[tuple[str, bytes]]:
+    """The reverse of `of_headers`."""
+    return [(HEADER, value.encode())]
