@@ -1,0 +1,37 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["threadmill"]
+# ///
+"""A program without an event loop passes a stream on, byte for byte: `python examples/synchronous_script.py`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.integrations.synchronous import SyncPublisher
+from pipeline.settings import load
+
+STREAM = Path(__file__).with_name("weather.sse")
+
+
+def chunks() -> Iterator[bytes]:
+    """Stands for the body of a response that a model's server sends."""
+    with STREAM.open("rb") as file:
+        while chunk := file.read(100):
+            yield chunk
+
+
+def main() -> None:
+    """Copy the stream to standard output."""
+    with SyncPublisher(load()) as publisher:
+        with publisher.run(thread_id="chat-43", agent_id="weather", dialect="vercel-ai") as run:
+            for chunk in run.tee_bytes(chunks()):
+                sys.stdout.buffer.write(chunk)
+        publisher.flush()
+        print(publisher.report(), file=sys.stderr)  # noqa: T201  # its purpose
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Pydantic AI's runs, published by our helpers from each supported release: what is assembled is what the SDK holds.
+
+Part of `make test-sdks`; no broker is needed, since what can't be sent is in the spool.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.assembly.offline import assemble
+from pipeline.dialects import DIALECTS
+from pipeline.dialects.losses import shared_hash
+from pipeline.imports import IMPORTS
+from pipeline.imports.history import Origin, thread
+from tests.sdks.publishing_python import RELEASES, ROOT, publishing_python
+from tests.spools import away, spooled
+from tests.workers import environment
+from topics.identity import thread_uuid
+
+PROGRAM = Path(__file__).with_name("publishing_agent.py")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_is_published_is_what_the_sdk_holds(release: str, tmp_path: Path) -> None:
+    settings = away(tmp_path)
+    variables = environment(settings, PYTHONPATH=str(ROOT))
+    done = subprocess.run(
+        [publishing_python(release), PROGRAM], env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    records = spooled(settings)
+    over = "pydantic-ai over vercel-ai" if release.startswith("2.") else "pydantic-ai 1.x over vercel-ai"
+    for run_id, dialect, wires in (
+        ("events", "pydantic-ai", ["pydantic-ai"]),
+        ("response", "vercel-ai", [over, "pydantic-ai"]),
+    ):
+        run = [record for record in records if record["run_id"] == run_id]
+        (asked, answered), refused = turns(dialect, run)
+        assert refused == []
+        assert "What's the weather in Paris and Rome?" in json.dumps(asked)
+        assert answered["completion_status"] == "complete"
+        assert shared_hash(answered, *wires) == shared_hash(own_turn(told[run_id]), *wires)
+
+
+def turns(dialect: str, run: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Any]]:
+    """-> the user's and the agent's turn, and what was refused."""
+    found, refused = assemble(DIALECTS[dialect], run)
+    return [record["turn"] for record in found if record["turn"]], refused
+
+
+def own_turn(messages: list[Any]) -> dict[str, Any]:
+    """What `threadmill import` makes of the SDK's own messages."""
+    document = thread(IMPORTS["pydantic-ai"], messages, Origin(thread_uuid("chat")[0], "weather", 0))
+    (turn,) = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
+    return dict(turn)
