@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, str]] = {
     "hash": "documents",
     "import": "history",
     "publish": "publish",
+    "replay": "replay",
     "schema": "validate",
     "settings": "settings",
     "store": "store",

@@ -1,0 +1,205 @@
+"""`threadmill replay`: assemble a stretch of the events topic again, into the store or another one."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+
+from pipeline.assembly.times import epoch_ms, iso
+from pipeline.cli.output import many
+from pipeline.cli.publish import progress
+from pipeline.errors import CallerError
+from pipeline.kafka.replay import Seen, Stretch, replayed
+from pipeline.metrics import Metrics
+from pipeline.redaction_rules import redaction_of
+from pipeline.settings import INLINE, Settings, load, without_password
+from pipeline.stores.content import ContentStore, Ref
+from pipeline.stores.offload import Offload
+from pipeline.stores.sql import ThreadStore
+from topics import turn_record
+from topics.identity import thread_uuid
+from topics.turn_record import TurnRecord
+
+AT_ONCE: Final = 500  # turn records in a transaction
+SQLITE: Final = "sqlite:///"
+AGO: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+class Moment(click.ParamType):
+    """ISO 8601 (UTC where it names no zone), or how long ago: 90s, 30m, 2h, 7d."""
+
+    name = "TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """-> epoch ms."""
+        if isinstance(value, int):
+            return value
+        now = time.time_ns() // 1_000_000
+        if ago := AGO.fullmatch(str(value).strip()):
+            return max(0, now - int(float(ago[1]) * UNIT_MS[ago[2]]))
+        moment = now if value == "now" else epoch_ms(value)
+        if moment is None:
+            self.fail(f"{value!r} is no time: 2026-01-20T16:59:02Z, 2026-01-20 16:59, 2h (ago) or now is expected")
+        return moment
+
+
+@click.command(short_help="Assemble a stretch of the events topic again.")
+@click.option("--from", "since", type=Moment(), help="Runs with a record at this time or later; by default all.")
+@click.option("--to", "until", type=Moment(), help="Runs with a record before this time; by default up to now.")
+@click.option("--thread", "thread_id", help="Only this thread: its id, or the producer's own id of it.")
+@click.option("--tenant", help="Only what is of this tenant.")
+@click.option(
+    "--into", metavar="URL", help="Another store: sqlite:///path or postgresql://…; by default THREADMILL_STORE."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would change.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def replay(
+    since: int | None,
+    until: int | None,
+    thread_id: str | None,
+    tenant: str | None,
+    into: str | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Assemble a stretch of the events topic again, with the settings of the workers, and store the turns.
+
+    TIME is as the broker dated the records: ISO 8601 (UTC where it names no zone), or how long ago, as in 90s, 30m, 2h,
+    7d. A run is replayed whole if any of its records is of the stretch. Runs whose beginning is no longer on the topic,
+    and runs that are still open, are left out and named. Safe beside running workers: of two forms of one turn the
+    store keeps the same one, whoever comes first.
+    """
+    if since is not None and until is not None and since >= until:
+        raise CallerError(f"--from ({iso(since)}) must be before --to ({iso(until)})")
+    ours = load()
+    settings = ours if into is None else load(store=into, content=ours.content_url or INLINE)
+    thread = thread_uuid(thread_id, tenant)[0] if thread_id is not None else None
+    stretch = Stretch(since, until, thread, tenant)
+    console = Console(stderr=True, highlight=False)
+    with progress(console) as bar:
+        task = bar.add_task("replaying", total=None)
+        seen, counts = asyncio.run(
+            _replay(
+                settings,
+                stretch,
+                ours.store_url,
+                lambda done, total: bar.update(task, completed=done, total=total),
+                dry_run=dry_run,
+            )
+        )
+    if as_json:
+        click.echo(json.dumps({"turns": counts, "dry_run": dry_run, **dataclasses.asdict(seen)}))
+        return
+    _report(settings, seen, counts, dry_run=dry_run)
+
+
+def _report(settings: Settings, seen: Seen, counts: dict[str, int], *, dry_run: bool) -> None:
+    would = "would be " if dry_run else ""
+    listed = ", ".join(f"{counts[name]:,} {would if name != 'unchanged' else ''}{name}" for name in counts)
+    click.echo(f"{many(seen.records, 'record')} -> {without_password(settings.store_url)}")
+    click.echo(f"turns: {listed}")
+    if seen.refused:
+        click.echo(f"{many(seen.refused, 'record')} refused again, as the dead letters say; none was written again")
+    for count, names, why in (
+        (seen.cut_runs, seen.cut, "left out, as their beginning lies before what could be read"),
+        (seen.open_runs, seen.open, "left out, as they are still open"),
+    ):
+        if count:
+            more = f" and {count - len(names):,} more" if count > len(names) else ""
+            click.echo(f"{many(count, 'run')} {why}: {', '.join(names)}{more}")
+    if seen.removed:
+        click.echo(f"on {many(seen.removed, 'partition')} older records have been removed by the topic's retention")
+
+
+async def _replay(
+    settings: Settings, stretch: Stretch, original: str, advance: Callable[[int, int], object], *, dry_run: bool
+) -> tuple[Seen, dict[str, int]]:
+    """-> what came by, and how many turns were new, changed or unchanged.
+
+    `original`: the store that knows which threads were erased; they don't come back in another one either.
+    """
+    seen, counts = Seen(), Counter[str](new=0, changed=0, unchanged=0, erased=0)
+    redaction = redaction_of(settings)
+    contents = Unwritten.of(settings) if dry_run else ContentStore.of(settings)
+    metrics = Metrics(settings.metric_series)
+    offload = Offload(contents, settings.content_threshold, metrics) if contents.root is not None else None
+    async with AsyncExitStack() as stack:
+        store = await _store(settings, dry_run=dry_run)
+        if store is not None:
+            await stack.enter_async_context(store)
+        known = await _existing(original) if original != settings.store_url else None
+        if known is not None:
+            await stack.enter_async_context(known)
+        waiting: list[TurnRecord] = []
+
+        async def write() -> None:
+            gone = await known.erased([record["thread_id"] for record in waiting]) if known is not None else set()
+            records = [await _as_delivered(record, offload) for record in waiting if record["thread_id"] not in gone]
+            counts["erased"] += len(waiting) - len(records)
+            waiting.clear()
+            if store is None:
+                counts["new"] += len({record["turn_id"] for record in records})
+                return
+            result = await (store.compare(records) if dry_run else store.write(records))
+            for thread_id in () if dry_run else result.erased:  # as the store role does
+                await contents.delete_thread(thread_id)
+            erased = sum(record["thread_id"] in result.erased for record in records)
+            counts.update(
+                new=result.inserted, changed=result.updated, unchanged=result.unchanged - erased, erased=erased
+            )
+
+        turns = replayed(settings, stretch, redaction, seen, advance)
+        async with aclosing(turns):
+            async for some in turns:
+                waiting += some
+                if len(waiting) >= AT_ONCE:
+                    await write()
+        await write()
+    order = ("unchanged", "changed", "new")
+    return seen, {name: counts[name] for name in (*order, *(["erased"] if counts["erased"] else []))}
+
+
+async def _store(settings: Settings, *, dry_run: bool) -> ThreadStore | None:
+    """None: there is none yet, and a dry run makes none."""
+    url = settings.store_url
+    return await _existing(url) if dry_run else await ThreadStore.open(url)
+
+
+async def _existing(url: str) -> ThreadStore | None:
+    if url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists():  # noqa: ASYNC240  # once, at the start
+        return None
+    store = ThreadStore(url)
+    await store.check()
+    return store
+
+
+async def _as_delivered(record: TurnRecord, offload: Offload | None) -> TurnRecord:
+    """As it comes to the store role from the turns topic, large values in the content store."""
+    value = turn_record.encode(record)
+    if offload is not None and len(value) >= offload.threshold:
+        value = await offload(value)
+    return turn_record.decode(value)
+
+
+class Unwritten(ContentStore):
+    """Gives references as a content store does, and writes nothing."""
+
+    async def put(self, thread_id: str, data: bytes, media_type: str) -> Ref:
+        """-> the reference that the object would have."""
+        return self.ref(thread_id, data, media_type)
+
+
+commands = [replay]
