@@ -17,6 +17,8 @@ from pipeline import metrics
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.losses import LOSSES, OVER
+from pipeline.gateway.app import create_app
+from pipeline.gateway.problems import KINDS
 from pipeline.settings import Settings, table
 from topics.catalog import CATALOG
 
@@ -87,7 +89,27 @@ def shared_hash_table() -> str:
     return markdown(("wire", "lacks", "in its place"), rows)
 
 
+def endpoints_table() -> str:
+    """Every operation of the gateway, as its OpenAPI document has them."""
+    rows = []
+    for path, methods in create_app(Settings()).openapi()["paths"].items():
+        for method, operation in methods.items():
+            scopes = [scope for needs in operation.get("security", ()) for scope in needs["token"]]
+            rows.append((f"`{method.upper()} {path}`", ", ".join(scopes) or "none", operation["summary"]))
+    return markdown(("endpoint", "scope", ""), rows)
+
+
+def problems_table() -> str:
+    """Every kind of error that the gateway answers with."""
+    return markdown(
+        ("type", "status", "means", "what to do"),
+        ((f"`/docs#{name}`", str(kind.status), kind.title, kind.advice) for name, kind in KINDS.items()),
+    )
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
+    "gateway-endpoints": endpoints_table,
+    "gateway-problems": problems_table,
     "metrics": metrics_table,
     "settings": settings_table,
     "shared-hash": shared_hash_table,

@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, str]] = {
     "doctor": "doctor",
     "down": "broker",
     "export": "threads",
+    "gateway": "gateway",
     "hash": "documents",
     "import": "history",
     "publish": "publish",

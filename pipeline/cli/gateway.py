@@ -1,0 +1,76 @@
+"""`threadmill gateway`: runs in over HTTP; threads, live streams, usage and the dashboard out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from typing import Final, cast
+
+import click
+import uvloop
+
+from pipeline.gateway.app import create_app
+from pipeline.gateway.security import SCOPES, VARIABLE, Scope, new_token
+from pipeline.gateway.server import STOP_WITHIN, Server, listen, url_of
+from pipeline.gateway.threads import audit
+from pipeline.kafka.refusal import refusal
+from pipeline.logs import set_up
+from pipeline.settings import Settings, load
+
+STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # what is not confirmed by then is in the publisher's spool
+
+
+@click.group(invoke_without_command=True, short_help="Serve HTTP: ingest, threads, live streams, usage, dashboard.")
+@click.pass_context
+def gateway(context: click.Context) -> None:
+    """Serve HTTP on THREADMILL_GATEWAY_HOST and THREADMILL_GATEWAY_PORT; `/docs` describes it.
+
+    Without tokens it is for this machine only. SIGTERM or Ctrl-C ends live streams, which resume elsewhere, and lets
+    uploads come to their end for ten seconds.
+    """
+    if context.invoked_subcommand is None:
+        settings = load()
+        set_up(settings)
+        audit.setLevel(logging.INFO)  # whatever the level of the rest
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # each step of its start and stop
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(settings))
+
+
+@gateway.command(short_help="Make a token, and the line that lets it in.")
+@click.argument("name")
+@click.option(
+    "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), default=("publish", "read"), show_default=True
+)
+@click.option("--tenant", help="The tenant that it is bound to; without one it reaches all.")
+def token(name: str, scopes: tuple[str, ...], tenant: str | None) -> None:
+    """Make a token for NAME. It is printed once, to standard error; the line with its hash goes to standard output:
+
+    threadmill gateway token acme-worker --scope publish --tenant acme >> tokens.jsonl
+    """
+    secret, line = new_token(name, tuple(cast("Scope", scope) for scope in dict.fromkeys(scopes)), tenant)
+    click.echo(f"token: {secret}", err=True)
+    click.echo(f"it is not kept anywhere; the gateway lets it in by this line in {VARIABLE}:", err=True)
+    click.echo(line.model_dump_json(exclude_none=True))
+
+
+async def serve(settings: Settings) -> None:
+    """Until a signal comes. A broker that is away is waited for; one that refuses us is a CallerError."""
+    app = create_app(settings)
+    if reason := await refusal(settings):
+        raise reason
+    listening = listen(settings)
+
+    def stopping() -> None:
+        deadline = threading.Timer(STOP_DEADLINE, os._exit, [75])
+        deadline.daemon = True
+        deadline.start()
+        app.state.gateway.live.stop()
+
+    click.echo(f"threadmill: gateway; {url_of(listening)}", err=True)
+    await Server(settings, app, stopping).serve(sockets=[listening])
+
+
+commands = [gateway]

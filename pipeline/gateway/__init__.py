@@ -1,0 +1,1 @@
+"""The HTTP gateway: runs in, threads and live streams out."""

@@ -1,0 +1,81 @@
+"""The gateway as an ASGI app: its routes, and what is around them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any, Final
+
+from fastapi import APIRouter, FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from pipeline.gateway import docs_page, ingest, live, problems, status, threads, usage
+from pipeline.gateway.connections import Gateway
+from pipeline.gateway.dashboard import dead_letters, ledger, live_figures, page, turn_usage
+from pipeline.gateway.facts import HEADERS
+from pipeline.gateway.headers import Guard
+from pipeline.settings import Settings
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    ingest.router,
+    threads.router,
+    live.router,
+    usage.router,
+    status.router,
+    docs_page.router,
+    turn_usage.router,
+    live_figures.router,
+    ledger.router,
+    dead_letters.router,
+    page.router,
+)
+
+
+class App(FastAPI):
+    """FastAPI, with errors described as they are."""
+
+    def openapi(self) -> dict[str, Any]:
+        """-> the OpenAPI document."""
+        if self.openapi_schema is None:
+            self.openapi_schema = problems.only_problems(super().openapi())
+        return self.openapi_schema
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """-> the app; it connects to broker and store when they are first needed. Raises CallerError for bad settings."""
+    gateway = Gateway(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await gateway.close()
+
+    app = App(
+        title="Threadmill gateway",
+        version=version("threadmill"),
+        summary="Runs of agents in; threads, live streams and usage out.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses=problems.documented(
+            "unauthorized", "forbidden", "invalid-parameters", "rate-limited", "headers-too-large", "unavailable"
+        ),
+    )
+    app.state.gateway = gateway
+    problems.add_handlers(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    if settings.gateway_origin_list:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.gateway_origin_list,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Last-Event-ID", "If-None-Match", *HEADERS],
+            expose_headers=["ETag", "Retry-After", "WWW-Authenticate", "x-vercel-ai-ui-message-stream"],
+        )
+    app.add_middleware(Guard, metrics=gateway.metrics, header_bytes=settings.gateway_header_bytes)
+    return app

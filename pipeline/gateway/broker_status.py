@@ -1,0 +1,75 @@
+"""What the broker says of the pipeline: how far each role has read, and how many records were refused."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from pydantic import BaseModel
+
+from pipeline.app import consumer_group
+from pipeline.kafka.admin import describe_topics, group_lag
+from pipeline.settings import Settings
+from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS, Topic
+
+ROLES: Final[dict[str, Topic]] = {"assemble": EVENTS, "metrics": TELEMETRY, "store": TURNS}
+FRESH: Final = 2.0  # seconds that an answer is used again: many dashboards ask at the same time
+
+
+class PartitionPlace(BaseModel):
+    """A consumer group's place in one partition; `committed` null where it never committed."""
+
+    partition: int
+    committed: int | None
+    end: int
+    lag: int
+
+
+class RoleLag(BaseModel):
+    """What a role has still to read."""
+
+    role: str
+    group: str
+    topic: str
+    lag: int
+    partitions: list[PartitionPlace]
+
+
+class BrokerStatus:
+    """Lag and dead letters, asked once for all who want to know at about the same time."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._found: tuple[float, tuple[list[RoleLag], int]] | None = None
+
+    async def get(self, settings: Settings) -> tuple[list[RoleLag], int]:
+        """-> lag of each role, number of dead letters. Raises BrokerError."""
+        async with self._lock:
+            if self._found is None or time.monotonic() - self._found[0] > FRESH:
+                self._found = (time.monotonic(), await _broker(settings))
+            roles, letters = self._found[1]
+            return roles, letters
+
+
+async def _broker(settings: Settings) -> tuple[list[RoleLag], int]:
+    lags = await asyncio.gather(
+        *(group_lag(settings, consumer_group(settings, role), [topic]) for role, topic in ROLES.items())
+    )
+    roles = [
+        RoleLag(
+            role=role,
+            group=consumer_group(settings, role),
+            topic=topic.full_name(settings.topic_prefix),
+            lag=sum(row.lag for row in rows),
+            partitions=[
+                PartitionPlace(partition=row.partition, committed=row.committed, end=row.end, lag=row.lag)
+                for row in rows
+            ],
+        )
+        for (role, topic), rows in zip(ROLES.items(), lags, strict=True)
+    ]
+    name = DEAD_LETTERS.full_name(settings.topic_prefix)
+    found = next((topic for topic in await describe_topics(settings) if topic.name == name), None)
+    letters = sum((row.end or 0) - (row.begin or 0) for row in found.partitions) if found is not None else 0
+    return roles, letters

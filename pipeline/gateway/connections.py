@@ -1,0 +1,166 @@
+"""What the gateway's routes share: settings, who may call, and the connections to broker and store.
+
+Connections are made when they are first needed, so the gateway starts, and says what is missing, while the broker or
+the store is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Final, Generic, TypeVar
+
+from fastapi import Depends, Request
+
+from pipeline import metrics as m
+from pipeline.errors import ThreadmillError
+from pipeline.gateway.broker_status import BrokerStatus
+from pipeline.gateway.dashboard.tail import Tail
+from pipeline.gateway.following import Live
+from pipeline.gateway.limits import Rate
+from pipeline.gateway.problems import Problem
+from pipeline.gateway.security import Authenticator
+from pipeline.gateway.tail import EventTail
+from pipeline.gateway.upload import Upload
+from pipeline.metrics import Metrics
+from pipeline.publisher import Publisher
+from pipeline.settings import Settings
+from pipeline.stores.content import ContentStore
+from pipeline.stores.sql import ThreadStore
+
+AGAIN: Final = 1.0  # seconds after a failure in which nobody tries again
+
+T = TypeVar("T")
+
+
+class Opened(Generic[T]):
+    """A connection that is made once, by the first who asks; a failure is told to all who ask shortly after."""
+
+    def __init__(self, connect: Callable[[], Awaitable[T]]) -> None:
+        self._connect = connect
+        self._lock = asyncio.Lock()
+        self._failure: tuple[ThreadmillError, float] | None = None
+        self.value: T | None = None
+
+    async def get(self) -> T:
+        """-> the connection. Raises the error of connecting."""
+        if self.value is not None:
+            return self.value
+        async with self._lock:
+            if self.value is None:
+                if self._failure is not None and time.monotonic() < self._failure[1]:
+                    raise self._failure[0].with_traceback(None)
+                try:
+                    self.value = await self._connect()
+                except ThreadmillError as error:
+                    self._failure = (error, time.monotonic() + AGAIN)
+                    raise
+            return self.value
+
+
+class Owners:
+    """Whose threads are, as far as uploads have told: so that not each of them asks the store."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self._tenants: OrderedDict[str, str | None] = OrderedDict()
+        self._most = most
+
+    def knows(self, thread_id: str) -> bool:
+        """Whether anything was published of it here."""
+        return thread_id in self._tenants
+
+    def get(self, thread_id: str) -> str | None:
+        """-> the tenant; None where it is nobody's."""
+        return self._tenants.get(thread_id)
+
+    def put(self, thread_id: str, tenant: str | None) -> None:
+        """Remember it; the oldest is forgotten."""
+        self._tenants[thread_id] = tenant
+        if len(self._tenants) > self._most:
+            self._tenants.popitem(last=False)
+
+
+class Gateway:
+    """One for the app: `request.app.state.gateway`."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises CallerError for settings that can't be right."""
+        self.settings = settings
+        self.authenticator = Authenticator(settings)
+        self.rate = Rate(settings.gateway_rate)
+        self.metrics = Metrics(settings.metric_series)
+        # What a producer keeps elsewhere is not fetched: a stored URI must not make the gateway call inner services.
+        self.broker_status = BrokerStatus()
+        self.contents = ContentStore.of(settings, elsewhere=False)
+        self.owners = Owners()
+        self.tail = EventTail(settings, self.metrics)
+        self.live = Live(self.tail, self.metrics)
+        self._uploads = 0  # that are coming in
+        self.figures = Tail(settings)
+        self._store = Opened(lambda: ThreadStore.open(settings.store_url))
+        self._publisher = Opened(lambda: Publisher(settings).__aenter__())
+
+    async def store(self) -> ThreadStore:
+        """The thread store. Raises StoreError."""
+        return await self._store.get()
+
+    async def publisher(self) -> Publisher:
+        """The publisher that all uploads share. Raises BrokerError."""
+        return await self._publisher.get()
+
+    @contextmanager
+    def coming_in(self) -> Iterator[None]:
+        """Around one upload, to count it."""
+        self._uploads += 1
+        self.metrics.set(m.UPLOADS, self._uploads)
+        try:
+            yield
+        finally:
+            self._uploads -= 1
+            self.metrics.set(m.UPLOADS, self._uploads)
+
+    def count_upload(self, dialect: str, upload: Upload) -> None:
+        """Add what an upload has brought."""
+        self.metrics.add(m.UPLOADED_EVENTS, upload.accepted, dialect=dialect)
+        for reason, count in upload.reasons.items():
+            self.metrics.add(m.REFUSED_EVENTS, count, reason=reason)
+
+    def count_cut(self) -> None:
+        """A reader was too slow."""
+        self.metrics.add(m.LIVE_CUT)
+
+    async def close(self) -> None:
+        """Deliver what was taken; disconnect."""
+        self.live.stop()
+        await self.tail.close()
+        await self.figures.close()
+        if self._publisher.value is not None:
+            await self._publisher.value.__aexit__(None, None, None)
+        if self._store.value is not None:
+            await self._store.value.close()
+
+    async def find(self, conversation_id: str, tenant: str | None) -> str:
+        """-> the id of a stored thread that a caller of `tenant` (None: all) may reach. Raises Problem, StoreError."""
+        found = await (await self.store()).find(conversation_id, tenant=tenant)
+        if found is None:
+            raise unknown_thread(conversation_id)
+        return found
+
+
+def unknown_thread(conversation_id: str) -> Problem:
+    """There is none, or it is another tenant's, which nobody is told."""
+    return Problem(
+        "unknown-thread", f"no thread {conversation_id!r:.200} is stored: GET /v1/threads lists those that are"
+    )
+
+
+def gateway_of(request: Request) -> Gateway:
+    """-> the app's gateway."""
+    gateway: Gateway = request.app.state.gateway
+    return gateway
+
+
+TheGateway = Annotated[Gateway, Depends(gateway_of)]

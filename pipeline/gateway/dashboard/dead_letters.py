@@ -1,0 +1,163 @@
+"""Dead letters over HTTP: the newest with their reasons, and the original bytes of one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, Field
+
+from pipeline.errors import BrokerError
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.security import Admin, Principal
+from pipeline.kafka.admin import describe_topics
+from pipeline.kafka.client import client_options
+from pipeline.kafka.reading import answering
+from pipeline.settings import Settings
+from topics import dead_letter
+from topics.catalog import DEAD_LETTERS
+from topics.errors import InvalidRecord, Reason
+
+PREVIEW: Final = 4_000  # bytes of an original that a list shows
+FETCH: Final = 262_144  # bytes of one partition at a time
+WITHIN: Final = 10.0  # seconds for all
+
+router = APIRouter(prefix="/v1/dead-letters", tags=["status"])
+
+
+class Letter(BaseModel):
+    """One refused record. Times in epoch ms; `preview` is how the original begins, what is no UTF-8 replaced."""
+
+    partition: int
+    offset: int
+    reason: Reason
+    detail: str
+    topic: Annotated[str, Field(description="Where it was refused, with `from_partition` and `from_offset`.")]
+    from_partition: int
+    from_offset: int
+    time: int
+    redriven: int
+    key: str | None
+    size: int
+    preview: str
+
+
+class Letters(BaseModel):
+    """The newest first; `total` are on the topic."""
+
+    letters: list[Letter]
+    total: int
+
+
+@router.get("", summary="The newest dead letters", responses=documented("forbidden"))
+async def newest(
+    gateway: TheGateway,
+    principal: Admin,
+    limit: Annotated[int, Query(ge=1, le=500, description="Letters to show.")] = 100,
+    reason: Annotated[Reason | None, Query(description="Only with this reason, among those.")] = None,
+) -> Letters:
+    """For tokens without a tenant: what can't be read does not say whose it is."""
+    _of_all(principal)
+    ends = await _ends(gateway.settings)
+    begins = {place: max(begin, end - limit) for place, (begin, end) in ends.items()}
+    found: list[Letter] = []
+    async for record in _records(gateway.settings, begins, {place: end for place, (_, end) in ends.items()}):
+        letter = _letter(record)
+        if letter is not None and reason in (None, letter.reason):
+            found.append(letter)
+    found.sort(key=lambda one: (-one.time, one.partition, -one.offset))
+    return Letters(letters=found[:limit], total=sum(end - begin for begin, end in ends.values()))
+
+
+@router.get(
+    "/{partition}/{offset}",
+    summary="The original bytes of a dead letter",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}}, **documented("forbidden", "not-found")},
+)
+async def original(
+    gateway: TheGateway,
+    principal: Admin,
+    partition: Annotated[int, Path(ge=0, le=2**31 - 1)],
+    offset: Annotated[int, Path(ge=0, le=2**63 - 1)],
+) -> Response:
+    """As they came, to be saved: never as something that a browser would show."""
+    _of_all(principal)
+    place = TopicPartition(DEAD_LETTERS.full_name(gateway.settings.topic_prefix), partition)
+    begin, end = (await _ends(gateway.settings)).get(place, (0, 0))
+    if begin <= offset < end:
+        async for record in _records(gateway.settings, {place: offset}, {place: offset + 1}):
+            if record.offset == offset:
+                name = f"dead-letter-{partition}-{offset}.bin"
+                headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+                return Response(record.value or b"", headers=headers, media_type="application/octet-stream")
+    raise Problem("not-found", f"no dead letter is at {partition}:{offset}: retention may have removed it")
+
+
+def _of_all(principal: Principal) -> None:
+    if principal.tenant is not None:
+        raise Problem("forbidden", "dead letters are of no tenant: use a token without one")
+
+
+def _letter(record: Any) -> Letter | None:
+    try:
+        letter = dead_letter.from_record(record.key, record.value, record.headers)
+    except (KeyError, ValueError, InvalidRecord):
+        return None  # somebody else's record
+    value = letter.value or b""
+    return Letter(
+        partition=record.partition,
+        offset=record.offset,
+        reason=letter.reason,
+        detail=letter.detail,
+        topic=letter.topic,
+        from_partition=letter.partition,
+        from_offset=letter.offset,
+        time=letter.time,
+        redriven=letter.redriven,
+        key=None if letter.key is None else letter.key[:PREVIEW].decode("utf-8", "replace"),
+        size=len(value),
+        preview=value[:PREVIEW].decode("utf-8", "replace"),
+    )
+
+
+async def _ends(settings: Settings) -> dict[TopicPartition, tuple[int, int]]:
+    name = DEAD_LETTERS.full_name(settings.topic_prefix)
+    topics = [topic for topic in await describe_topics(settings) if topic.name == name]
+    return {
+        TopicPartition(name, row.id): (row.begin or 0, row.end or 0) for topic in topics for row in topic.partitions
+    }
+
+
+async def _records(settings: Settings, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> Any:
+    """Records from `begins` to before `ends`; partitions where there are none are not asked."""
+    unread = {place: ends[place] for place, begin in begins.items() if begin < ends[place]}
+    if not unread:
+        return
+    consumer = AIOKafkaConsumer(
+        **client_options(settings), enable_auto_commit=False, max_partition_fetch_bytes=FETCH, fetch_max_wait_ms=100
+    )
+    deadline = time.monotonic() + WITHIN
+    async with answering(settings):
+        try:
+            await consumer.start()
+            consumer.assign(list(unread))
+            for place in unread:
+                consumer.seek(place, begins[place])
+            while unread:
+                if time.monotonic() > deadline:
+                    raise BrokerError(f"dead letters could not be read within {WITHIN:.0f} s: ask for fewer")
+                for place, records in (await consumer.getmany(*unread, timeout_ms=200)).items():
+                    for record in records:
+                        if record.offset < ends[place]:
+                            yield record
+                    await asyncio.sleep(0)
+                for place in list(unread):
+                    if await consumer.position(place) >= unread[place]:
+                        del unread[place]
+        finally:
+            await consumer.stop()

@@ -1,0 +1,133 @@
+"""Figures of the last minutes, second by second: what is fed in, summed for each model, agent and tenant. Pure.
+
+Memory is bounded: a ring of seconds, each with at most so many series; what comes beyond is summed as a series whose
+model and agent are `other`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from pipeline.metrics import OTHER
+
+WINDOW: Final = 900  # seconds that are held
+SERIES: Final = 300  # of one second
+FIELDS: Final = (
+    "events",
+    "input_tokens",
+    "output_tokens",
+    "cost_nano_usd",
+    "turns",
+    "interrupted",
+    "errors",
+    "dead_letters",
+)
+INDEX: Final = {name: number for number, name in enumerate(FIELDS)}
+TOTAL: Final = "total"
+
+By = Literal["total", "model", "agent", "tenant"]
+
+
+class Series(NamedTuple):
+    """What figures are told apart by; None where nothing says."""
+
+    model: str | None
+    agent: str | None
+    tenant: str | None
+
+
+ANY: Final = Series(None, None, None)
+
+
+def like(series: Series, only: Series) -> bool:
+    """Is it the same in all that `only` names?"""
+    return all(wanted in (None, own) for own, wanted in zip(series, only, strict=True))
+
+
+@dataclass(slots=True)
+class _Second:
+    at: int = -1  # epoch seconds
+    sums: dict[Series, list[int]] = field(default_factory=dict)
+
+
+class Figures:
+    """The ring. Times are epoch seconds."""
+
+    def __init__(self, window: int = WINDOW, series: int = SERIES) -> None:
+        self._window = window
+        self._series = series
+        self._ring = [_Second() for _ in range(window)]
+
+    def add(self, at: int, series: Series, figures: Mapping[str, int]) -> None:
+        """Count figures, by the names of FIELDS, in the second `at`; what is older than the ring is left out."""
+        slot = self._ring[at % self._window]
+        if at < slot.at:
+            return
+        if at > slot.at:
+            slot.at, slot.sums = at, {}
+        if series not in slot.sums and len(slot.sums) >= self._series:
+            # Over the bound even the names of tenants go; a series without tenant is no tenant's to see.
+            series = Series(OTHER, OTHER, None)
+        sums = slot.sums.setdefault(series, [0] * len(FIELDS))
+        for name, count in figures.items():
+            sums[INDEX[name]] += count
+
+    def seconds(self, first: int, last: int) -> Iterable[tuple[int, Mapping[Series, list[int]]]]:
+        """-> (second, series: sums in the order of FIELDS) of those that hold anything, ascending."""
+        for at in range(max(first, last - self._window + 1), last + 1):
+            slot = self._ring[at % self._window]
+            if slot.at == at and slot.sums:
+                yield at, slot.sums
+
+
+class Reading:
+    """What one reader is shown: the series that are like `only` (None there: any), in at most so many groups.
+
+    A group has its number for as long as the reading lasts; those that come when there is no room left are `other`.
+    """
+
+    def __init__(self, figures: Figures, by: By, only: Series = ANY, groups: int = 8) -> None:
+        self._figures = figures
+        self._by = by
+        self._only = only
+        self._room = groups
+        self.groups: list[str | None] = []
+        self._numbers: dict[str | None, int] = {}
+
+    def rows(self, first: int, last: int) -> list[list[int]]:
+        """-> rows [second, group, *sums in the order of FIELDS]; group -1 is `other`."""
+        held = list(self._figures.seconds(first, last))
+        self._name_groups(held)
+        rows = []
+        for at, sums in held:
+            found: dict[int, list[int]] = {}
+            for series, counts in sums.items():
+                if self._sees(series):
+                    number = self._numbers.get(self._group(series), -1)
+                    row = found.setdefault(number, [0] * len(FIELDS))
+                    found[number] = [a + b for a, b in zip(row, counts, strict=True)]
+            rows += [[at, number, *row] for number, row in sorted(found.items())]
+        return rows
+
+    def _sees(self, series: Series) -> bool:
+        return like(series, self._only)
+
+    def _group(self, series: Series) -> str | None:
+        return TOTAL if self._by == "total" else getattr(series, self._by)
+
+    def _name_groups(self, held: Iterable[tuple[int, Mapping[Series, list[int]]]]) -> None:
+        """The greatest first: by tokens, then by turns and events."""
+        if len(self.groups) == self._room:
+            return
+        size: dict[str | None, tuple[int, ...]] = {}
+        for _, sums in held:
+            for series, counts in sums.items():
+                group = self._group(series)
+                if self._sees(series) and group not in self._numbers:
+                    own = counts[INDEX["input_tokens"]] + counts[INDEX["output_tokens"]], counts[INDEX["events"]]
+                    size[group] = tuple(a + b for a, b in zip(size.get(group, (0, 0)), own, strict=True))
+        for group in sorted(size, key=lambda one: size[one], reverse=True)[: self._room - len(self.groups)]:
+            self._numbers[group] = len(self.groups)
+            self.groups.append(group)

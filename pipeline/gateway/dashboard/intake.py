@@ -1,0 +1,86 @@
+"""Records of four topics -> figures and open runs. Pure: no client, no clock; what can't be read is passed over.
+
+Tokens are counted from telemetry, as responses end; turns, their errors and their cost from finished turns, priced as
+the store prices them. Each once, however often it comes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from pipeline.gateway.dashboard.figures import Figures, Series
+from pipeline.gateway.dashboard.open_runs import OpenRuns
+from pipeline.stores.usage import usage_rows
+from pipeline.telemetry import MODEL, TOKENS, Reading, Seen
+from topics import agent_event, telemetry, turn_record
+from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
+from topics.errors import InvalidRecord
+
+TURNS_KNOWN: Final = 20_000
+NAME: Final = 200  # characters of a name that are held
+
+
+class Intake:
+    """What is known of the last minutes; a gateway has one."""
+
+    def __init__(self, idle_ms: int) -> None:
+        self.figures = Figures()
+        self.runs = OpenRuns(idle_ms)
+        self._telemetry = Seen(20_000)
+        self._turns: OrderedDict[str, None] = OrderedDict()
+        self._handlers: Final[dict[str, Callable[[bytes, int], None]]] = {
+            EVENTS.name: self._event,
+            TELEMETRY.name: self._usage,
+            TURNS.name: self._turn,
+            DEAD_LETTERS.name: self._dead_letter,
+        }
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that it understands, by their names in the catalog."""
+        return tuple(self._handlers)
+
+    def take(self, topic: str, value: bytes | None, at: int) -> None:
+        """One record of a topic; `at`: the broker's time of it, epoch ms."""
+        try:
+            self._handlers[topic](value or b"", at)
+        except (InvalidRecord, ValueError, TypeError, KeyError, AttributeError):
+            return  # somebody's malformed record: it has a dead letter, or the stage that reads it says so
+
+    def _event(self, value: bytes, at: int) -> None:
+        envelope = agent_event.decode(value)
+        run = self.runs.take(envelope, at)
+        self.figures.add(at // 1000, run.series, {"events": len(envelope["events"])})
+
+    def _usage(self, value: bytes, at: int) -> None:
+        record = telemetry.decode(value)
+        data = record["data"]
+        if record["type"] != "data-sys-usage" or not isinstance(data, dict):
+            return
+        if not self._telemetry.first(str(record.get("thread_id")), str(record.get("run_id")), record.get("seq")):
+            return
+        reading = Reading(data)
+        tokens = {f"{kind}_tokens": int(reading.number(TOKENS[kind]) or 0) for kind in ("input", "output")}
+        model = reading.text(MODEL) or record.get("model_name")
+        self.figures.add(at // 1000, Series(_name(model), _name(record["agent_id"]), record.get("tenant")), tokens)
+
+    def _turn(self, value: bytes, at: int) -> None:
+        record = turn_record.decode(value)
+        self.runs.close(record["thread_id"], record["run_id"])
+        if record["turn_id"] in self._turns:  # once more, or revised
+            return
+        self._turns[record["turn_id"]] = None
+        if len(self._turns) > TURNS_KNOWN:
+            self._turns.popitem(last=False)
+        for row in usage_rows(record):
+            figures = {name: int(row[name] or 0) for name in ("turns", "interrupted", "errors", "cost_nano_usd")}
+            self.figures.add(at // 1000, Series(_name(row["model"]), _name(row["agent_id"]), row["tenant"]), figures)
+
+    def _dead_letter(self, value: bytes, at: int) -> None:
+        self.figures.add(at // 1000, Series(None, None, None), {"dead_letters": 1})
+
+
+def _name(value: object) -> str | None:
+    return value[:NAME] if isinstance(value, str) and value else None

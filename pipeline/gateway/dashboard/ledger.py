@@ -1,0 +1,50 @@
+"""`GET /v1/ledger`: is every run that was seen stored, a dead letter, or open?"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Final
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from pipeline.balance import take_stock
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.security import Admin
+from pipeline.kafka.admin import describe_topics
+from topics.catalog import EVENTS
+
+RECORDS: Final = 200_000  # on the events topic; of more, `threadmill doctor --ledger` takes stock
+
+router = APIRouter(prefix="/v1/ledger", tags=["status"])
+one_at_a_time = asyncio.Semaphore(1)
+
+
+class Ledger(BaseModel):
+    """Runs on the events topic, and what became of them: runs = stored + dead + open."""
+
+    runs: int
+    stored: int
+    dead: Annotated[int, Field(description="Refused, and nothing of them stored.")]
+    open: Annotated[int, Field(description="Not stored yet.")]
+    oldest_open_ms: Annotated[int | None, Field(description="Silence of the open run that is silent for longest.")]
+
+
+@router.get("", summary="Take stock of all runs", responses=documented("forbidden", "conflict"))
+async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
+    """Reads the events topic whole, and so takes a moment. For tokens without a tenant."""
+    if principal.tenant is not None:
+        raise Problem("forbidden", "the ledger is of all tenants: use a token without one")
+    settings = gateway.settings
+    name = EVENTS.full_name(settings.topic_prefix)
+    topics = [topic for topic in await describe_topics(settings) if topic.name == name]
+    records = sum((row.end or 0) - (row.begin or 0) for topic in topics for row in topic.partitions)
+    if records > RECORDS:
+        raise Problem("conflict", f"{records:,} records are too many to read here: use `threadmill doctor --ledger`")
+    async with one_at_a_time:
+        balance = await take_stock(settings, await gateway.store())
+    now = time.time_ns() // 1_000_000
+    oldest = max((now - at for at in balance.rest.values()), default=None)
+    return Ledger(runs=balance.runs, stored=balance.stored, dead=balance.dead, open=balance.open, oldest_open_ms=oldest)

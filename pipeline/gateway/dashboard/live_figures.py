@@ -1,0 +1,90 @@
+"""`GET /v1/figures/live`: the figures and open runs of the last minutes, and then of each second, as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Query, Response
+
+from pipeline.gateway.connections import Gateway, TheGateway
+from pipeline.gateway.dashboard.figures import FIELDS, WINDOW, By, Reading, Series
+from pipeline.gateway.dashboard.tail import Tail
+from pipeline.gateway.event_stream import EventStream, frame
+from pipeline.gateway.problems import documented
+from pipeline.gateway.security import Reader
+
+TICK: Final = 0.5  # seconds
+PATIENCE: Final = 5.0  # seconds that a single message waits until what was before it has been read
+AGAIN: Final = 5  # newest seconds that each message repeats: records of a second come during the next ones, too
+RUNS: Final = 50  # open runs that are named
+
+router = APIRouter(prefix="/v1/figures", tags=["status"])
+
+
+@router.get(
+    "/live",
+    summary="Figures as they happen",
+    response_class=Response,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **documented("forbidden")},
+)
+async def live(
+    gateway: TheGateway,
+    principal: Reader,
+    by: Annotated[By, Query(description="What the figures are told apart by.")] = "total",
+    model: Annotated[str | None, Query(max_length=200, description="Only this model's.")] = None,
+    agent: Annotated[str | None, Query(max_length=200, description="Only this agent's, by its id.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Only this tenant's.")] = None,
+    follow: Annotated[bool, Query(description="Go on with what comes; else it ends with one whole message.")] = True,  # noqa: FBT002
+) -> Response:
+    """Server-sent events `figures`: `{"now", "whole", "fields", "groups", "rows", "open", "runs", "catching_up",
+    "trouble", "skipped"}`.
+
+    A row is [epoch second, number in `groups` or -1 for the others, …figures in the order of `fields`]; it replaces the
+    one of the same second and group. A message that is `whole`, as the first, has the last 15 minutes, any other the
+    newest seconds. `open` counts the open runs, `runs` are those that began last; times in epoch ms. `catching_up`:
+    what was before somebody looked is still being read.
+    """
+    only = Series(model or None, agent or None, principal.bounded(tenant))
+    return EventStream(_frames(gateway, by, only, follow=follow), gateway.count_cut)
+
+
+async def _frames(gateway: Gateway, by: By, only: Series, *, follow: bool) -> AsyncGenerator[bytes]:
+    tail, whole = gateway.figures, True
+    async with tail.watched():
+        patience = 0 if follow else PATIENCE
+        while tail.catching_up and patience > 0:
+            await asyncio.sleep(TICK)
+            patience -= TICK
+        intake, reading = tail.intake, Reading(tail.intake.figures, by, only)
+        while not gateway.live.stopping:
+            late = tail.catching_up
+            if intake is not tail.intake or whole:
+                intake, reading, whole = tail.intake, Reading(tail.intake.figures, by, only), True
+            yield frame(orjson.dumps(_frame(tail, reading, only, whole=whole)), name="figures")
+            if not follow:
+                return
+            whole = late
+            await asyncio.sleep(TICK)
+
+
+def _frame(tail: Tail, reading: Reading, only: Series, *, whole: bool) -> dict[str, Any]:
+    back = WINDOW if whole else AGAIN
+    now = time.time_ns() // 1_000_000
+    count, runs = tail.intake.runs.of(only, RUNS)
+    return {
+        "now": now,
+        "whole": whole,
+        "fields": FIELDS,
+        "rows": reading.rows(now // 1000 - back + 1, now // 1000 + 1),
+        "groups": reading.groups,
+        "open": count,
+        "runs": [asdict(run) for run in runs],
+        "catching_up": tail.catching_up,
+        "trouble": tail.trouble,
+        "skipped": tail.skipped,
+    }

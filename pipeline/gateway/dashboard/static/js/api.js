@@ -1,0 +1,105 @@
+// The gateway: JSON and server-sent events, with the token where one is needed.
+
+const KEY = "threadmill.token";
+let onRefused = () => {};
+
+export const token = {
+  get: () => sessionStorage.getItem(KEY),
+  set: (value) => (value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY)),
+};
+
+/** `refused(problem)` is called whenever a request is answered with 401. */
+export function whenRefused(refused) {
+  onRefused = refused;
+}
+
+/** What the gateway says when something is not as asked (RFC 9457). `status` is 0 where it does not answer at all. */
+export class Problem extends Error {
+  constructor(status, title, detail) {
+    super(detail || title);
+    this.status = status;
+    this.title = title;
+  }
+}
+
+async function request(path, options = {}) {
+  const headers = { ...options.headers };
+  const mine = token.get();
+  if (mine) headers.Authorization = `Bearer ${mine}`;
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, headers, credentials: "omit", cache: "no-store" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, "The gateway does not answer", "Is it still running? This page tries again by itself.");
+  }
+  if (answer.ok) return answer;
+  const said = await answer.json().catch(() => ({}));
+  const problem = new Problem(answer.status, said.title ?? `Status ${answer.status}`, said.detail);
+  if (answer.status === 401) onRefused(problem, mine);
+  throw problem;
+}
+
+/** A path with a query; null, undefined and empty parameters are left out. */
+export function url(path, query = {}) {
+  const wanted = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const text = new URLSearchParams(wanted).toString();
+  return text ? `${path}?${text}` : path;
+}
+
+export async function json(path, query, signal) {
+  return (await request(url(path, query), { signal })).json();
+}
+
+export async function blob(path, signal) {
+  return (await request(path, { signal })).blob();
+}
+
+/**
+ * Server-sent events of one request: `take({event, data, id})` for each, until the stream ends.
+ * (EventSource can't send a token.)
+ */
+export async function events(path, query, take, signal, headers = {}, heard = () => {}) {
+  const answer = await request(url(path, query), { signal, headers: { Accept: "text/event-stream", ...headers } });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    rest += value;
+    const blocks = rest.split(/\r?\n\r?\n/);
+    rest = blocks.pop();
+    heard();
+    for (const block of blocks) {
+      const message = { event: "message", data: [], id: null };
+      for (const line of block.split(/\r?\n/)) {
+        const [, name, text] = /^([a-z]*):? ?(.*)$/s.exec(line) ?? [];
+        if (name === "data") message.data.push(text);
+        else if (name === "event" || name === "id") message[name] = text;
+      }
+      if (message.data.length) take({ ...message, data: message.data.join("\n") });
+    }
+  }
+}
+
+/** Keeps a stream open: opens it again after it broke, a little later each time. `state(text)`: live, connecting, lost. */
+export async function follow(path, query, take, signal, state = () => {}) {
+  let wait = 500;
+  let last = null; // id of the newest event: the stream goes on behind it
+  while (!signal.aborted) {
+    try {
+      state("connecting");
+      await events(path, query, (message) => {
+        wait = 500;
+        last = message.id ?? last;
+        take(message);
+      }, signal, last === null ? {} : { "Last-Event-ID": last }, () => state("live"));
+    } catch (error) {
+      if (signal.aborted || error.status === 401) return;
+      state("lost", error);
+      if (error.status >= 400 && error.status < 500 && error.status !== 429) return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    wait = Math.min(wait * 2, 8000);
+  }
+}

@@ -1,0 +1,90 @@
+// The page's frame: which view the address names, signing in, and the state of the connection.
+
+import { token, whenRefused } from "./api.js";
+import { deadLetters } from "./dead_letters.js";
+import { fill, h } from "./dom.js";
+import { shortcuts } from "./keys.js";
+import { overview } from "./overview.js";
+import { pipeline } from "./pipeline.js";
+import { signIn } from "./sign_in.js";
+import { themeButton } from "./theme.js";
+import { thread } from "./thread.js";
+import { threads } from "./threads.js";
+
+const main = document.getElementById("main");
+const connection = document.getElementById("connection");
+const signOut = document.getElementById("sign-out");
+const STATES = { live: "Live", connecting: "Connecting", catching: "Reading the last 15 minutes", lost: "Reconnecting" };
+const VIEWS = [
+  [/^\/$/, "overview", overview],
+  [/^\/threads$/, "threads", threads],
+  [/^\/threads\/(.+)$/, "threads", thread],
+  [/^\/pipeline$/, "pipeline", pipeline],
+  [/^\/dead-letters$/, "dead-letters", deadLetters],
+];
+const TITLES = { overview: "Overview", threads: "Threads", pipeline: "Pipeline", "dead-letters": "Dead letters" };
+
+let view = null; // AbortController of what is shown
+let shown = null; // its path
+
+function show() {
+  const [path, query] = (location.hash.slice(1) || "/").split(/\?(.*)/s);
+  view?.abort();
+  view = new AbortController();
+  state(null);
+  const [match, name, draw] = VIEWS.map(([pattern, ...rest]) => [pattern.exec(path), ...rest]).find(([found]) => found)
+    ?? [null, null, nothing];
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = `${TITLES[name] ?? "Not here"} · Threadmill`;
+  signOut.hidden = !token.get();
+  const focused = document.activeElement?.dataset?.focus; // what was chosen in this view is drawn anew
+  main.className = "";
+  draw(main, view.signal, new URLSearchParams(query ?? ""), state, match?.[1] && decoded(match[1]));
+  if (shown !== null && shown !== path) {
+    scrollTo(0, 0);
+    main.focus({ preventScroll: true });
+  } else if (focused) {
+    main.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+  shown = path;
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function state(name) {
+  connection.textContent = STATES[name] ?? "";
+  connection.dataset.state = name ?? "";
+}
+
+function nothing(element) {
+  fill(element, h("section.card.message", h("h1", "There is nothing here"), h("p", h("a", { href: "#/" }, "To the overview"))));
+}
+
+whenRefused((problem, used) => {
+  if (used === token.get() && !document.getElementById("sign-in")) {
+    view?.abort();
+    state(null);
+    signIn(main, used ? problem.message : "", () => show());
+  }
+});
+signOut.addEventListener("click", () => {
+  token.set(null);
+  show();
+});
+addEventListener("hashchange", show);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address names the view
+  main.focus();
+});
+themeButton(document.getElementById("theme"));
+shortcuts(document.getElementById("keys"));
+show();

@@ -1,0 +1,195 @@
+// The first page: figures of now, charts over a time, and the runs that are open.
+
+import * as api from "./api.js";
+import { chart, colour, style } from "./chart.js";
+import { segmented, select } from "./controls.js";
+import { fill, h, icon } from "./dom.js";
+import { Figures, followFigures } from "./figures.js";
+import { filters, KINDS } from "./filters.js";
+import { count, dollars, duration, exact, rate } from "./format.js";
+import { runList } from "./runs.js";
+import { onTheme } from "./theme.js";
+import { makeTiles, showTiles } from "./tiles.js";
+import { arrange, PERCENTS } from "./usage_points.js";
+
+const RANGES = [
+  { id: "15m", text: "15 min", seconds: 900, bucket: "minute", every: 5 },
+  { id: "1h", text: "1 hour", seconds: 3600, bucket: "minute", every: 10 },
+  { id: "6h", text: "6 hours", seconds: 21_600, bucket: "minute", every: 30, merge: 5 },
+  { id: "24h", text: "24 hours", seconds: 86_400, bucket: "hour", every: 30 },
+  { id: "7d", text: "7 days", seconds: 604_800, bucket: "hour", every: 60, merge: 4 },
+  { id: "30d", text: "30 days", seconds: 2_592_000, bucket: "day", every: 60 },
+];
+const BY = [["total", "All"], ["model", "Model"], ["agent", "Agent"], ["tenant", "Tenant"]];
+const STEP = 10; // seconds of a point of the live charts
+const GROUPS = 7;
+
+/** Draws into `main` until `signal` is aborted; `query`: range, by and filters, as the address has them. */
+export function overview(main, signal, query, state) {
+  const range = RANGES.find((one) => one.id === query.get("range")) ?? RANGES[0];
+  const by = BY.find(([id]) => id === query.get("by"))?.[0] ?? "total";
+  const figures = new Figures();
+  const tiles = makeTiles();
+  const charts = makeCharts();
+  const live = range.id === "15m";
+  const only = Object.fromEntries(KINDS.map((kind) => [kind, query.get(kind)]).filter(([, name]) => name));
+  let percent = "p95";
+  let usage = null; // {x, seconds, groups, total, times: {x, groups}}
+
+  const picker = by !== "total" && h("label.pick", "Percentile", select(PERCENTS.map((p) => [p, p]), percent, (value) => {
+    percent = value;
+    if (usage) showTimes();
+  }, { "data-focus": "percentile" }));
+  const troubles = new Map();
+  const warning = h("p.notice", { role: "status", hidden: true }, icon("alert"), h("span"));
+  const runs = runList();
+  const everyChart = Object.values(charts);
+  fill(
+    main,
+    h("div.controls", h("h1", "Overview"), filters(only, signal, (kind, name) => {
+      location.hash = address(range.id, by, { ...only, [kind]: name });
+    })),
+    warning,
+    h("section.tiles", { "aria-label": "Now" }, Object.values(tiles).map((tile) => tile.element)),
+    h(
+      "div.controls",
+      h("h2", "Over time"),
+      segmented("Time range", RANGES.map(({ id, text }) => [id, text, address(id, by, only)]), range.id),
+      segmented("Group by", BY.map(([id, text]) => [id, text, address(range.id, id, only)]), by),
+      picker,
+    ),
+    h("div.charts", everyChart.map((one) => one.element)),
+    runs.element,
+  );
+  everyChart.forEach((one) => one.loading());
+
+  let drawnAt = 0;
+  followFigures(figures, { by, ...only }, () => {
+    showTiles(tiles, figures);
+    runs.show(figures);
+    const behind = figures.skipped
+      && `The live figures are behind: ${exact(figures.skipped)} records were passed over. Totals from the store are whole.`;
+    warn("live", figures.trouble ? `No live figures: ${figures.trouble}` : behind);
+    if (live && figures.now !== drawnAt) {
+      drawnAt = figures.now;
+      showLive();
+    }
+  }, signal, (name, error) => {
+    state(name === "live" && figures.catchingUp ? "catching" : name);
+    if (name === "lost") warn("live", `${error?.title ?? "The connection is lost"}. ${error?.message ?? ""}`);
+  });
+  poll();
+  onTheme(signal, () => { everyChart.forEach((one) => one.redraw()); showTiles(tiles, figures); });
+
+  /** What was drawn stays, and a line above it says why it is old. */
+  function warn(from, text) {
+    troubles.set(from, text || null);
+    const said = [...troubles.values()].filter(Boolean);
+    warning.hidden = !said.length;
+    const now = said.join(" ");
+    if (warning.lastChild.textContent !== now) warning.lastChild.textContent = now; // told once to a screen reader
+  }
+
+  async function poll() {
+    while (!signal.aborted) {
+      if (!document.hidden) {
+        try {
+          usage = await ask();
+          if (!live) showUsage();
+          showTimes();
+          warn("store", null);
+        } catch (error) {
+          if (signal.aborted) return;
+          warn("store", error.status === 0 ? null : `No figures from the store: ${error.message}`);
+          for (const one of everyChart) one.failed(error.title);
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, range.every * 1000));
+    }
+  }
+
+  async function ask() {
+    const tz = range.bucket === "day" ? Intl.DateTimeFormat().resolvedOptions().timeZone : "UTC";
+    const from = new Date(Date.now() - range.seconds * 1000).toISOString();
+    const asked = { bucket: range.bucket, from, tz, limit: GROUPS, group_by: by === "total" ? null : by, ...only };
+    const report = await api.json("/v1/usage", asked, signal);
+    return { ...arrange(report, range, by), times: arrange(report, { ...range, merge: 1 }, by) };
+  }
+
+  function showLive() {
+    const tokens = figures.steps(["input_tokens", "output_tokens"], STEP);
+    show(charts.tokens, tokens, (value) => value / STEP, `${rate(figures.sum(["input_tokens", "output_tokens"], 60) / 60)}/s`);
+    show(charts.cost, figures.steps(["cost_nano_usd"], STEP), (value) => value / 1e9, dollars(figures.sum(["cost_nano_usd"], 900) / 1e9));
+    show(charts.turns, figures.steps(["turns"], STEP), (value) => value, exact(figures.sum(["turns"], 900)));
+    const interrupted = exact(figures.sum(["interrupted"], 900));
+    if (by !== "total") {
+      show(charts.errors, figures.steps(["interrupted"], STEP), (value) => value, interrupted);
+      return;
+    }
+    const values = (field) => figures.steps([field], STEP).groups[0]?.[1] ?? tokens.x.map(() => 0);
+    charts.errors.show({ x: tokens.x, step: STEP, summary: interrupted, series: endings(values("errors"), values("interrupted")) });
+  }
+
+  function show(one, { x, groups }, scale, summary) {
+    one.show({ x, step: STEP, summary, series: groups.map(([name, values]) => named(name, values.map(scale))) });
+  }
+
+  function named(name, values) {
+    return { name: name === "total" ? "all" : name, colour: name === "total" ? style("--accent") : colour(name), values };
+  }
+
+  function showUsage() {
+    const { x, seconds, groups, total } = usage;
+    const draw = (one, value, summary) => one.show({
+      x, step: range.id, summary,
+      series: groups.map(([name, rows]) => named(name, rows.map((row, n) => (row ? value(row, seconds[n]) : 0)))),
+    });
+    draw(charts.tokens, (row, length) => row.total_tokens / length, `${count(total.total_tokens)} tokens`);
+    draw(charts.cost, (row) => row.cost_usd, dollars(total.cost_usd));
+    draw(charts.turns, (row) => row.turns, exact(total.turns));
+    if (by !== "total") {
+      draw(charts.errors, (row) => row.interrupted, exact(total.interrupted));
+      return;
+    }
+    const values = (field) => x.map((_, n) => groups[0]?.[1][n]?.[field] ?? 0);
+    charts.errors.show({ x, step: range.id, summary: exact(total.interrupted), series: endings(values("errors"), values("interrupted")) });
+  }
+
+  function endings(errors, interrupted) {
+    return [
+      { name: "by an error", colour: style("--bad"), values: errors },
+      { name: "otherwise", colour: style("--series-2"), values: interrupted.map((value, n) => value - errors[n]) },
+    ];
+  }
+
+  function showTimes() {
+    const { times: { x, groups }, total } = usage;
+    for (const [one, field] of [[charts.ttft, "ttft_ms"], [charts.latency, "duration_ms"]]) {
+      const series = by === "total"
+        ? PERCENTS.map((p, n) => ({
+          name: p, colour: style(`--percent-${n}`), values: (groups[0]?.[1] ?? x.map(() => null)).map((row) => row?.[field][p] ?? null),
+        }))
+        : groups.map(([name, rows]) => named(name, rows.map((row) => row?.[field][percent] ?? null)));
+      const p = by === "total" ? "p95" : percent;
+      one.show({ x, step: range.id, series, summary: total[field][p] === null ? "" : `${p} ${duration(total[field][p])}` });
+    }
+  }
+}
+
+function makeCharts() {
+  return {
+    tokens: chart({ title: "Tokens per second", kind: "area", format: rate }),
+    cost: chart({ title: "Cost", kind: "bars", format: dollars }),
+    turns: chart({ title: "Turns", kind: "bars", format: rate }),
+    errors: chart({ title: "Interrupted turns", kind: "bars", format: rate }),
+    ttft: chart({ title: "Time to first token", kind: "line", format: duration }),
+    latency: chart({ title: "Latency of responses", kind: "line", format: duration }),
+  };
+}
+
+function address(range, by, only) {
+  const query = new URLSearchParams(Object.entries(only).filter(([, name]) => name));
+  if (range !== "15m") query.set("range", range);
+  if (by !== "total") query.set("by", by);
+  return `#/${query.size ? `?${query}` : ""}`;
+}

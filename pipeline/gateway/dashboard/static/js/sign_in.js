@@ -1,0 +1,30 @@
+// Where the gateway asks for a token. It stays in this tab's session.
+
+import { token } from "./api.js";
+import { fill, h } from "./dom.js";
+
+export function signIn(main, problem, done) {
+  const input = h("input", {
+    id: "token", type: "password", name: "token", required: true, autocomplete: "off", spellcheck: "false",
+    "aria-describedby": "token-note", "aria-invalid": problem ? "true" : "false",
+  });
+  const form = h(
+    "form.card.sign-in",
+    { id: "sign-in" },
+    h("h1", "Sign in"),
+    h("p.muted", { id: "token-note" }, "This gateway asks for a token. It stays in this tab until you close it or sign out."),
+    problem && h("p.notice", { role: "alert" }, problem),
+    h("label", { for: "token" }, "Token"),
+    input,
+    h("button.primary", { type: "submit" }, "Sign in"),
+    h("p.muted.small", "Make one with ", h("code", "threadmill gateway token NAME --scope read"), "."),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    token.set(input.value.trim());
+    form.remove();
+    done();
+  });
+  fill(main, form);
+  input.focus();
+}

@@ -1,0 +1,29 @@
+"""What each turn of a thread used, and what it cost."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.problems import documented
+from pipeline.gateway.security import Reader
+from pipeline.gateway.threads import ThreadId
+from pipeline.stores.summaries import TurnUsage
+
+router = APIRouter(prefix="/v1/threads", tags=["usage"])
+
+
+class ThreadUsage(BaseModel):
+    """`turns`: by the `meta:turn_id` of those that used anything."""
+
+    thread_id: str
+    turns: dict[str, TurnUsage]
+
+
+@router.get("/{thread_id}/usage", summary="Tokens and cost of each turn", responses=documented("unknown-thread"))
+async def thread_usage(gateway: TheGateway, principal: Reader, thread_id: ThreadId) -> ThreadUsage:
+    """From the stored turns; `cost_usd` is null where no price is known."""
+    found = await gateway.find(thread_id, principal.tenant)
+    turns = await (await gateway.store()).turn_usage(found, tenant=principal.tenant)
+    return ThreadUsage(thread_id=found, turns=turns)

@@ -1,0 +1,123 @@
+"""`/docs`: the OpenAPI document as a page without scripts, and what each kind of problem means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+
+from pipeline.gateway.problems import KINDS
+
+PAGE: Final = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'none'",
+    "Cache-Control": "no-cache",
+}
+STYLE: Final = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 60rem; margin: 0 auto; padding: 1rem; }
+h2 { margin-top: 2.5rem; } h2 code { font-size: 1.1rem; } h3 { margin-top: 2rem; }
+code, pre { font: 0.85rem/1.45 ui-monospace, monospace; }
+pre { overflow-x: auto; padding: 0.75rem; border: 1px solid #8884; border-radius: 4px; }
+table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto; }
+th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid #8884; }
+.method { display: inline-block; min-width: 4.5rem; }
+"""
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/docs")
+async def docs(request: Request) -> Response:
+    """The page."""
+    document: dict[str, Any] = request.app.openapi()
+    return Response("".join(_page(document)).encode(), headers=PAGE)
+
+
+@router.get("/docs.css")
+async def style() -> Response:
+    """How it looks."""
+    return Response(STYLE, headers={"Cache-Control": "no-cache"}, media_type="text/css")
+
+
+def _page(document: dict[str, Any]) -> Iterator[str]:
+    info = document["info"]
+    yield (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f'<title>{escape(info["title"])}</title><link rel="stylesheet" href="/docs.css">'
+        f"<h1>{escape(info['title'])} {escape(info['version'])}</h1><p>{escape(info['summary'])} "
+        'For programs: <a href="/openapi.json">openapi.json</a>. Send <code>Authorization: Bearer TOKEN</code>; '
+        "none is needed on loopback while no tokens are set.</p><ul>"
+    )
+    operations = [
+        (f"{method}-{path}", method, path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    for anchor, method, path, operation in operations:
+        yield (
+            f'<li><a href="#{escape(anchor)}"><code><span class="method">{method.upper()}</span>{escape(path)}</code>'
+            f"</a> {escape(operation.get('summary', ''))}"
+        )
+    yield "</ul>"
+    for anchor, method, path, operation in operations:
+        yield f'<h2 id="{escape(anchor)}"><code>{method.upper()} {escape(path)}</code></h2>'
+        yield from _operation(operation)
+    yield "<h2>Problems</h2><p>Every error is <code>application/problem+json</code> (RFC 9457); its type is one of:</p>"
+    yield "<table><tr><th>type<th>status<th>means<th>what to do</tr>"
+    for name, kind in KINDS.items():
+        yield (
+            f'<tr id="{name}"><td><code>/docs#{name}</code><td>{kind.status}<td>{escape(kind.title)}'
+            f"<td>{_text(kind.advice)}</tr>"
+        )
+    yield "</table></html>"
+
+
+def _operation(operation: dict[str, Any]) -> Iterator[str]:
+    yield f"<p>{escape(operation.get('summary', ''))}.</p>"
+    for paragraph in operation.get("description", "").split("\n\n"):
+        yield f"<p>{_text(paragraph)}</p>" if paragraph.strip() else ""
+    scopes = [scope for need in operation.get("security", ()) for scope in need.get("token", ())]
+    if scopes:
+        yield f"<p>Scope: <code>{escape(', '.join(scopes))}</code>.</p>"
+    if operation.get("parameters"):
+        yield "<table><tr><th>parameter<th>in<th>takes<th></tr>"
+        for parameter in operation["parameters"]:
+            needed = " (required)" if parameter.get("required") and parameter["in"] != "path" else ""
+            said = parameter.get("description") or parameter["schema"].get("description", "")
+            yield (
+                f"<tr><td><code>{escape(parameter['name'])}</code>{needed}<td>{parameter['in']}"
+                f"<td>{escape(_takes(parameter['schema']))}<td>{_text(said)}</tr>"
+            )
+        yield "</table>"
+    for kind, media in operation.get("requestBody", {}).get("content", {}).items():
+        if "example" in media:
+            yield f"<p>Body, <code>{escape(kind)}</code>:</p><pre>{escape(str(media['example']))}</pre>"
+    yield "<table><tr><th>status<th></tr>"
+    for status, answer in operation["responses"].items():
+        yield f"<tr><td>{escape(status)}<td>{_text(answer['description'])}</tr>"
+    yield "</table>"
+
+
+def _takes(schema: dict[str, Any]) -> str:
+    """A schema in words."""
+    if "anyOf" in schema:
+        return _takes(next(one for one in schema["anyOf"] if one.get("type") != "null"))
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    if "const" in schema:
+        return str(schema["const"])
+    text = str(schema.get("type", "any"))
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None:
+        text += f" ≥ {low}" if high is None else f", {low} to {high}"
+    return text + (f", by default {schema['default']}" if schema.get("default") not in (None, "") else "")
+
+
+def _text(text: str) -> str:
+    """Escaped, with `code`."""
+    parts = escape(text, quote=False).split("`")
+    return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))

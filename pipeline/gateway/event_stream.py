@@ -1,0 +1,73 @@
+"""Server-Sent Events as an ASGI response (WHATWG HTML, "9.2 Server-sent events")."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+SEND_WITHIN: Final = 30.0  # seconds in which a reader must take what was sent
+HEADERS: Final = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-store, no-transform",
+    "X-Accel-Buffering": "no",  # of nginx
+}
+
+
+class EventStream(Response):
+    """What `frames` gives, until it ends or the reader is gone; `cut` is called where that one is too slow."""
+
+    def __init__(
+        self, frames: AsyncGenerator[bytes], cut: Callable[[], None], headers: Mapping[str, str] = HEADERS
+    ) -> None:
+        super().__init__(headers=dict(headers))
+        del self.headers["content-length"]
+        self._frames = frames
+        self._cut = cut
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI. An answer that is left unfinished closes the connection."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        sending = asyncio.ensure_future(self._send(send))
+        gone = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+        finally:
+            for task in (sending, gone):
+                task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([sending, gone])
+
+    async def _send(self, send: Send) -> None:
+        async with aclosing(self._frames) as frames:
+            async for frame in frames:
+                try:
+                    async with asyncio.timeout(SEND_WITHIN):
+                        await send({"type": "http.response.body", "body": frame, "more_body": True})
+                except TimeoutError:
+                    self._cut()
+                    return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def frame(data: bytes, event_id: str | None = None, name: str | None = None) -> bytes:
+    """One event; `data` is one line."""
+    head = (f"id: {event_id}\n" if event_id else "") + (f"event: {name}\n" if name else "")
+    return head.encode() + b"data: " + data + b"\n\n"
+
+
+def comment(text: str, retry_ms: int | None = None, event_id: str | None = None) -> bytes:
+    """What readers pass over; `retry_ms`: how long they wait before they connect again; `event_id`: behind what."""
+    head = (f"id: {event_id}\n" if event_id else "") + (f"retry: {retry_ms}\n" if retry_ms is not None else "")
+    return f"{head}: {text}\n\n".encode()

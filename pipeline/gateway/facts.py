@@ -1,0 +1,103 @@
+"""What is known of an uploaded run beside its stream: as parameters, as headers, or as the body's first event."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from pipeline.dialects import DIALECTS
+from pipeline.errors import InvalidRecord
+from pipeline.gateway.problems import Problem
+from topics.agent_event import LARGEST, RunInfo, loads
+from topics.identity import thread_uuid
+
+PREFIX: Final = "threadmill_"
+DIALECT_NAMES: Final = tuple(DIALECTS)
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+End = Literal["complete", "aborted", "error", "disconnected", "open"]
+
+
+class Facts(BaseModel):
+    """What is known of a run beside its stream, as parameters of the query."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    agent_id: Text | None = Field(None, description="By default the agent's name, or `agent`.")
+    agent_name: Text | None = Field(None, description="As people know it.")
+    model_name: Text | None = Field(None, description="Where the stream does not say it.")
+    provider_name: Text | None = Field(None, description="Where the stream does not say it.")
+    parent_run_id: Text | None = Field(None, description="The run that started this one, a sub-agent's.")
+    parent_thread_id: Text | None = Field(None, description="The thread of that run, where it is another one.")
+    request: str | None = Field(None, description="JSON: the body that the agent's server was called with.")
+
+
+class FactHeaders(BaseModel):
+    """The same as headers, for clients that do not make their URLs; the query wins."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    threadmill_agent_id: Text | None = Field(None, description="As `agent_id`.")
+    threadmill_agent_name: Text | None = Field(None, description="As `agent_name`.")
+    threadmill_model_name: Text | None = Field(None, description="As `model_name`.")
+    threadmill_provider_name: Text | None = Field(None, description="As `provider_name`.")
+    threadmill_parent_run_id: Text | None = Field(None, description="As `parent_run_id`.")
+    threadmill_parent_thread_id: Text | None = Field(None, description="As `parent_thread_id`.")
+    threadmill_request: str | None = Field(None, description="As `request`.")
+    threadmill_from_seq: Annotated[int, Field(ge=0, le=LARGEST)] | None = Field(None, description="As `from_seq`.")
+    traceparent: str | None = Field(None, description="The span that the run is a part of (W3C).")
+    content_type: str | None = Field(None, max_length=500, description="Anything but files and forms.")
+    content_encoding: str | None = Field(None, max_length=200, description="None but `identity`.")
+
+
+HEADERS: Final = tuple(name.replace("_", "-") for name in FactHeaders.model_fields if name.startswith(PREFIX))
+
+
+class Where(Facts):
+    """The query of an upload."""
+
+    dialect: Literal[DIALECT_NAMES] = Field(description="The protocol of the stream.")  # type: ignore[valid-type]
+    tenant: Annotated[str, StringConstraints(max_length=200)] | None = Field(
+        None, description="Whose the run is; for tokens without a tenant."
+    )
+    from_seq: Annotated[int, Field(ge=0, le=LARGEST)] | None = Field(
+        None, description="The number of the body's first event: `next_seq` of the upload before. By default 0."
+    )
+    end: End | None = Field(
+        None,
+        description="How the run ended. By default `complete` if the stream says so itself, else `disconnected`. "
+        "`open`: more of it follows in another upload.",
+    )
+    info: Literal["query", "first"] = Field(
+        "query",
+        description="`first`: the body's first event is a JSON object of these parameters, for a large `request`.",
+    )
+
+
+def facts_of(where: Where, headers: FactHeaders, said: dict[str, Any]) -> tuple[Facts, Any]:
+    """The query's, else the headers', else the body's. -> the facts, and the request by itself. Raises Problem."""
+    found: dict[str, Any] = {}
+    for name in Facts.model_fields:
+        value = getattr(where, name)
+        found[name] = value if value is not None else getattr(headers, PREFIX + name)
+    request = found["request"]
+    if request is not None:
+        try:
+            request = loads(request.encode("utf-8", "surrogatepass"))
+        except InvalidRecord as error:
+            raise Problem("bad-request", f"request: {error.detail}; its JSON is expected") from None
+    known = {name: value if value is not None else said.get(name) for name, value in found.items()}
+    try:
+        return Facts.model_validate(known | {"request": None}), said.get("request") if request is None else request
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise Problem("bad-request", f"the body's first event: {first['loc'][0]}: {first['msg']}") from None
+
+
+def info_of(facts: Facts, request: Any, tenant: str | None) -> RunInfo:
+    """-> the same, as the envelope holds it."""
+    known = facts.model_dump(exclude={"agent_id"}, exclude_none=True)
+    if facts.parent_thread_id is not None:
+        known["parent_thread_id"] = thread_uuid(facts.parent_thread_id, tenant)[0]
+    return RunInfo.model_validate(known | {"request": request})

@@ -1,0 +1,76 @@
+"""Around every route: bounds on headers, headers that keep browsers strict, and an answer where the gateway fails."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+from uuid import uuid4
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pipeline import metrics as m
+from pipeline.gateway.problems import Problem
+from pipeline.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+# A route that serves a page says what that page may do; nothing else is a page.
+STRICT: Final = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """The outermost layer of the app."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, header_bytes: int) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._header_bytes = header_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 0
+
+        async def strict(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in STRICT.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            size = len(scope["raw_path"]) + len(scope["query_string"])
+            size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+            if size > self._header_bytes:
+                detail = f"the request line and headers have {size:,} bytes, and may have {self._header_bytes:,}"
+                problem = Problem("headers-too-large", detail, headers={"Connection": "close"})
+                await problem.response()(scope, receive, strict)
+                return
+            await self._app(scope, receive, strict)
+        except Exception:  # whatever a route does: an answer, and a line in the log by which it is found
+            reference = uuid4().hex[:12]
+            log.exception("fault %s: %s %s", reference, scope["method"], scope["path"])
+            if status:
+                raise
+            await Problem("internal", f"see the gateway's log for {reference}").response()(scope, receive, strict)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")
+            method = scope["method"] if scope["method"] in METHODS else m.OTHER
+            self._metrics.add(m.REQUESTS, method=method, route=route, status=str(status))
+            self._metrics.observe(m.REQUEST_SECONDS, time.perf_counter() - began, route=route)

@@ -1,0 +1,134 @@
+"""JSON Web Tokens (RFC 7519), signed by a key of the issuer's JWKS (RFC 7517)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import aiohttp
+import jwt
+from jwt import PyJWK, PyJWKSet
+from jwt.exceptions import PyJWTError
+
+from pipeline.errors import CallerError
+from pipeline.gateway.problems import Problem, unavailable
+from pipeline.settings import Settings
+
+# Signatures of a private key only: with HS256 the public key would be taken for a secret.
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+FRESH: Final = 300.0  # seconds that keys are used without asking again
+AGAIN: Final = 10.0  # seconds between two questions, whatever key ids callers make up
+RETRY: Final = 1.0  # seconds between two questions while there is no key
+LEEWAY: Final = 30  # seconds that clocks may differ
+WITHIN: Final = 5.0
+MAX_BYTES: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a token says that matters here."""
+
+    name: str
+    scopes: tuple[str, ...]
+    tenant: str | None
+
+
+class JwtVerifier:
+    """Checks signature, issuer, audience and times; holds the issuer's keys."""
+
+    def __init__(self, url: str, issuer: str, audience: str, tenant_claim: str, scope_claim: str) -> None:
+        self._url = url
+        self._issuer = issuer
+        self._audience = audience
+        self._tenant_claim = tenant_claim
+        self._scope_claim = scope_claim
+        self._keys: dict[str | None, PyJWK] = {}
+        self._trouble: str | None = None
+        self._asked = -FRESH
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self | None:
+        """-> a verifier, None where no JWKS is set. Raises CallerError for half of what is needed."""
+        url, issuer, audience = (
+            settings.gateway_jwks_url,
+            settings.gateway_jwt_issuer,
+            settings.gateway_jwt_audience,
+        )
+        if url is None:
+            return None
+        if not issuer or not audience:
+            raise CallerError(
+                "THREADMILL_GATEWAY_JWKS_URL needs THREADMILL_GATEWAY_JWT_ISSUER and THREADMILL_GATEWAY_JWT_AUDIENCE: "
+                "without them tokens that were made for another service would be let in"
+            )
+        tenant = settings.gateway_jwt_tenant_claim
+        return cls(url, issuer, audience, "" if tenant == "none" else tenant, settings.gateway_jwt_scope_claim)
+
+    async def verify(self, token: str) -> Claims:
+        """Raises Problem: 401 for a token that is not good, 503 where the issuer's keys can't be had."""
+        try:
+            header = jwt.get_unverified_header(token)
+            key = await self._key(header.get("kid"))
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=list(ALGORITHMS),
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=LEEWAY,
+                options={"require": ["exp"]},
+            )
+        except PyJWTError as error:
+            challenge = 'Bearer realm="threadmill", error="invalid_token"'
+            detail = f"the JSON Web Token is refused: {error}"
+            raise Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge}) from None
+        return self._claims(claims)
+
+    def _claims(self, claims: dict[str, Any]) -> Claims:
+        tenant = claims.get(self._tenant_claim) if self._tenant_claim else None
+        if self._tenant_claim and not (isinstance(tenant, str) and tenant):
+            raise Problem("forbidden", f"the JSON Web Token has no claim {self._tenant_claim!r} that names a tenant")
+        said = claims.get(self._scope_claim, ())
+        scopes = said.split() if isinstance(said, str) else said if isinstance(said, list) else ()
+        name = f"{tenant or self._issuer}/{claims.get('sub', 'jwt')}"
+        return Claims(name[:200], tuple(str(scope).removeprefix("threadmill:") for scope in scopes), tenant)
+
+    async def _key(self, kid: object) -> PyJWK:
+        if kid is not None and not isinstance(kid, str):
+            raise jwt.InvalidTokenError("`kid` is no string")
+        async with self._lock:
+            age = time.monotonic() - self._asked
+            if age > FRESH or (self._find(kid) is None and age > (AGAIN if self._keys else RETRY)):
+                await self._refresh()
+            if not self._keys:
+                raise unavailable(f"the keys that sign tokens can't be had from {self._url}: {self._trouble}")
+        key = self._find(kid)
+        if key is None:
+            raise jwt.InvalidTokenError("it is signed by a key that the issuer does not have")
+        return key
+
+    def _find(self, kid: str | None) -> PyJWK | None:
+        if kid is None and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        return self._keys.get(kid)
+
+    async def _refresh(self) -> None:
+        """Ask the issuer. What is known still holds where it does not answer."""
+        try:
+            timeout = aiohttp.ClientTimeout(WITHIN)
+            async with aiohttp.ClientSession(timeout=timeout) as session, session.get(self._url) as answer:
+                answer.raise_for_status()
+                data = bytearray()
+                async for chunk in answer.content.iter_any():
+                    data += chunk
+                    if len(data) > MAX_BYTES:
+                        raise ValueError(f"it answers with more than {MAX_BYTES:,} bytes")
+            keys = PyJWKSet.from_json(data.decode())
+        except (aiohttp.ClientError, TimeoutError, PyJWTError, ValueError) as error:
+            self._trouble = str(error) or f"no answer for {WITHIN:g} s"
+        else:
+            self._keys = {key.key_id: key for key in keys.keys}
+        self._asked = time.monotonic()

@@ -1,0 +1,76 @@
+"""Bounds on what a caller may do: requests a second, bytes of headers and bodies, and time between two of them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from pipeline.gateway.problems import Problem
+
+BURST_SECONDS: Final = 2.0  # of requests that may come at once
+NAMES: Final = 10_000  # callers that are remembered
+
+
+class Rate:
+    """A token bucket for each caller. `per_second` 0 bounds nothing."""
+
+    def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = per_second
+        self._burst = max(1.0, per_second * BURST_SECONDS)
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # name -> (requests left, when)
+
+    def take(self, name: str) -> None:
+        """Count one request. Raises Problem where there is none left."""
+        if not self._rate:
+            return
+        now = self._clock()
+        left, at = self._buckets.pop(name, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._rate)
+        self._buckets[name] = (max(0.0, left - 1) if left >= 1 else left, now)
+        if len(self._buckets) > NAMES:
+            self._buckets.popitem(last=False)
+        if left < 1:
+            wait = math.ceil((1 - left) / self._rate)
+            raise Problem(
+                "rate-limited",
+                f"a token has {self._rate:g} requests a second: try again in {wait} s",
+                headers={"Retry-After": str(wait)},
+            )
+
+
+class BodyTooSlow(Exception):
+    """Nothing has come for too long."""
+
+
+class BodyTooLarge(Exception):
+    """More has come than a body may have."""
+
+
+async def chunks(request: Request, idle: float, most: int) -> AsyncIterator[bytes]:
+    """A body as it comes. Raises ClientDisconnect, BodyTooSlow and BodyTooLarge."""
+    stream = request.stream().__aiter__()
+    size = 0
+    while True:
+        try:
+            async with asyncio.timeout(idle):
+                chunk = await anext(stream)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise BodyTooSlow from None
+        size += len(chunk)
+        if size > most:
+            raise BodyTooLarge
+        if chunk:
+            yield chunk
+
+
+__all__ = ["BodyTooLarge", "BodyTooSlow", "ClientDisconnect", "Rate", "chunks"]

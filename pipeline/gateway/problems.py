@@ -1,0 +1,200 @@
+"""Errors over HTTP: `application/problem+json` (RFC 9457) for every status, and each says what to do.
+
+    {"type": "/docs#unknown-thread", "title": "No such thread", "status": 404, "detail": "…", …}
+
+`type` is a place on the gateway's own page of documentation.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from pipeline.errors import BrokerError, CallerError, InvalidRecord, StoreError
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/problem+json"
+RETRY_AFTER: Final = 5  # seconds, where the broker or the store is away
+SHOWN: Final = 5  # wrong parameters that are named
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of problem: its status, its title, which is the same for each of them, and what to do."""
+
+    status: int
+    title: str
+    advice: str
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "bad-request": Kind(400, "The request can't be understood", "See `detail`."),
+    "bad-cursor": Kind(400, "Not a cursor of this list", "Ask for the first page, without `cursor`."),
+    "bad-event-id": Kind(400, "Not an event id of this stream", "Open the stream without `Last-Event-ID`."),
+    "unauthorized": Kind(401, "A token is needed", "Send `Authorization: Bearer TOKEN`."),
+    "forbidden": Kind(403, "The token does not allow this", "Use one that has the scope or tenant in `detail`."),
+    "not-found": Kind(404, "No such page", "`/docs` lists the paths."),
+    "unknown-thread": Kind(404, "No such thread", "`GET /v1/threads` lists those that the token may read."),
+    "method-not-allowed": Kind(405, "Another method is needed", "The header `Allow` lists them."),
+    "too-slow": Kind(408, "The body stood still for too long", "Send it again; what is there already is not doubled."),
+    "conflict": Kind(409, "The thread's state does not allow this", "See `detail`."),
+    "too-large": Kind(413, "Too large", "Send large content by reference, or the rest in another request."),
+    "unsupported-media-type": Kind(415, "A body of another type is needed", "Send SSE or JSON lines, not encoded."),
+    "invalid-parameters": Kind(422, "A parameter is wrong or missing", "`errors` names each, and why."),
+    "unreadable-stream": Kind(422, "No event of the body can be used", "`refused` says why; is `dialect` right?"),
+    "rate-limited": Kind(429, "Too many requests", "Wait for as many seconds as `Retry-After` says."),
+    "headers-too-large": Kind(431, "The request's headers are too large", "Send fewer cookies and shorter headers."),
+    "internal": Kind(500, "A fault of the gateway", "Its log has the cause, under the id in `detail`."),
+    "unavailable": Kind(503, "Something that is needed does not answer", "Try again after `Retry-After` seconds."),
+}
+# Of the framework's own errors: the first of a status.
+BY_STATUS: Final = {kind.status: name for name, kind in reversed(KINDS.items())}
+
+
+class Problem(Exception):
+    """An answer of a kind in KINDS; `more` are further fields of the JSON object."""
+
+    def __init__(self, kind: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+        self.headers = headers or {}
+        self.more = more
+
+    def response(self) -> Response:
+        """-> the answer."""
+        kind = KINDS[self.kind]
+        headers = {"Cache-Control": "no-store", **self.headers}
+        return Response(body(self.kind, self.detail, **self.more), kind.status, headers, MEDIA_TYPE)
+
+
+class ProblemBody(BaseModel):
+    """The JSON object of every error."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "example": {
+                "type": "/docs#unknown-thread",
+                "title": "No such thread",
+                "status": 404,
+                "detail": "no thread 'chat-17' is stored: GET /v1/threads lists those that are",
+            }
+        },
+    )
+
+    type: str = Field(description="The kind of problem, a place on `/docs`.")
+    title: str = Field(description="The kind in words.")
+    status: int
+    detail: str = Field(description="What is wrong with this request, and what to do.")
+
+
+def body(kind: str, detail: str, **more: Any) -> bytes:
+    """-> the JSON object."""
+    known = KINDS[kind]
+    text = detail.encode("utf-8", "replace").decode()
+    return orjson.dumps({"type": f"/docs#{kind}", "title": known.title, "status": known.status, "detail": text, **more})
+
+
+def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
+    """-> `responses` of a route: these kinds, and those that every route may answer with."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for name in dict.fromkeys(kinds):
+        kind = KINDS[name]
+        before = f"{found[kind.status]['description']}; " if kind.status in found else ""
+        found[kind.status] = {
+            "description": f"{before}{kind.title}",
+            "model": ProblemBody,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}},
+        }
+    return found
+
+
+def only_problems(document: dict[str, Any]) -> dict[str, Any]:
+    """An OpenAPI document in which errors have this media type alone; FastAPI adds its own beside it. Of the errors
+    that every route is declared with, each keeps those that it can have.
+    """
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            never = {"401", "403", "429"} if not operation.get("security") else set()
+            never |= {"422"} if not operation.get("parameters") else set()
+            for answer in operation["responses"].values():
+                if MEDIA_TYPE in answer.get("content", {}):
+                    answer["content"].pop("application/json", None)
+            operation["responses"] = {
+                status: answer
+                for status, answer in sorted(operation["responses"].items())
+                if status not in never or MEDIA_TYPE not in answer.get("content", {})
+            }
+    return document
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Every error of the app and of the framework becomes a problem."""
+
+    async def problem(_: Request, error: Exception) -> Response:
+        return of(error).response()
+
+    for kind in (Problem, RequestValidationError, HTTPException, CallerError, InvalidRecord, BrokerError, StoreError):
+        app.add_exception_handler(kind, problem)
+
+
+def of(error: Exception) -> Problem:
+    """An error -> what the caller is told."""
+    match error:
+        case Problem():
+            return error
+        case RequestValidationError():
+            return _invalid(error)
+        case BrokerError():
+            return unavailable(str(error))
+        case StoreError():
+            return unavailable(str(error)) if error.transient else _broken_store(error)
+        case CallerError() | InvalidRecord():
+            return Problem("bad-request", str(error))
+        case HTTPException():
+            name = BY_STATUS.get(error.status_code, "bad-request" if error.status_code < 500 else "internal")
+            return Problem(name, _framework_detail(name, error), headers=dict(error.headers or {}))
+    return Problem("internal", "see the gateway's log")
+
+
+def unavailable(detail: str) -> Problem:
+    """The broker or the store is away."""
+    return Problem("unavailable", detail, headers={"Retry-After": str(RETRY_AFTER)})
+
+
+def _broken_store(error: StoreError) -> Problem:
+    log.error("%s", error)
+    return unavailable(str(error))
+
+
+def _framework_detail(name: str, error: HTTPException) -> str:
+    if name == "not-found":
+        return "nothing is at this path: /docs lists what there is"
+    if name == "method-not-allowed":
+        return f"this path takes {(error.headers or {}).get('Allow', 'other methods')}"
+    said = str(error.detail)
+    return said if said != HTTPStatus(error.status_code).phrase else KINDS[name].advice
+
+
+def _invalid(error: RequestValidationError) -> Problem:
+    found = [
+        {
+            "in": str(one["loc"][0]) if one["loc"] else "request",
+            "name": ".".join(str(place) for place in one["loc"][1:]),
+            "message": str(one["msg"]).removeprefix("Value error, "),
+        }
+        for one in error.errors()[:SHOWN]
+    ]
+    detail = "; ".join(f"{one['name'] or one['in']}: {one['message']}" for one in found)
+    return Problem("invalid-parameters", detail.encode("utf-8", "replace").decode(), errors=found)

@@ -1,0 +1,223 @@
+"""Who calls: bearer tokens -> a principal with scopes and, perhaps, a tenant.
+
+A principal with a tenant reaches that tenant's threads and nothing else; one without reaches all (give every token a
+tenant where there are several). Tokens are random, so a plain SHA-256 of them is enough to keep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal, get_args
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from pipeline.errors import CallerError
+from pipeline.gateway.json_web_tokens import JwtVerifier
+from pipeline.gateway.problems import Problem
+from pipeline.settings import Settings
+
+Scope = Literal["publish", "read", "admin"]
+SCOPES: Final[tuple[str, ...]] = get_args(Scope)
+MEANING: Final = {
+    "publish": "send runs",
+    "read": "read threads, live streams and usage",
+    "admin": "delete threads, read dead letters",
+}
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+PREFIX: Final = "tm_"  # so that scanners of secrets can tell what they found
+VARIABLE: Final = "THREADMILL_GATEWAY_TOKENS"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who calls. `tenant` None reaches all tenants."""
+
+    name: str
+    scopes: frozenset[str]
+    tenant: str | None = None
+    limited: bool = True  # by the rate limit
+
+    def bounded(self, asked: str | None) -> str | None:
+        """-> the tenant that a query is bounded to, None for all. Raises Problem where another one is asked for."""
+        if self.tenant is None or asked in (None, self.tenant):
+            return self.tenant or asked
+        raise Problem("forbidden", f"this token is bound to its own tenant: leave out tenant={asked!r:.80}")
+
+
+ANONYMOUS: Final = Principal("anonymous", frozenset(SCOPES), limited=False)
+
+
+class TokenLine(BaseModel):
+    """One token, as the settings or the file hold it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1)]
+    tenant: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+
+
+def new_token(name: str, scopes: tuple[Scope, ...], tenant: str | None) -> tuple[str, TokenLine]:
+    """-> a new token of 256 random bits, and the line that lets it in."""
+    token = PREFIX + secrets.token_urlsafe(32)
+    return token, TokenLine(name=name, sha256=hashed(token), scopes=scopes, tenant=tenant)
+
+
+def hashed(token: str) -> str:
+    """-> SHA-256, in hexadecimal digits."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+def parse_tokens(text: str, source: str) -> dict[str, Principal]:
+    """One JSON object a line -> hash: principal. Raises CallerError that names the line, and never shows it."""
+    found: dict[str, Principal] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            token = TokenLine.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise CallerError(
+                f"{source}, line {number}: {where + ': ' if where else ''}{first['msg']}; "
+                "`threadmill gateway token` makes such a line"
+            ) from None
+        if token.sha256 in found:
+            raise CallerError(f"{source}, line {number}: this token is there twice")
+        found[token.sha256] = Principal(token.name, frozenset(token.scopes), token.tenant)
+    return found
+
+
+class TokenTable:
+    """The tokens of THREADMILL_GATEWAY_TOKENS; a file is read again when it has changed, and kept when it is broken."""
+
+    def __init__(self, setting: str) -> None:
+        """`setting`: JSON lines, or the path of a file of them. Raises CallerError."""
+        self._path = None if setting.lstrip().startswith("{") else Path(setting)
+        self._stamp: object = None
+        self._tokens = parse_tokens(setting, VARIABLE) if self._path is None else {}
+        if self._path is not None:
+            self._load(self._path)
+        if not self._tokens:
+            raise CallerError(f"{VARIABLE} holds no token: `threadmill gateway token` makes one")
+
+    def find(self, token: str) -> Principal | None:
+        """-> who has this token. Looked up by hash: how long that takes says nothing about other tokens."""
+        if self._path is not None:
+            with contextlib.suppress(CallerError):  # the tokens that were there still hold
+                self._load(self._path)
+        return self._tokens.get(hashed(token))
+
+    def _load(self, path: Path) -> None:
+        try:
+            status = path.stat()
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if stamp == self._stamp:
+                return
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "not UTF-8"
+            raise CallerError(f"{VARIABLE}: {path} can't be read: {why}") from None
+        self._stamp = stamp
+        self._tokens = parse_tokens(text, str(path))
+
+
+class Authenticator:
+    """Tokens of the settings, or JSON Web Tokens, or, on loopback alone, nobody asks."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises CallerError where a gateway that others can reach would be open to all of them."""
+        tokens = settings.gateway_tokens
+        self._table = TokenTable(tokens.get_secret_value()) if tokens is not None else None
+        self._jwt = JwtVerifier.of(settings)
+        self.open = self._table is None and self._jwt is None
+        if self.open and settings.gateway_host not in LOOPBACK:
+            raise CallerError(
+                f"a gateway on {settings.gateway_host} would be open to everybody: set {VARIABLE} "
+                "(`threadmill gateway token` makes one) or THREADMILL_GATEWAY_JWKS_URL, or leave "
+                "THREADMILL_GATEWAY_HOST at 127.0.0.1"
+            )
+        self._own = frozenset({f"http://{host}" for host in ("localhost", "127.0.0.1", "[::1]")})
+        self._origins = frozenset(settings.gateway_origin_list)
+
+    async def principal(self, token: str | None, headers: Mapping[str, str]) -> Principal:
+        """Raises Problem: 401 without a good token, 403 for a web page of elsewhere where no token is asked for."""
+        if self.open:
+            self._guard(headers)
+            return ANONYMOUS
+        if not token:
+            raise _unauthorized("send `Authorization: Bearer TOKEN`", "")
+        found = self._table.find(token) if self._table is not None else None
+        if found is None and self._jwt is not None and token.count(".") == 2:
+            found_claims = await self._jwt.verify(token)
+            found = Principal(found_claims.name, frozenset(found_claims.scopes) & set(SCOPES), found_claims.tenant)
+        if found is None:
+            raise _unauthorized("this token is not known here", 'error="invalid_token"')
+        return found
+
+    def _guard(self, headers: Mapping[str, str]) -> None:
+        """Without tokens, a browser would let any page act on the gateway of whoever looks at it: by a form or `fetch`
+        across origins, or by a name of its own that points to 127.0.0.1 (DNS rebinding).
+        """
+        host = _without_port(headers.get("host", "localhost"))
+        if host not in LOOPBACK:
+            raise Problem("forbidden", f"without tokens the gateway is for localhost, not for a host {host!r:.80}")
+        origin = headers.get("origin")
+        if origin is None or origin in self._origins:
+            return
+        if origin.rpartition(":")[0] not in self._own and origin not in self._own:
+            raise Problem("forbidden", f"without tokens no page of {origin!r:.80} may call the gateway")
+
+
+def _without_port(host: str) -> str:
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.lower()
+
+
+def _unauthorized(detail: str, error: str) -> Problem:
+    challenge = 'Bearer realm="threadmill"' + (f", {error}" if error else "")
+    return Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge})
+
+
+bearer = HTTPBearer(
+    auto_error=False,
+    scheme_name="token",
+    description="A token of THREADMILL_GATEWAY_TOKENS, or a JSON Web Token. None is needed on loopback without either.",
+)
+
+
+async def authenticated(
+    request: Request,
+    needs: SecurityScopes,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+) -> Principal:
+    """The principal of a request, who has the scopes that the route needs, and a request left. Raises Problem."""
+    gateway = request.app.state.gateway
+    principal: Principal = await gateway.authenticator.principal(
+        credentials.credentials if credentials else None, request.headers
+    )
+    for scope in needs.scopes:
+        if scope not in principal.scopes:
+            challenge = f'Bearer realm="threadmill", error="insufficient_scope", scope="{scope}"'
+            raise Problem(
+                "forbidden",
+                f"the token {principal.name!r:.100} lacks the scope {scope!r} ({MEANING[scope]})",
+                headers={"WWW-Authenticate": challenge},
+            )
+    if principal.limited:
+        gateway.rate.take(principal.name)
+    return principal
+
+
+Sender = Annotated[Principal, Security(authenticated, scopes=["publish"])]
+Reader = Annotated[Principal, Security(authenticated, scopes=["read"])]
+Admin = Annotated[Principal, Security(authenticated, scopes=["admin"])]

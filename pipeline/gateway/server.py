@@ -1,0 +1,184 @@
+"""The app behind a socket: uvicorn, with bounds on those who are slow, large or many, and an orderly stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import h11
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pipeline.errors import CallerError
+from pipeline.gateway.problems import KINDS, MEDIA_TYPE, body
+from pipeline.settings import Settings
+
+KEEP_ALIVE: Final = 10.0  # seconds that an idle connection stays open
+REST: Final = 5.0  # seconds in which the rest of a body that was refused is read, so that its sender sees the answer
+STOP_WITHIN: Final = 10.0  # seconds that uploads have to come to their end
+TAKE_WITHIN: Final = 60.0  # seconds in which a reader must take something of what waits for it
+BACKLOG: Final = 2048
+
+
+class Protocol(H11Protocol):
+    """HTTP/1.1. uvicorn itself waits for ever: for the headers of a request, for the rest of a body that was refused,
+    and for a reader to take its answer.
+    """
+
+    header_seconds: float
+    header_bytes: int
+    most: int
+
+    _overdue: asyncio.TimerHandle | None = None
+    _untaken: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            self._refuse("unavailable", "the gateway has all the connections that it takes", "Retry-After: 5\r\n")
+            return
+        self._wait_for_headers()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_waiting()
+        elif self._overdue is None:  # the beginning of the next request
+            self._wait_for_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        self._taken()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._taken()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            self.loop.call_later(REST, self._close_unread, self.cycle)
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP."""
+        if len(self.conn.trailing_data[0]) >= self.header_bytes:
+            self._refuse("headers-too-large", f"the headers may have {self.header_bytes:,} bytes")
+        else:
+            self._refuse("bad-request", msg)
+
+    def _refuse(self, kind: str, detail: str, more: str = "") -> None:
+        """Answer, unless another answer has begun, and close."""
+        if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
+            data, title = body(kind, detail), KINDS[kind]
+            head = (
+                f"HTTP/1.1 {title.status} {title.title}\r\nContent-Type: {MEDIA_TYPE}\r\n"
+                f"Content-Length: {len(data)}\r\nConnection: close\r\n{more}\r\n"
+            )
+            self.transport.write(head.encode() + data)
+        self.transport.close()
+
+    def _wait_for_headers(self) -> None:
+        self._overdue = self.loop.call_later(self.header_seconds, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+
+    def _wait_for_reader(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._untaken = self.loop.call_later(TAKE_WITHIN, self._look_at_reader, left)
+
+    def _look_at_reader(self, left: int) -> None:
+        if self.transport.get_write_buffer_size() < left:
+            self._wait_for_reader()
+        else:
+            self.transport.abort()
+
+    def _taken(self) -> None:
+        if self._untaken is not None:
+            self._untaken.cancel()
+            self._untaken = None
+
+    def _close_unread(self, cycle: object) -> None:
+        if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
+            self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """One gateway process. `stopping` is called first, so that streams without an end come to one."""
+
+    def __init__(self, settings: Settings, app: FastAPI, stopping: Callable[[], None]) -> None:
+        largest = 2 * settings.gateway_header_bytes  # up to there the answer comes from the app
+        bounds = {
+            "header_seconds": settings.gateway_header_seconds,
+            "header_bytes": largest,
+            "most": settings.gateway_connections,
+        }
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=type("BoundedProtocol", (Protocol,), bounds),
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=int(KEEP_ALIVE),
+                timeout_graceful_shutdown=int(STOP_WITHIN),
+                h11_max_incomplete_event_size=largest,
+                backlog=BACKLOG,
+            )
+        )
+        self._stopping = stopping
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGTERM and Ctrl-C stop it; uvicorn would raise them again afterwards."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        yield
+
+    def stop(self) -> None:
+        """Take no more requests, and come to an end with those that are there."""
+        self._stopping()
+        self.should_exit = True
+
+
+def listen(settings: Settings) -> socket.socket:
+    """-> a socket on THREADMILL_GATEWAY_HOST and _PORT. Raises CallerError that names the setting to change."""
+    host, port = settings.gateway_host, settings.gateway_port
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise CallerError(_advice(host, port, error)) from None
+
+
+def _advice(host: str, port: int, error: OSError) -> str:
+    where = f"{host}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{where} is in use by another program: set THREADMILL_GATEWAY_PORT to another port, or 0 for a free one"
+    if error.errno == errno.EACCES:
+        return f"{where} is not allowed to this user: set THREADMILL_GATEWAY_PORT to a port above 1023"
+    why = error.strerror or error
+    return f"can't listen on {where} ({why}): set THREADMILL_GATEWAY_HOST to an address of this machine"
+
+
+def url_of(listening: socket.socket) -> str:
+    """-> where it listens, as a browser takes it."""
+    name: tuple[Any, ...] = listening.getsockname()
+    return f"http://[{name[0]}]:{name[1]}" if ":" in name[0] else f"http://{name[0]}:{name[1]}"

@@ -1,0 +1,225 @@
+"""Stored threads over HTTP: list, read in any format, the tree of sub-agents, delete."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from functools import partial
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Header, Path, Query, Response
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+
+from pipeline.assembly.times import epoch_ms
+from pipeline.errors import CallerError, StoreError
+from pipeline.exports import EXPORTS, pydantic_ai
+from pipeline.exports.pydantic_parts import NEWEST
+from pipeline.exports.pydantic_versions import parse
+from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.security import Admin, Principal, Reader
+from pipeline.stores.erasure import erase
+from pipeline.stores.summaries import ThreadPage, ThreadSummary
+from topics import json_text
+from topics.thread_versions import repeat_user_prompt
+
+DEPTH: Final = 20  # levels of a tree
+NODES: Final = 500  # threads of a tree
+JSON: Final = "application/json"
+PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
+
+audit = logging.getLogger("pipeline.audit")
+router = APIRouter(prefix="/v1/threads", tags=["threads"])
+
+
+def _moment(value: object) -> int:
+    text = str(value)
+    found = epoch_ms(int(text) if text.isascii() and text.isdigit() else text)
+    if found is None:
+        raise ValueError("a time is ISO 8601, or milliseconds since 1970")
+    return found
+
+
+ThreadId = Annotated[
+    str,
+    Path(
+        min_length=1, max_length=1000, description="The thread's UUID, or the conversation id that its producer gave."
+    ),
+]
+Moment = Annotated[
+    int,
+    BeforeValidator(_moment),
+    WithJsonSchema({"type": "string", "description": "ISO 8601, or milliseconds since 1970."}),
+]
+Tenant = Annotated[str | None, Query(max_length=200, description="Only this tenant's; for tokens without a tenant.")]
+Format = Literal["thread", "pydantic-ai", "vercel-ai", "pi-agent"]
+
+
+class ThreadTree(BaseModel):
+    """A thread and those that it spawned, the oldest first. `more`: some are left out."""
+
+    thread: ThreadSummary
+    spawned: list[ThreadTree]
+    more: bool = False
+
+
+class Deleted(BaseModel):
+    """What is gone."""
+
+    thread_id: str
+    objects: Annotated[int, Field(description="Large values that were kept in the content store.")]
+    segments: Annotated[int, Field(description="Of the archive, that held something of it.")]
+
+
+@router.get("", summary="List threads", responses=documented("bad-cursor", "forbidden"))
+async def list_threads(
+    gateway: TheGateway,
+    principal: Reader,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Threads on a page.")] = 50,
+    cursor: Annotated[str | None, Query(max_length=500, description="Of the page before.")] = None,
+    agent: Annotated[str | None, Query(max_length=500, description="Only with this agent id.")] = None,
+    tenant: Tenant = None,
+    status: Annotated[Literal["complete", "interrupted"] | None, Query(description="Of the last turn.")] = None,
+    since: Annotated[Moment | None, Query(description="Updated then or later.")] = None,
+    until: Annotated[Moment | None, Query(description="Updated before.")] = None,
+    external_id: Annotated[str | None, Query(max_length=1000, description="Only with this conversation id.")] = None,
+    search: Annotated[str | None, Query(max_length=200, description="In title, first prompt, ids; any case.")] = None,
+) -> ThreadPage:
+    """The last updated first. `cursor` of the answer asks for the next page; it is null on the last one.
+
+    Times are milliseconds since 1970.
+    """
+    bounded = principal.bounded(tenant)
+    store = await gateway.store()
+    try:
+        return await store.threads(
+            limit,
+            cursor,
+            agent_id=agent,
+            tenant=bounded,
+            search=search,
+            external_id=external_id,
+            status=status,
+            since=since,
+            until=until,
+        )
+    except CallerError as error:
+        raise Problem("bad-cursor", str(error)) from None
+
+
+@router.get(
+    "/{thread_id}",
+    summary="Read a thread",
+    response_class=Response,
+    responses={
+        200: {"description": "The thread, or its messages", "content": {JSON: {"schema": {"type": "object"}}}},
+        304: {"description": "Not changed since `If-None-Match`"},
+        **documented("bad-request", "unknown-thread", "conflict"),
+    },
+)
+async def read_thread(
+    gateway: TheGateway,
+    principal: Reader,
+    thread_id: ThreadId,
+    form: Annotated[Format, Query(alias="format", description="ThreadProtocol, or an SDK's own messages.")] = "thread",
+    inline: Annotated[  # noqa: FBT002
+        bool, Query(description="With large values that are kept elsewhere; messages have them.")
+    ] = False,
+    for_version: Annotated[str | None, Query(max_length=50, description="Release of pydantic-ai, as 1.20.")] = None,
+    viewing_agent: Annotated[str | None, Query(max_length=500, description="pydantic-ai: whose history it is.")] = None,
+    repeat_prompt: Annotated[  # noqa: FBT002
+        bool, Query(alias="repeat_user_prompt", description="thread: begin agent turns with the user's words.")
+    ] = False,
+    if_none_match: Annotated[str | None, Header(max_length=2000)] = None,
+) -> Response:
+    """`thread`: a ThreadProtocol 0.0.4 document. Any other format: `{"thread_id", "messages"}`."""
+    if form != "pydantic-ai" and (for_version is not None or viewing_agent is not None):
+        raise Problem("bad-request", "for_version and viewing_agent are for format=pydantic-ai")
+    if form != "thread" and repeat_prompt:
+        raise Problem("bad-request", "repeat_user_prompt is for format=thread")
+    version = for_version or NEWEST
+    try:
+        parse(version)
+    except ValueError as error:
+        raise Problem("bad-request", f"for_version: {error}") from None
+    document = await _document(gateway, principal, thread_id, inline=inline or form != "thread")
+    if form == "thread":
+        made = repeat_user_prompt(document) if repeat_prompt else document
+    else:
+        export = EXPORTS[form]
+        if form == "pydantic-ai":
+            export = partial(pydantic_ai.messages, for_version=version, viewing_agent=viewing_agent)
+        # In a thread: a long conversation takes longer than the event loop should stand still.
+        made = {"thread_id": document["thread_id"], "messages": await asyncio.to_thread(export, document)}
+    data = (await asyncio.to_thread(json_text.dumps, made)).encode()
+    tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+    headers = {**PRIVATE, "ETag": tag}
+    if _matches(if_none_match, tag):
+        return Response(status_code=304, headers=headers)
+    return Response(data, headers=headers, media_type=JSON)
+
+
+@router.get("/{thread_id}/tree", summary="A thread and its sub-agents' threads", responses=documented("unknown-thread"))
+async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId) -> ThreadTree:
+    """The threads that were spawned from this one, those that were spawned from them, and so on."""
+    store = await gateway.store()
+    found = await gateway.find(thread_id, principal.tenant)
+    root = await store.summary(found, tenant=principal.tenant)
+    if root is None:
+        raise unknown_thread(thread_id)
+    top = ThreadTree(thread=root, spawned=[])
+    seen, level = {found}, [top]
+    for _ in range(DEPTH):
+        below: list[ThreadTree] = []
+        for node in level:
+            room = NODES - len(seen)
+            children = await store.spawned(node.thread.thread_id, room + 1, tenant=principal.tenant) if room > 0 else ()
+            node.more = room <= 0 or len(children) > room
+            fresh = [child for child in children[: max(0, room)] if child.thread_id not in seen]
+            seen.update(child.thread_id for child in fresh)
+            node.spawned = [ThreadTree(thread=child, spawned=[]) for child in fresh]
+            below += node.spawned
+        level = below
+    for node in level:
+        node.more = True
+    return top
+
+
+@router.delete("/{thread_id}", summary="Delete a thread", responses=documented("unknown-thread"))
+async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId) -> Deleted:
+    """Turns, usage, large values, and what the archive has of it: gone for good, and nothing that comes of it later is
+    stored. Each deletion is a line in the audit log. An answer other than 200 leaves it to be asked for again.
+    """
+    found = await gateway.find(thread_id, principal.tenant)
+    of = {"thread_id": found}
+    who = f"{principal.name!r} of tenant {principal.tenant!r}"
+    try:
+        erased = await erase(gateway.settings, await gateway.store(), found)
+    except Exception:
+        audit.error("deletion of thread %s by %s did not come to its end", found, who, extra=of)
+        raise
+    counts = erased.objects, erased.segments
+    audit.info("deleted thread %s, %d objects, %d archived segments, by %s", found, *counts, who, extra=of)
+    return Deleted(thread_id=found, objects=erased.objects, segments=erased.segments)
+
+
+async def _document(gateway: Gateway, principal: Principal, thread_id: str, *, inline: bool) -> dict[str, Any]:
+    found = await gateway.find(thread_id, principal.tenant)
+    document = await (await gateway.store()).thread(found, tenant=principal.tenant)
+    if document is None:
+        raise unknown_thread(thread_id)
+    if not inline:
+        return document
+    try:
+        return await gateway.contents.inlined(document)
+    except StoreError as error:
+        if error.transient:
+            raise
+        raise Problem("conflict", f"{error}; format=thread without `inline` gives the references") from None
+
+
+def _matches(if_none_match: str | None, tag: str) -> bool:
+    """RFC 9110, 13.1.2: any of a list, weak or strong, or `*`."""
+    given = [one.strip().removeprefix("W/") for one in (if_none_match or "").split(",")]
+    return tag in given or given == ["*"]

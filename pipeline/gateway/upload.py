@@ -1,0 +1,104 @@
+"""The events of one upload on their way to the publisher: which are taken, which are refused, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.dialects.framing import Framed, decoder_for
+from pipeline.errors import InvalidRecord, Reason
+from pipeline.publisher import PublishedRun
+from topics.agent_event import MAX_BYTES
+
+SHOWN: Final = 20  # refusals that are told
+End = Literal["complete", "aborted", "disconnected"]
+
+# Type of an event -> what a stream that ends behind it says of its run. None: it has begun anew.
+SAID: Final[Mapping[str, Mapping[str, End | None]]] = {
+    "agents-sdk": {"done": "complete"},
+    "pi-agent": {"agent_end": "complete", "agent_start": None},
+    "pi-proxy": {"done": "complete", "start": None},
+    "pydantic-ai": {"agent_run_result": "complete"},
+    "thread-protocol": {},
+    "vercel-ai": {"finish": "complete", "abort": "aborted", "start": None},
+}
+WHOLE: Final = "thread-protocol"  # each event is whole: so is a stream of them
+
+
+class Upload:
+    """Bytes in, events out. `begin` makes the run when its first event is there, with what the body says of it."""
+
+    def __init__(
+        self, dialect: Dialect, begin: Callable[[dict[str, Any]], PublishedRun], *, info_first: bool = False
+    ) -> None:
+        self._dialect = dialect
+        self._decoder = decoder_for(dialect, MAX_BYTES)
+        self._begin = begin
+        self._info_first = info_first
+        self._info: dict[str, Any] = {}
+        self._run: PublishedRun | None = None
+        self._said: End | None = None
+        self.accepted = 0
+        self.refused = 0
+        self.too_large = 0
+        self.refusals: list[tuple[int, InvalidRecord]] = []  # (line, why)
+        self.reasons: dict[str, int] = {}
+
+    @property
+    def end(self) -> End:
+        """How the run ended, as far as its stream says."""
+        if self._dialect.name == WHOLE and self.accepted:
+            return "complete"
+        return self._said or "disconnected"
+
+    async def feed(self, chunk: bytes) -> None:
+        """Publish the events that a chunk completes; waits where the publisher has no room."""
+        for framed in self._decoder.feed(chunk):
+            await self._take(framed)
+
+    async def close(self) -> None:
+        """The body is over."""
+        for framed in self._decoder.close():
+            await self._take(framed)
+
+    async def finish(self, end: str, *, said: bool) -> PublishedRun | None:
+        """Close the run, if there is one, or if the caller has said how it ended. -> the run."""
+        if self._run is None and said and not self.refused:
+            self._run = self._begin(self._info)
+        if self._run is not None:
+            if end == "open":
+                self._run.leave()
+            else:
+                await self._run.end(end)
+        return self._run
+
+    async def _take(self, framed: Framed) -> None:
+        try:
+            if framed.error is not None:
+                raise framed.error
+            await self._publish(framed.line, framed.event or {})
+        except InvalidRecord as error:
+            self.refused += 1
+            self.too_large += error.reason is Reason.TOO_LARGE
+            self.reasons[error.reason] = self.reasons.get(error.reason, 0) + 1
+            if len(self.refusals) < SHOWN:
+                self.refusals.append((framed.line, error))
+
+    async def _publish(self, line: int, event: dict[str, Any]) -> None:
+        if self._info_first:
+            self._info_first = False
+            data = event.get("data")
+            self._info = data if self._dialect.framing == "named-sse" and isinstance(data, dict) else event
+            return
+        kind = event.get(self._dialect.kind)
+        if not isinstance(kind, str):
+            needs = f"an event of {self._dialect.name} needs a string {self._dialect.kind!r}"
+            raise InvalidRecord(Reason.INVALID_EVENT, f"line {line}: {needs}, got {kind!r:.80}")
+        if self._run is None:
+            self._run = self._begin(self._info)
+        await self._run.send(event)
+        self.accepted += 1
+        known = SAID[self._dialect.name]
+        if kind in known:
+            self._said = None if event.get("willRetry") is True else known[kind]

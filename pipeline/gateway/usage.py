@@ -1,0 +1,69 @@
+"""Usage over HTTP: what was used, by whom, when; from the stored turns, so a replay never counts twice."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.problems import documented
+from pipeline.gateway.security import Reader
+from pipeline.stores.usage_report import BUCKETS, GROUPS, ORDERS, UsageQuery
+from topics import json_text
+
+JSON: Final = "application/json"
+CSV: Final = "text/csv"
+PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
+
+router = APIRouter(prefix="/v1/usage", tags=["usage"])
+
+Values = Annotated[list[Annotated[str, Query(max_length=500)]], Query(max_length=100)]
+
+
+@router.get(
+    "",
+    summary="Tokens, cost, turns, errors and times",
+    response_class=Response,
+    responses={
+        200: {"description": "The report", "content": {JSON: {"schema": {"type": "object"}}, CSV: {}}},
+        **documented("bad-request", "forbidden"),
+    },
+)
+async def read_usage(
+    gateway: TheGateway,
+    principal: Reader,
+    group_by: Annotated[
+        list[str], Query(max_length=10, description=f"Any of {', '.join(GROUPS)}; repeated, or with commas.")
+    ] = [],  # noqa: B006  # FastAPI copies it
+    bucket: Annotated[Literal[BUCKETS] | None, Query(description="A row for each of these.")] = None,  # type: ignore[valid-type]
+    tz: Annotated[str, Query(max_length=100, description="Time zone of buckets and of times without one.")] = "UTC",
+    start: Annotated[
+        str | None, Query(alias="from", max_length=50, description="From then on: ISO 8601, or ago, as 24h, 7d.")
+    ] = None,
+    end: Annotated[str | None, Query(alias="to", max_length=50, description="Before then.")] = None,
+    model: Values = [],  # noqa: B006
+    provider: Values = [],  # noqa: B006
+    agent: Values = [],  # noqa: B006
+    tenant: Annotated[str | None, Query(max_length=200, description="For tokens without a tenant.")] = None,
+    thread: Values = [],  # noqa: B006
+    finish_reason: Values = [],  # noqa: B006
+    limit: Annotated[int, Query(ge=1, le=1000, description="Groups; the rest is summed as `other`.")] = 100,
+    order: Annotated[Literal[ORDERS], Query(description="Which groups are the greatest.")] = "total_tokens",  # type: ignore[valid-type]
+    form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
+) -> Response:
+    """`rows`, their `total`, and `unpriced`: the models whose cost is not known, with the number of responses.
+
+    `turns`, `interrupted` and `errors` count a turn where its last response is. Times are by nearest rank, in ms.
+    """
+    bounded = principal.bounded(tenant)
+    where = {"model": model, "provider": provider, "agent": agent, "thread": thread, "finish_reason": finish_reason}
+    where["tenant"] = [] if bounded is None else [bounded]
+    now = time.time_ns() // 1_000_000
+    query = UsageQuery.of(group_by, bucket, tz, (start, end), where, limit, order, now)
+    report = await (await gateway.store()).usage(query)
+    if form == "csv":
+        headers = {**PRIVATE, "Content-Disposition": 'attachment; filename="usage.csv"'}
+        return Response(report.csv(), headers=headers, media_type=f"{CSV}; charset=utf-8")
+    return Response(json_text.dumps(report.document()), headers=PRIVATE, media_type=JSON)

@@ -1,0 +1,246 @@
+"""The views as people use them: with mouse and keys, on a phone, in the dark, with a token, without a gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from pipeline.kafka.ports import free_ports
+from tests.browser import chromium, showcase
+from tests.browser.conftest import Open
+from tests.browser.stage import Stage, serving
+from tests.gateways import Tokens
+from topics.identity import thread_uuid
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+THREAD = thread_uuid(showcase.THREAD, "acme")[0]
+VIEWS = {
+    "overview": "#/?range=24h&by=model",
+    "threads": "#/threads",
+    "thread": f"#/threads/{THREAD}",
+    "pipeline": "#/pipeline",
+    "dead letters": "#/dead-letters",
+}
+
+
+def ready(page: Page, view: str) -> None:
+    """Wait until the view shows what it is there for."""
+    shown = {
+        "overview": ".chart[data-state=drawn] .u-over >> nth=5",
+        "threads": ".threads .row >> nth=5",
+        "thread": ".turn.agent",
+        "pipeline": "details.group",
+        "dead letters": ".letter",
+    }
+    expect(page.locator(shown[view]).first).to_be_attached()
+
+
+def test_a_thread_shows_all_that_it_holds(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/{VIEWS['thread']}")
+    ready(page, "thread")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Checkout fails")
+    expect(page.locator(".turn.user")).to_contain_text("Why, and what do we do?")
+    thinking = page.locator(".fold.thinking")
+    thinking.locator("summary").click()
+    expect(thinking).to_contain_text("a pool that is too small")
+    search = page.locator(".fold.tool", has_text="search_logs")
+    search.locator("summary").click()
+    expect(search).to_contain_text("status:5xx path:/checkout")
+    expect(search).to_contain_text("pool 4/4 in use")
+    expect(page.locator(".fold.tool", has=page.get_by_text("error", exact=True))).to_contain_text("8814")
+    image = page.locator(".image img")
+    expect(image).to_be_visible()
+    assert image.evaluate("one => one.naturalWidth") == 360
+    expect(page.get_by_role("link", name="Orders runbook")).to_have_attribute("rel", "noopener noreferrer nofollow")
+    expect(page.locator(".text strong", has_text="deploy 8841")).to_be_visible()
+    expect(page.locator(".text pre")).to_contain_text("pool_size: 40")
+    expect(page.locator(".below")).to_contain_text("Timeline writer")
+    expect(page.locator(".turn.agent > footer").last).to_contain_text("tokens")
+
+    tree = page.locator(".side .tree").first
+    expect(tree.locator("li li li")).to_contain_text("Who needs a pool of 4?")
+    tree.get_by_text("Who needs a pool of 4?").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Who needs a pool of 4?")
+    page.locator(".side").get_by_text("spawned from").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("What changed in deploy 8841?")
+
+
+def test_filters_and_ranges(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/")
+    page.get_by_role("group", name="Time range").get_by_text("6 hours").click()
+    page.get_by_role("group", name="Group by").get_by_text("Agent").click()
+    expect(page.locator(".chart").first.locator(".legend")).to_contain_text("support")
+    expect(page.locator(".chart").first.locator(".legend")).to_contain_text("travel")
+    page.get_by_label("Only one agent").focus()
+    page.get_by_label("Only one agent").select_option("support")
+    expect(page.get_by_label("Only one agent")).to_be_focused()
+    page.get_by_role("button", name="Turns as a table", exact=True).click()
+    table = page.get_by_role("region", name="Turns, as a table", exact=True)
+    expect(table.locator("thead")).to_contain_text("support")
+    expect(table.locator("thead")).not_to_contain_text("travel")
+    assert "agent=support" in page.url
+    page.reload()
+    expect(page.get_by_label("Only one agent")).to_have_value("support")
+    page.get_by_label("Percentile").select_option("p50")
+    expect(page.locator(".chart", has_text="Latency").locator(".figure")).to_contain_text("p50")
+
+
+def test_threads_are_found(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/{VIEWS['threads']}")
+    ready(page, "threads")
+    page.get_by_label("Search").fill("checkout FAILS")
+    expect(page.locator(".threads .row")).to_have_count(1)
+    assert "search=checkout" in page.url
+    page.get_by_label("Search").fill("no such words anywhere")
+    expect(page.get_by_text("No thread is like that")).to_be_visible()
+    page.get_by_label("Search").fill("")
+    page.get_by_label("Status").select_option("interrupted")
+    expect(page.locator(".threads .row").first).to_be_visible()
+    rows = page.locator(".threads .row")
+    expect(rows.filter(has=page.get_by_text("interrupted", exact=True))).to_have_count(rows.count())
+    page.get_by_label("Status").select_option("")
+    page.get_by_label("Agent").fill("librarian")
+    expect(page.locator(".threads .row").first).to_contain_text("Librarian")
+
+
+def test_dead_letters_say_why(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/{VIEWS['dead letters']}")
+    ready(page, "dead letters")
+    letter = page.locator(".letter").first
+    letter.locator("summary").click()
+    expect(letter).to_contain_text("Refused on threadmill.events")
+    expect(letter.locator("pre")).to_contain_text("thread_id")
+    with page.expect_download() as saving:
+        letter.get_by_role("button", name="Save the original").click()
+    assert b"thread_id" in Path(saving.value.path()).read_bytes()
+    page.get_by_label("Reason").select_option("too_large")
+    expect(page.get_by_text("None of the newest has this reason")).to_be_visible()
+
+
+def test_keys_are_enough(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.keyboard.press("g")
+    page.keyboard.press("p")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Pipeline")
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.keyboard.type("checkout fails")
+    expect(page.locator(".threads .row")).to_have_count(1)
+    page.get_by_label("Search").blur()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    ready(page, "thread")
+    page.keyboard.press("e")
+    expect(page.locator("details.fold:not([open])")).to_have_count(0)
+    page.keyboard.press("e")
+    expect(page.locator("details.fold[open]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_read_it(running: Stage, opened: Open, view: str, scheme: str) -> None:
+    page = opened(f"{running.url}/{VIEWS[view]}", color_scheme=scheme, reduced_motion="reduce")
+    ready(page, view)
+    page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true })")
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(int(part) for part in background[4:-1].split(",")) < 200) == (scheme == "dark"), background
+    page.evaluate(chromium.axe())
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")
+    assert [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]] == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_it_fits_a_phone(running: Stage, opened: Open, view: str) -> None:
+    page = opened(f"{running.url}/{VIEWS[view]}", **PHONE)
+    ready(page, view)
+    page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for name in ("Overview", "Threads", "Pipeline", "Dead letters"):
+        expect(page.get_by_role("navigation").get_by_text(name)).to_be_in_viewport()
+
+
+def test_the_theme_stays_as_it_was_chosen(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/", color_scheme="light")
+    button = page.locator("#theme")
+    button.click()
+    button.click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    button.click()
+    assert page.locator("html").get_attribute("data-theme") is None
+
+
+def sign_in(page: Page, token: str) -> None:
+    page.get_by_label("Token", exact=True).fill(token)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_tenant_signs_in_and_sees_its_own(guarded: str, tokens: Tokens, opened: Open) -> None:
+    page = opened(f"{guarded}/#/threads")
+    sign_in(page, "tm_wrong")
+    expect(page.get_by_role("alert")).to_be_visible()
+    sign_in(page, tokens.globex)
+    expect(page.get_by_text("No thread is stored yet")).to_be_visible()
+    page.goto(f"{guarded}/{VIEWS['thread']}")
+    expect(page.locator(".state.problem")).to_contain_text("no thread")
+    page.goto(f"{guarded}/#/dead-letters")
+    expect(page.locator(".state.problem")).to_contain_text("use a token without one")
+    page.goto(f"{guarded}/#/pipeline")
+    expect(page.locator(".notice")).to_contain_text("bound to a tenant")
+    expect(page.get_by_role("button", name="Take stock")).to_be_hidden()
+    page.goto(f"{guarded}/#/?by=tenant&range=24h")
+    expect(page.locator(".chart[data-state=empty]")).to_have_count(6)
+
+    page.get_by_role("button", name="Sign out").click()
+    sign_in(page, tokens.acme)
+    expect(page.locator(".chart[data-state=drawn]").first).to_be_visible()
+    page.get_by_role("button", name="Turns as a table", exact=True).click()
+    assert page.get_by_role("region", name="Turns, as a table", exact=True).locator("thead th").all_inner_texts() == [
+        "Time",
+        "acme",
+    ]
+    page.goto(f"{guarded}/#/threads")
+    ready(page, "threads")
+    rows = page.locator(".threads .row")
+    expect(rows.filter(has=page.get_by_text("acme", exact=True))).to_have_count(rows.count())
+
+
+def test_before_anything_was_published(running: Stage, tmp_path: Path, opened: Open) -> None:
+    settings = running.settings.model_copy(update={"home": tmp_path, "topic_prefix": "nothing"})
+    with serving(settings) as url:
+        page = opened(f"{url}/#/?range=1h")
+        expect(page.locator(".notice")).to_contain_text("`threadmill topics apply` creates them")
+        expect(page.get_by_text("No run is open just now")).to_be_visible()
+        expect(page.locator(".chart[data-state=empty]")).to_have_count(6)
+        page.goto(f"{url}/#/threads")
+        expect(page.get_by_text("threadmill publish examples/weather.sse")).to_be_visible()
+        page.goto(f"{url}/#/dead-letters")
+        expect(page.get_by_text("No record was refused")).to_be_visible()
+        page.goto(f"{url}/#/nowhere")
+        expect(page.get_by_text("There is nothing here")).to_be_visible()
+
+
+def test_a_gateway_that_goes_and_comes_back(running: Stage, opened: Open) -> None:
+    settings: Any = running.settings.model_copy(update={"gateway_port": free_ports(1)[0]})
+    with serving(settings) as url:
+        page = opened(f"{url}/#/?range=24h")
+        ready(page, "overview")
+        expect(page.locator("#connection")).to_have_text("Live")
+    expect(page.locator("#connection")).to_have_text("Reconnecting")
+    expect(page.locator(".notice")).to_contain_text("The gateway does not answer")
+    expect(page.locator(".chart[data-state=drawn]").first).to_be_visible()  # what was there stays
+    with serving(settings):
+        expect(page.locator("#connection")).to_have_text("Live")
+        expect(page.locator(".notice")).to_be_hidden()

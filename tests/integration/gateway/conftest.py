@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from pipeline.settings import Settings
+from tests.gateways import Running, Tokens, client, running
+
+
+@pytest.fixture
+def gateway_settings(applied_settings: Settings) -> Settings:
+    """Topics are there, nothing else runs; the port is a free one."""
+    return applied_settings.model_copy(update={"gateway_port": 0, "gateway_rate": 0.0})
+
+
+@pytest.fixture
+async def gateway(gateway_settings: Settings) -> AsyncIterator[Running]:
+    """On loopback, without tokens."""
+    async with running(gateway_settings) as one:
+        yield one
+
+
+@pytest.fixture
+async def http(gateway: Running) -> AsyncIterator[httpx.AsyncClient]:
+    async with client(gateway.url) as one:
+        yield one
+
+
+@pytest.fixture
+def tokens() -> Tokens:
+    return Tokens()
+
+
+@pytest.fixture
+async def guarded(gateway_settings: Settings, tokens: Tokens) -> AsyncIterator[Running]:
+    """With tokens."""
+    settings = gateway_settings.model_copy(update={"gateway_tokens": SecretStr(tokens.setting)})
+    async with running(settings) as one:
+        yield one

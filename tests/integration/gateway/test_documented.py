@@ -1,0 +1,57 @@
+"""docs/gateway.md: each of its `curl` lines, as it stands there, against a real gateway; and each endpoint has one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+from pipeline.stores.sql import ThreadStore
+from tests.gateways import Running
+from tests.integration.stores.conftest import make_record
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")
+HERE = "http://127.0.0.1:8080"
+LINES = [line.strip() for line in PAGE.splitlines() if line.strip().startswith("curl ") and HERE in line]
+ENDLESS = ("/live", "/live?replay=none&wait=true", "/v1/figures/live")  # until Ctrl-C
+TIMED_OUT = 28  # curl's exit status
+NOT_THERE = 22  # with --fail: an answer of 400 or more
+
+
+def path_of(line: str) -> str:
+    return re.findall(rf'{HERE}([^\s"]+)', line)[0]
+
+
+def method_of(line: str) -> str:
+    return "DELETE" if "-X DELETE" in line else "POST" if "/stream" in line else "GET"
+
+
+async def test_each_endpoint_has_a_line(gateway: Running) -> None:
+    shown = {(method_of(line), path_of(line)) for line in LINES}
+    for path, methods in gateway.app.openapi()["paths"].items():
+        pattern = re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + r"(\?.*)?")
+        for method in methods:
+            assert any(verb == method.upper() and pattern.fullmatch(one) for verb, one in shown), (method, path)
+
+
+async def test_each_line_does_what_it_says(gateway: Running, tmp_path: Path) -> None:
+    async with await ThreadStore.open(gateway.settings.store_url) as store:
+        await store.write([make_record("chat-42")])
+    last = [line for line in LINES if "-X DELETE" in line]
+    for line in [one for one in LINES if one not in last] + last:
+        path, expected = path_of(line), 0
+        if path.endswith(ENDLESS):
+            expected = TIMED_OUT
+        elif "PARTITION" in path:
+            expected = NOT_THERE
+        command = line.replace(HERE, gateway.url).replace("PARTITION/OFFSET", "0/0")
+        command = command.replace("examples/", f"{ROOT}/examples/")
+        command = command.replace("curl ", f"curl -sS --fail --max-time {3 if expected == TIMED_OUT else 60} ", 1)
+        process = await asyncio.create_subprocess_shell(
+            command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        out, _ = await process.communicate()
+        assert process.returncode == expected, (line, out)
+        if expected != NOT_THERE:
+            assert out, line

@@ -1,0 +1,162 @@
+"""Tenants: every route of the app, as its own OpenAPI document lists them, with another tenant's ids."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
+from tests.assembled import assembled
+from tests.gateways import Running, Tokens, client, replayed, sse, talk
+from topics.identity import thread_uuid
+
+SECRET = "the-secret-of-acme"
+OPEN = {"/livez", "/readyz", "/metrics"}
+
+
+@pytest.fixture
+async def secret(gateway_settings: Settings, guarded: Running, tokens: Tokens) -> str:
+    """A thread of acme, stored and on the topic, with the secret in every place that has room for it."""
+    events = [{**event, "delta": SECRET} if "delta" in event else event for event in talk(3)]
+    async with client(guarded.url, tokens.acme) as http:
+        answer = await http.post(
+            f"/v1/threads/{SECRET}/runs/{SECRET}/stream",
+            params={"dialect": "vercel-ai", "agent_name": SECRET, "model_name": SECRET},
+            content=sse(events),
+        )
+        thread_id: str = answer.json()["thread_id"]
+    run = {"agent_name": SECRET, "model_name": SECRET, "external_id": SECRET}
+    async with await ThreadStore.open(gateway_settings.store_url) as store:
+        records: list[Any] = [
+            {**record, "thread_id": thread_id, "tenant": "acme", "agent_id": SECRET}
+            for record in assembled("vercel-ai", events, run=run, end="complete").records
+        ]
+        await store.write(records)
+    return thread_id
+
+
+def requests_of(document: dict[str, Any], thread_id: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """Method, path and query of each operation, with everything that is asked for filled in."""
+    found = []
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            query: dict[str, Any] = {"follow": "false"}
+            for parameter in operation.get("parameters", ()):
+                schema = parameter["schema"]
+                if parameter["in"] == "path":
+                    value = (
+                        "0"
+                        if schema.get("type") == "integer"
+                        else SECRET
+                        if parameter["name"] == "run_id"
+                        else thread_id
+                    )
+                    path = path.replace(f"{{{parameter['name']}}}", value)  # noqa: PLW2901
+                elif parameter["in"] == "query" and parameter.get("required"):
+                    query[parameter["name"]] = schema["enum"][-1] if "enum" in schema else "1"
+            found.append((method, path, query))
+    return found
+
+
+async def tried(http: httpx.AsyncClient, method: str, path: str, query: dict[str, Any]) -> tuple[int, str]:
+    """Status and the beginning of the answer; streams without an end are read for a moment."""
+    content = sse(talk(1)) if method == "post" else None
+    text = ""
+    try:
+        async with http.stream(method.upper(), path, params=query, content=content, timeout=3) as answer:
+            status = answer.status_code
+            async for chunk in answer.aiter_text():
+                text += chunk
+    except httpx.ReadTimeout:
+        pass
+    return status, text
+
+
+async def test_no_route_gives_anything_of_another_tenant(guarded: Running, tokens: Tokens, secret: str) -> None:
+    document = guarded.app.openapi()
+    async with client(guarded.url, tokens.acme) as http:
+        place = (await replayed(http, secret))[2].id
+    async with client(guarded.url, tokens.globex) as http:
+        for ids in (secret, SECRET):
+            for method, path, query in requests_of(document, ids):
+                status, text = await tried(http, method, path, query)
+                assert status < 500, (method, path, text)
+                echoed = text.replace(ids, "") if ids == SECRET else text
+                assert SECRET not in echoed, (method, path, text[:2000])
+                if ids == secret and f"/{secret}" in path:
+                    assert status == 404, (method, path, status, text)
+        for more in ({}, {"dialect": "vercel-ai"}, {"wait": "true"}, {"replay": "none", "wait": "true"}):
+            for after in ({}, {"last_event_id": place}):
+                query = {"follow": "false", **more, **after}
+                _, text = await tried(http, "get", f"/v1/threads/{secret}/live", query)
+                assert SECRET not in text, query
+    async with client(guarded.url, tokens.acme) as http:
+        answer = await http.get(f"/v1/threads/{secret}")
+        assert answer.status_code == 200, "it is still there"
+        assert answer.text.count(SECRET) >= 3
+        assert len(await replayed(http, secret)) == len(talk(3)) + 1, "and nobody has added to it"
+        listed = (await http.get("/v1/threads")).json()["threads"]
+        assert [(thread["thread_id"], thread["tenant"]) for thread in listed] == [(secret, "acme")]
+    async with client(guarded.url, tokens.operator) as http:
+        assert (await http.get("/v1/threads?tenant=acme")).json()["threads"]
+        assert not (await http.get("/v1/threads?tenant=globex")).json()["threads"]
+
+
+async def test_without_a_good_token_no_route_answers(guarded: Running, tokens: Tokens) -> None:
+    for token, allowed in ((None, set()), ("tm_made-up", set()), (tokens.reader, {"read"})):
+        async with client(guarded.url, token) as http:
+            for path, methods in guarded.app.openapi()["paths"].items():
+                for method, operation in methods.items():
+                    needs = [scope for need in operation.get("security", ()) for scope in need["token"]]
+                    assert needs or path in OPEN, f"{path} needs no scope"
+                    if not needs or set(needs) <= allowed:
+                        continue
+                    target = path.replace("{thread_id}", "x").replace("{run_id}", "y")
+                    target = target.replace("{partition}", "0").replace("{offset}", "0")
+                    answer = await http.request(method, target, params={"dialect": "vercel-ai"})
+                    assert answer.status_code == (403 if allowed else 401), (method, path, answer.text)
+                    assert answer.headers["www-authenticate"].startswith("Bearer")
+                    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_two_tenants_may_call_their_conversations_alike(guarded: Running, tokens: Tokens) -> None:
+    ids = set()
+    for token, count in ((tokens.acme, 1), (tokens.globex, 2), (tokens.operator, 3)):
+        async with client(guarded.url, token) as http:
+            answer = await http.post("/v1/threads/chat-1/runs/r/stream?dialect=vercel-ai", content=sse(talk(count)))
+            ids.add(answer.json()["thread_id"])
+    assert len(ids) == 3
+    for token, count, tenant in ((tokens.acme, 1, "acme"), (tokens.globex, 2, "globex")):
+        async with client(guarded.url, token) as http:
+            assert len(await replayed(http, "chat-1")) == len(talk(count)) + 1
+            assert len(await replayed(http, thread_uuid("chat-1", tenant)[0])) == len(talk(count)) + 1
+
+
+async def test_a_uuid_is_of_the_tenant_that_published_of_it_first(guarded: Running, tokens: Tokens) -> None:
+    """Also while nothing of it is stored yet."""
+    url = f"/v1/threads/{uuid4()}/runs/r/stream?dialect=vercel-ai"
+    for token, query, status in (
+        (tokens.acme, "", 200),
+        (tokens.globex, "", 404),
+        (tokens.operator, "", 409),
+        (tokens.operator, "&tenant=globex", 409),
+        (tokens.operator, "&tenant=acme", 200),
+        (tokens.acme, "", 200),
+    ):
+        async with client(guarded.url, token) as http:
+            answer = await http.post(url + query, content=sse(talk(1)))
+            assert answer.status_code == status, (query, answer.text)
+
+
+async def test_a_token_of_a_tenant_names_no_other(guarded: Running, tokens: Tokens) -> None:
+    async with client(guarded.url, tokens.acme) as http:
+        for method, path in (
+            ("GET", "/v1/threads?tenant=globex"),
+            ("POST", "/v1/threads/x/runs/y/stream?tenant=globex&dialect=vercel-ai"),
+        ):
+            answer = await http.request(method, path, content=sse(talk(1)) if method == "POST" else None)
+            assert (answer.status_code, answer.json()["type"]) == (403, "/docs#forbidden")

@@ -1,0 +1,264 @@
+"""Live streams of a real gateway: each event once, whatever breaks off, restarts, or comes twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import httpx
+import pytest
+
+from pipeline.publisher import Publisher
+from pipeline.settings import Settings
+from tests.gateways import Message, Running, client, messages, replayed, running, sse, talk, words
+from tests.workers import publish
+from topics.agent_event import encode
+from topics.catalog import EVENTS
+from topics.identity import thread_uuid
+
+THREAD = thread_uuid("chat-1")[0]
+
+
+async def send(
+    settings: Settings, events: list[dict[str, Any]], pause: float, end: str | None, run: str = "r1"
+) -> None:
+    async with Publisher(settings) as publisher:
+        published = publisher.run(thread_id="chat-1", agent_id="a", dialect="vercel-ai", run_id=run, max_events=3)
+        for event in events:
+            await published.send(event)
+            await asyncio.sleep(pause)
+        if end is not None:
+            await published.end(end)
+        else:
+            published.leave()
+        await publisher.flush()
+
+
+async def read_until_end(url: str, rng: random.Random | None = None, **headers: str) -> list[Message]:
+    """Follow to the run's end; with `rng`, break off at random places, and go on behind the last id."""
+    found: list[Message] = []
+    async with client(url) as http:
+        while True:
+            enough = rng.randint(1, 15) if rng else 10**9
+            more = {"Last-Event-ID": found[-1].id} if found else {}
+            async with http.stream("GET", "/v1/threads/chat-1/live?wait=true", headers={**headers, **more}) as answer:
+                assert answer.status_code == 200, await answer.aread()
+                async for message in messages(answer):
+                    found.append(message)
+                    if message.name == "end":
+                        return found
+                    if len(found) % (enough + 1) == enough:
+                        break
+
+
+def exact(found: list[Message], events: list[dict[str, Any]]) -> None:
+    assert [json.loads(message.data)["event"] for message in found if message.name == "message"] == events
+    assert [json.loads(message.data)["end"] for message in found if message.name == "end"] == ["complete"]
+    assert len({message.id for message in found}) == len(found)
+
+
+async def test_what_was_comes_first_and_then_what_comes(gateway: Running, gateway_settings: Settings) -> None:
+    events = talk(60)
+    await send(gateway_settings, events[:30], 0, None)
+    reading = asyncio.create_task(read_until_end(gateway.url))
+    await asyncio.sleep(1)
+    rest = [
+        {"v": 1, "thread_id": THREAD, "run_id": "r1", "agent_id": "a", "dialect": "vercel-ai", "seq": seq, "ts": 5,
+         "events": events[seq : seq + 4]}
+        for seq in [27, 29, *range(30, len(events), 4), 40, 0]
+    ]  # fmt: skip
+    rest[-1]["end"] = "complete"
+    await publish(gateway_settings, EVENTS, [(THREAD.encode(), encode(one)) for one in rest], pause=0.01)
+    exact(await asyncio.wait_for(reading, 60), events)
+
+
+async def test_readers_that_break_off_miss_nothing(gateway: Running, gateway_settings: Settings) -> None:
+    """At random places, through two gateways by turns; one has no room for what is further back."""
+    narrow = gateway_settings.model_copy(update={"gateway_live_bytes": 20_000})
+    events = talk(150)
+    async with running(narrow) as second:
+        readers = [
+            asyncio.create_task(read_until_end([gateway, second][seed % 2].url, random.Random(seed)))
+            for seed in range(6)
+        ]
+        sending = asyncio.create_task(send(gateway_settings, events, 0.01, "complete"))
+        for reader in readers:
+            exact(await asyncio.wait_for(reader, 90), events)
+        await sending
+        async with client(second.url) as http, client(gateway.url) as other:
+            whole = await replayed(http, "chat-1")
+            exact(whole, events)
+            after = whole[77].id
+            for one in (http, other):
+                assert await replayed(one, "chat-1", last_event_id=after) == whole[78:], (
+                    "the ids are the same everywhere"
+                )
+
+
+async def test_a_gateway_that_was_restarted_goes_on_exactly(gateway_settings: Settings) -> None:
+    events = talk(40)
+    await send(gateway_settings, events[:20], 0, None)
+    async with running(gateway_settings) as first, client(first.url) as http:
+        found: list[Message] = []
+        async with http.stream("GET", "/v1/threads/chat-1/live") as answer:
+            async for message in messages(answer):
+                found.append(message)
+                if len(found) == 13:
+                    break
+    await send(gateway_settings, events, 0, "complete")
+    async with running(gateway_settings) as again, client(again.url) as http:
+        exact(found + await replayed(http, "chat-1", last_event_id=found[-1].id), events)
+
+
+async def test_a_stop_ends_streams_that_then_resume(gateway_settings: Settings) -> None:
+    await send(gateway_settings, talk(3)[:3], 0, None)
+    gateway = Running(gateway_settings)
+    async with client(gateway.url) as http, http.stream("GET", "/v1/threads/chat-1/live") as answer:
+        lines = answer.aiter_lines()
+        while not (await anext(lines)).startswith("id:"):
+            pass
+        stopping = asyncio.create_task(gateway.stop())
+        rest = [line async for line in lines]
+        assert "retry: 1000" in rest
+        await asyncio.wait_for(stopping, 30)
+
+
+async def test_the_ui_stream_of_the_active_run(gateway: Running, http: httpx.AsyncClient) -> None:
+    events, stop = talk(30), asyncio.Event()
+    url = "/v1/threads/chat-1/live?dialect=vercel-ai"
+
+    async def body() -> Any:
+        yield sse(events[:11], done=False)
+        await stop.wait()
+        yield sse(events[11:])
+
+    assert (await http.get(url + "&wait=true")).status_code == 204
+    sending = asyncio.create_task(http.post("/v1/threads/chat-1/runs/r1/stream?dialect=vercel-ai", content=body()))
+    for _ in range(100):
+        async with http.stream("GET", url + "&wait=true") as answer:
+            if answer.status_code == 200:
+                assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
+                assert answer.headers["content-type"].startswith("text/event-stream")
+                stop.set()
+                found = [message.data async for message in messages(answer)]
+                break
+        await asyncio.sleep(0.1)
+    assert [json.loads(data) for data in found[:-1]] == events
+    assert found[-1] == "[DONE]"
+    assert (await sending).status_code == 200
+    assert (await http.get(url)).status_code == 204, "it is over"
+
+
+async def test_the_ui_stream_ends_without_an_end(gateway_settings: Settings) -> None:
+    settings = gateway_settings.model_copy(update={"terminal_grace": 0.3})
+    await send(settings, talk(4), 0, None)
+    async with running(settings) as gateway, client(gateway.url) as http:
+        answer = await http.get("/v1/threads/chat-1/live?dialect=vercel-ai")
+    assert answer.text.endswith("data: [DONE]\n\n")
+
+
+async def test_the_ui_stream_goes_on_with_the_run_that_the_last_id_is_of(
+    gateway: Running, gateway_settings: Settings
+) -> None:
+    """Of two runs at once, whose records came in any order: what the client has is told by seq, not by place."""
+    runs = {"one": talk(8), "two": talk(4)}
+    order = [("one", 0, 4), ("two", 0, 3), ("one", 6, 9), ("one", 4, 7), ("two", 3, 10), ("one", 9, 14)]
+    records = [
+        {"v": 1, "thread_id": THREAD, "run_id": run, "agent_id": "a", "dialect": "vercel-ai", "seq": start, "ts": 5,
+         "events": runs[run][start:stop], **({"end": "complete"} if stop >= len(runs[run]) else {})}
+        for run, start, stop in order
+    ]  # fmt: skip
+    await publish(gateway_settings, EVENTS, [(THREAD.encode(), encode(one)) for one in records])
+    async with client(gateway.url) as http:
+        places = {(json.loads(one.data)["run_id"], one.seq): one.id for one in await replayed(http, "chat-1")}
+        for (run, seq), place in places.items():
+            if seq == len(runs[run]):
+                continue
+            query = {"dialect": "vercel-ai", "last_event_id": place}
+            async with http.stream("GET", "/v1/threads/chat-1/live", params=query) as answer:
+                *rest, last = [message.data async for message in messages(answer)]
+            assert [json.loads(data) for data in rest] == runs[run][seq + 1 :], (run, seq)
+            assert last == "[DONE]"
+        other = await http.get("/v1/threads/chat-2/live", params={"dialect": "vercel-ai"})
+        assert other.status_code == 204, "a chat that is new: nothing is to be resumed"
+
+
+async def test_what_never_comes_holds_up_no_ui_stream(
+    gateway: Running, gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.gateway.live.EARLY", 3)
+    events = talk(9)
+    records = [
+        {"v": 1, "thread_id": THREAD, "run_id": "r", "agent_id": "a", "dialect": "vercel-ai", "seq": seq, "ts": 5,
+         "events": [events[seq]]}
+        for seq in range(9) if seq != 4
+    ]  # fmt: skip
+    await publish(gateway_settings, EVENTS, [(THREAD.encode(), encode(one)) for one in records])
+    found: list[Any] = []
+    async with client(gateway.url) as http, http.stream("GET", "/v1/threads/chat-1/live?dialect=vercel-ai") as answer:
+        async for message in messages(answer):
+            found.append(json.loads(message.data))
+            if len(found) == 8:
+                break
+    assert found == events[:4] + events[5:9]
+
+
+async def test_a_reader_of_nothing_old_misses_nothing_new(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    """It breaks off before its first event, and has an id all the same."""
+    await send(gateway_settings, words(3), 0, None)
+    async with http.stream("GET", "/v1/threads/chat-1/live?replay=none") as answer:
+        first = await anext(answer.aiter_lines())
+    await send(gateway_settings, words(6), 0, "complete")
+    found = await replayed(http, "chat-1", replay="none", last_event_id=first.removeprefix("id: "))
+    assert [message.seq for message in found] == [3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(("replay", "runs"), [("recent", ["over", "open"]), ("open", ["open"]), ("none", [])])
+async def test_how_much_comes_first(
+    http: httpx.AsyncClient, gateway_settings: Settings, replay: str, runs: list[str]
+) -> None:
+    await send(gateway_settings, words(3), 0, "complete", run="over")
+    await send(gateway_settings, words(3), 0, None, run="open")
+    found = await replayed(http, "chat-1", replay=replay)
+    assert list(dict.fromkeys(json.loads(message.data)["run_id"] for message in found)) == runs
+
+
+async def test_ids_that_are_none_are_refused(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    await send(gateway_settings, words(3), 0, "complete")
+    (first, *_) = await replayed(http, "chat-1")
+    partition, _, _ = first.id.partition("-")
+    for bad in ("x", "1.2", f"{partition}-99999.0", f"{int(partition) + 1}-0.0", "\u00e9"):
+        answer = await http.get("/v1/threads/chat-1/live", params={"last_event_id": bad})
+        assert (answer.status_code, answer.json()["type"]) == (400, "/docs#bad-event-id"), bad
+    assert (await http.get("/v1/threads/chat-2/live")).status_code == 404
+
+
+async def test_five_hundred_readers_share_one_consumer(gateway: Running, gateway_settings: Settings) -> None:
+    events = talk(30)
+    await send(gateway_settings, events[:10], 0, None)
+    async with client(gateway.url) as http:
+        ready = asyncio.Semaphore(0)
+
+        async def read() -> list[str]:
+            found = []
+            async with http.stream("GET", "/v1/threads/chat-1/live") as answer:
+                async for message in messages(answer):
+                    if not found:
+                        ready.release()
+                    found.append(message.id)
+                    if message.name == "end":
+                        break
+            return found
+
+        readers = [asyncio.create_task(read()) for _ in range(500)]
+        for _ in readers:
+            await asyncio.wait_for(ready.acquire(), 120)
+        metrics = (await http.get("/metrics")).text
+        assert "threadmill_gateway_live_readers 500.0" in metrics
+        await send(gateway_settings, events, 0, "complete")
+        found = await asyncio.wait_for(asyncio.gather(*readers), 120)
+    assert len(found[0]) == len(events) + 1
+    assert all(one == found[0] for one in found)
+    assert len(gateway.app.state.gateway.tail._idle) <= 4

@@ -1,0 +1,185 @@
+"""Stored threads over HTTP: lists, formats, trees, and deletion, which is told to the audit log."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import httpx
+import pytest
+
+from pipeline.exports import EXPORTS
+from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
+from tests.gateways import Running, Tokens, client
+from tests.integration.stores.conftest import make_record
+from topics.identity import thread_uuid
+
+
+async def write(settings: Settings, *records: Any) -> None:
+    async with await ThreadStore.open(settings.store_url) as store:
+        await store.write(list(records))
+
+
+def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    said = dict(answer.json())
+    assert (said["type"], said["status"]) == (f"/docs#{kind}", status)
+    assert said["title"]
+    assert said["detail"]
+    return said
+
+
+async def test_lists_come_in_pages_and_are_filtered(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    await write(
+        gateway_settings,
+        *(
+            make_record(
+                f"chat-{n}",
+                seconds=n * 60,
+                agent_id=f"agent-{n % 2}",
+                status="interrupted" if n % 3 == 0 else "complete",
+                tenant=f"t{n % 2}",
+            )
+            for n in range(25)
+        ),
+    )
+    names: list[str] = []
+    cursor = ""
+    while cursor is not None:
+        query = {"limit": "10", **({"cursor": cursor} if cursor else {})}
+        page = (await http.get("/v1/threads", params=query)).json()
+        names += [thread["external_id"] for thread in page["threads"]]
+        cursor = page["cursor"]
+    assert names == [f"chat-{n}" for n in reversed(range(25))], "the last updated first, each once"
+    for query, numbers in (
+        ({"agent": "agent-1"}, [n for n in range(25) if n % 2]),
+        ({"tenant": "t0"}, [n for n in range(25) if n % 2 == 0]),
+        ({"status": "interrupted"}, [n for n in range(25) if n % 3 == 0]),
+        ({"external_id": "chat-7"}, [7]),
+        ({"search": "CHAT-24"}, [24]),
+        ({"since": "2026-01-20T10:20:00Z"}, [20, 21, 22, 23, 24]),
+        ({"until": "2026-01-20T10:02:00Z"}, [0, 1]),
+    ):
+        found = (await http.get("/v1/threads", params=query)).json()["threads"]
+        assert {thread["external_id"] for thread in found} == {f"chat-{n}" for n in numbers}, query
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "kind"),
+    [
+        ({"cursor": "rubbish"}, 400, "bad-cursor"),
+        ({"cursor": "\u00e9"}, 400, "bad-cursor"),
+        ({"limit": "0"}, 422, "invalid-parameters"),
+        ({"limit": "many"}, 422, "invalid-parameters"),
+        ({"since": "soon"}, 422, "invalid-parameters"),
+        ({"status": "lost"}, 422, "invalid-parameters"),
+        ({"search": "x" * 201}, 422, "invalid-parameters"),
+    ],
+)
+async def test_what_can_not_be_listed(http: httpx.AsyncClient, query: dict[str, str], status: int, kind: str) -> None:
+    said = problem(await http.get("/v1/threads", params=query), status, kind)
+    if status == 422:
+        assert said["errors"][0]["name"] == next(iter(query))
+
+
+async def test_a_thread_in_every_format(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    record = make_record("chat-1", text="Hello")
+    await write(gateway_settings, record)
+    for name in ("chat-1", record["thread_id"], record["thread_id"].upper()):
+        document = (await http.get(f"/v1/threads/{name}")).json()
+        assert document["thread_id"] == record["thread_id"]
+    for form, export in EXPORTS.items():
+        if form != "thread":
+            answer = (await http.get("/v1/threads/chat-1", params={"format": form})).json()
+            assert answer == {"thread_id": record["thread_id"], "messages": export(document)}
+    answer = await http.get("/v1/threads/chat-1")
+    assert answer.headers["cache-control"] == "private, no-cache"
+    for tag in (answer.headers["etag"], f'W/"x", {answer.headers["etag"]}', "*"):
+        again = await http.get("/v1/threads/chat-1", headers={"If-None-Match": tag})
+        assert (again.status_code, again.content) == (304, b"")
+    await write(gateway_settings, make_record("chat-1", "another", seconds=5))
+    changed = await http.get("/v1/threads/chat-1", headers={"If-None-Match": answer.headers["etag"]})
+    assert changed.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "kind"),
+    [
+        ("chat-2", 404, "unknown-thread"),
+        ("chat-2/tree", 404, "unknown-thread"),
+        ("chat-1?format=word", 422, "invalid-parameters"),
+        ("chat-1?for_version=1.20", 400, "bad-request"),
+        ("chat-1?format=pydantic-ai&for_version=new", 400, "bad-request"),
+        ("chat-1?format=vercel-ai&repeat_user_prompt=true", 400, "bad-request"),
+        ("chat-1/nothing", 404, "not-found"),
+    ],
+)
+async def test_what_can_not_be_read(
+    http: httpx.AsyncClient, gateway_settings: Settings, path: str, status: int, kind: str
+) -> None:
+    await write(gateway_settings, make_record("chat-1"))
+    problem(await http.get(f"/v1/threads/{path}"), status, kind)
+
+
+async def test_content_that_only_its_producer_has_is_told(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    record = make_record("chat-1")
+    reference = {"uri": "http://169.254.169.254/secret", "size_bytes": 200_000, "hash": "0" * 64, "media_type": "a/b"}
+    returned = {"part_kind": "tool-return", "tool_call_id": "c1", "tool_name": "fetch", "content_ref": reference}
+    record["turn"]["messages"].append({"message_type": "request", "parts": [returned]})
+    await write(gateway_settings, record)
+    assert (await http.get("/v1/threads/chat-1")).status_code == 200
+    said = problem(await http.get("/v1/threads/chat-1?inline=true"), 409, "conflict")
+    assert "without `inline`" in said["detail"]
+
+
+async def test_sub_agents_are_a_tree(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    root, child, leaf = (thread_uuid(name)[0] for name in ("root", "child", "leaf"))
+    await write(
+        gateway_settings,
+        make_record("root"),
+        make_record("child", thread={"external_id": "child"}, links=[_spawned(child, root)]),
+        make_record("leaf", thread={"external_id": "leaf"}, links=[_spawned(leaf, child)]),
+    )
+    tree = (await http.get("/v1/threads/root/tree")).json()
+    assert tree["thread"]["thread_id"] == root
+    assert [node["thread"]["thread_id"] for node in tree["spawned"]] == [child]
+    assert [node["thread"]["thread_id"] for node in tree["spawned"][0]["spawned"]] == [leaf]
+    assert tree["more"] is False
+
+
+def _spawned(thread_id: str, parent: str) -> dict[str, Any]:
+    return {"from": thread_id, "thread_id": parent, "relation": "spawned_from"}
+
+
+async def test_each_deletion_is_told_to_the_audit_log(
+    guarded: Running, tokens: Tokens, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = make_record("chat-1", tenant="acme")
+    record["thread_id"] = thread_uuid("chat-1", "acme")[0]
+    await write(guarded.settings, record)
+    caplog.set_level(logging.INFO, "pipeline.audit")
+    async with client(guarded.url, tokens.reader) as http:
+        problem(await http.delete("/v1/threads/chat-1"), 403, "forbidden")
+    async with client(guarded.url, tokens.acme) as http:
+        problem(await http.delete("/v1/threads/chat-2"), 404, "unknown-thread")
+        assert not _audited(caplog)
+        with monkeypatch.context() as broken:
+            broken.setattr(ThreadStore, "delete_thread", _failing)
+            problem(await http.delete("/v1/threads/chat-1"), 500, "internal")
+        answer = await http.delete("/v1/threads/chat-1")
+        assert answer.json() == {"thread_id": record["thread_id"], "objects": 0, "segments": 0}
+        problem(await http.delete("/v1/threads/chat-1"), 404, "unknown-thread")
+    failed, done = _audited(caplog)
+    for line in (failed, done):
+        assert f"thread {record['thread_id']}" in line
+        assert "by 'acme' of tenant 'acme'" in line
+    assert "did not come to its end" in failed
+
+
+def _audited(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [line.getMessage() for line in caplog.records if line.name == "pipeline.audit"]
+
+
+async def _failing(*_: object) -> None:
+    raise RuntimeError("the power is off")
