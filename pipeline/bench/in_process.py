@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import orjson
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.run import StoredRecord
-from pipeline.bench.loads import Load
+from pipeline.bench.loads import Load, text
 from pipeline.dialects import DIALECTS
 from pipeline.errors import CallerError
 
@@ -30,11 +30,11 @@ class InProcess:
     assembly_rate: float
 
 
-def measure(load: Load) -> InProcess:
-    """One load, with fewer runs."""
-    small = replace(load, runs=RUNS)
+def measure(load: Load, dialect: str) -> InProcess:
+    """A load of text deltas in some dialect, with fewer runs."""
+    small = text(load.name, load.title, RUNS, load.per_record, dialect=dialect)
     records = [StoredRecord(value, n, n // 100, key) for n, (key, value) in enumerate(small.records())]
-    return InProcess(load.name, load.dialect, small.events / _loads(records), small.events / _feed(records, RUNS))
+    return InProcess(load.name, dialect, small.events / _loads(records), small.events / _feed(records, RUNS))
 
 
 def _loads(records: Sequence[StoredRecord]) -> float:

@@ -4,40 +4,86 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Final
 
-from pipeline.bench.streams import STREAMS
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.partition import Partition
+from pipeline.assembly.run import StoredRecord
+from pipeline.bench.streams import STREAMS, Event, tool_results
+from pipeline.dialects import DIALECTS
 from topics import agent_event
 
 START_MS: Final = 1_768_928_342_002
 EVENT_MS: Final = 20  # between two events of a run: 50 tokens a second
 AT_ONCE: Final = 300  # runs that are open at the same time
 DELTAS: Final = 144  # text deltas of one answer
+RESULTS: Final = (20_000, 60_000, 150_000)  # bytes of the tool results of one run; the last goes to the content store
 
 
 @dataclass(frozen=True, slots=True)
+class Script:
+    """One run's native events, and what its publisher knows of it."""
+
+    dialect: str
+    events: Sequence[Event]
+    info: dict[str, Any] = field(default_factory=lambda: {"agent_name": "Bench", "model_name": "model-1"})
+    end: str | None = "complete"
+
+
+Role = Callable[[random.Random], Script]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a load becomes: records of the turns topic, and dead letters."""
+
+    turns: int
+    dead: int
+
+
+@dataclass(frozen=True)
 class Load:
-    """`runs` answers of text deltas, `per_record` events a record."""
+    """`runs` runs, in the roles of `cast` by turns, `per_record` events a record.
+
+    `text`: nothing but text deltas of one protocol, which is all that the other engines' programs assemble.
+    """
 
     name: str
     title: str
     runs: int
     per_record: int
-    dialect: str = "vercel-ai"
+    cast: tuple[Role, ...]
+    text: bool = False
+    at_once: int = AT_ONCE
 
-    @property
+    @cached_property
     def events(self) -> int:
         """Of all runs."""
-        return self.runs * len(STREAMS[self.dialect]([""] * DELTAS))
+        sizes = [len(role(random.Random(0)).events) for role in self.cast]  # noqa: S311  # nothing secret
+        return sum(sizes[number % len(sizes)] for number in range(self.runs))
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """By assembling one run in each role, in process."""
+        turns, dead = [], []
+        for number, role in enumerate(self.cast):
+            partition = Partition(DIALECTS, Limits(), 0)
+            records = enumerate(self._run(random.Random(0), number, role))  # noqa: S311
+            partition.feed([StoredRecord(value, n, n, key) for n, (key, value) in records])
+            turns.append(len(partition.out.turns))
+            dead.append(len(partition.out.dead))
+        shares = [number % len(self.cast) for number in range(self.runs)]
+        return Outcome(sum(turns[share] for share in shares), sum(dead[share] for share in shares))
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) in the order in which they are published: AT_ONCE runs take turns, a record each."""
+        """(key, value) in the order in which they are published: `at_once` runs take turns, a record each."""
         rng = random.Random(self.name)  # noqa: S311  # the same load each time
-        waiting = iter(range(self.runs))
-        speaking = [self._run(rng, number) for number in islice(waiting, AT_ONCE)]
+        waiting = (self._run(rng, number, self.cast[number % len(self.cast)]) for number in range(self.runs))
+        speaking = list(islice(waiting, self.at_once))
         while speaking:
             still = []
             for run in speaking:
@@ -46,15 +92,15 @@ class Load:
                     yield record
                     still.append(run)
                 else:
-                    still += [self._run(rng, number) for number in [next(waiting, None)] if number is not None]
+                    still += islice(waiting, 1)
             speaking = still
 
-    def _run(self, rng: random.Random, number: int) -> Iterator[tuple[bytes, bytes]]:
+    def _run(self, rng: random.Random, number: int, role: Role) -> Iterator[tuple[bytes, bytes]]:
         thread_id = str(uuid.UUID(int=rng.getrandbits(128), version=4))
-        events = STREAMS[self.dialect]([f" word{rng.randrange(9999)}" for _ in range(DELTAS)])
+        script = role(rng)
         key = thread_id.encode()
-        for seq in range(0, len(events), self.per_record):
-            some = events[seq : seq + self.per_record]
+        for seq in range(0, len(script.events), self.per_record):
+            some = script.events[seq : seq + self.per_record]
             envelope: dict[str, Any] = {
                 "v": agent_event.VERSION,
                 "thread_id": thread_id,
@@ -62,22 +108,64 @@ class Load:
                 "agent_id": "bench",
                 "seq": seq,
                 "ts": START_MS + seq * EVENT_MS,
-                "dialect": self.dialect,
+                "dialect": script.dialect,
                 "events": some,
             }
             if self.per_record > 1:
                 envelope["dt"] = [n * EVENT_MS for n in range(len(some))]
             if seq == 0:
-                envelope["run"] = {"agent_name": "Bench", "model_name": "model-1"}
-            if seq + self.per_record >= len(events):
-                envelope["end"] = "complete"
+                envelope["run"] = script.info
+            if script.end is not None and seq + self.per_record >= len(script.events):
+                envelope["end"] = script.end
             yield key, agent_event.encode(envelope)
+
+
+def _answer(dialect: str, deltas: int, rng: random.Random) -> Script:
+    return Script(dialect, STREAMS[dialect]([f" word{rng.randrange(9999)}" for _ in range(deltas)]))
+
+
+def _lookup(rng: random.Random) -> Script:
+    return Script("vercel-ai", tool_results([f"{rng.getrandbits(64):x} " * (size // 17) for size in RESULTS]))
+
+
+def _unfinished(size: int, rng: random.Random) -> Script:
+    """A run that still speaks: text of `size` bytes in deltas of 40, and no end."""
+    deltas = [f"{rng.getrandbits(64):016x} is a part of it, as is the next "[:40] for _ in range(size // 40)]
+    return Script("vercel-ai", STREAMS["vercel-ai"](deltas)[:-3], end=None)
+
+
+def text(name: str, title: str, runs: int, per_record: int, *, dialect: str = "vercel-ai") -> Load:
+    """Answers of text deltas."""
+    return Load(name, title, runs, per_record, (partial(_answer, dialect, DELTAS),), text=dialect == "vercel-ai")
+
+
+def fleet(scripts: Sequence[Script], runs: int = 6_000) -> Load:
+    """Recorded runs of several agents and protocols, over and over."""
+    cast = tuple(partial(_recorded, script) for script in scripts)
+    return Load("fleet", "mixed fleet: recorded runs of all protocols, 8 events a record", runs, 8, cast)
+
+
+def _recorded(script: Script, rng: random.Random) -> Script:
+    return script
+
+
+def staggered(runs: int) -> Load:
+    """Answers of different lengths, 150 events on average, so that they don't all end at the same moment."""
+    cast = tuple(partial(_answer, "vercel-ai", deltas) for deltas in range(DELTAS - 100, DELTAS + 101, 8))
+    return Load("paced", "text deltas, 1 event a record", runs, 1, cast, text=True)
+
+
+def unfinished(runs: int, size: int) -> Load:
+    """Runs of `size` bytes of text that all stay open."""
+    cast = (partial(_unfinished, size),)
+    return Load(f"open-{runs}", f"{runs:,} open turns", runs, 8, cast, at_once=runs)
 
 
 LOADS: Final[dict[str, Load]] = {
     load.name: load
     for load in (
-        Load("text-1", "text deltas, 1 event a record", runs=10_000, per_record=1),
-        Load("text-8", "text deltas, 8 events a record", runs=40_000, per_record=8),
+        text("text-1", "text deltas, 1 event a record", runs=10_000, per_record=1),
+        text("text-8", "text deltas, 8 events a record", runs=40_000, per_record=8),
+        Load("tools", "large tool results: 20, 60 and 150 KB a run, 1 event a record", 1_500, 1, (_lookup,)),
     )
 }

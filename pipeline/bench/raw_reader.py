@@ -1,6 +1,6 @@
 """The limit: read the events topic with aiokafka, parse each record with orjson, do nothing else.
 
-python -m pipeline.bench.raw_reader BROKERS TOPIC EVENTS     -> {"events": …, "seconds": …}
+python -m pipeline.bench.raw_reader BROKERS TOPIC EVENTS     -> {"events": …, "seconds": …, "cpu": …}
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ async def read(brokers: str, topic: str, events: int) -> None:
     )
     await consumer.start()
     loads = orjson.loads
-    count, began = 0, 0.0
+    count, began, cpu = 0, 0.0, 0.0
     try:
         while count < events:
             fetched = await consumer.getmany(timeout_ms=500, max_records=5000)
-            began = began or (time.perf_counter() if fetched else 0.0)
+            if fetched and not began:
+                began, cpu = time.perf_counter(), time.process_time()
             for records in fetched.values():
                 for record in records:
                     count += len(loads(record.value)["events"])
-        seconds = time.perf_counter() - began
+        done = {"events": count, "seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}
     finally:
         await consumer.stop()
-    sys.stdout.write(orjson.dumps({"events": count, "seconds": seconds}).decode() + "\n")
+    sys.stdout.write(orjson.dumps(done).decode() + "\n")
 
 
 if __name__ == "__main__":

@@ -1,53 +1,83 @@
-"""A suite as tables for people and as JSON for scripts, with what it was measured on."""
+"""A suite as tables, for people on a terminal or in Markdown, and as JSON for scripts."""
 
 from __future__ import annotations
 
-import os
-import platform
-import sys
-from importlib.metadata import version
-from pathlib import Path
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.bench.contenders import CONTENDERS, LIMIT, STOCK
-from pipeline.bench.suite import Suite
+from pipeline.bench.conditions import in_words
+from pipeline.bench.contenders import CONTENDERS, RATIOS
+from pipeline.bench.gateway import GatewayLoad
+from pipeline.bench.measured import percentile
+from pipeline.bench.publishing import MODES
+from pipeline.bench.results import Suite
+from pipeline.bench.tables import SHARES, sheets
+from pipeline.errors import CallerError
 
-PACKAGES: Final = ("threadmill", "faust-streaming", "aiokafka", "orjson", "uvloop")
+MARKS: Final = re.compile(r"(<!-- measured -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def conditions() -> dict[str, Any]:
-    """Machine, versions, command; `load` is the machine's average of the last minute: others may have used it, too."""
-    return {
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "packages": {name: version(name) for name in PACKAGES},
-        "load": round(os.getloadavg()[0], 2),
-        "command": " ".join(["threadmill", *sys.argv[1:]]),
+def show(suite: Suite, where: dict[str, Any], console: Console) -> None:
+    """Print the tables."""
+    for line in in_words(where):
+        console.print(line, soft_wrap=True)
+    for sheet in sheets(suite):
+        table = Table(*sheet.columns, title=sheet.title, title_justify="left")
+        for row in sheet.rows:
+            table.add_row(*row)
+        console.print()
+        console.print(table)
+    for line in (*_left_out(suite), *_failed(suite)):
+        console.print(line)
+
+
+def markdown(suite: Suite, where: dict[str, Any]) -> str:
+    """The same as Markdown."""
+    blocks = ["\n".join(f"{line}  " for line in in_words(where)).rstrip()]
+    for sheet in sheets(suite):
+        lines = [sheet.columns, ["---"] * len(sheet.columns), *sheet.rows]
+        blocks.append(f"**{sheet.title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    blocks += [*_left_out(suite), *_failed(suite)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def put_into(page: str, text: str) -> str:
+    """A page with `text` between its marks `<!-- measured -->` and `<!-- end -->`. Raises CallerError without them."""
+    if not MARKS.search(page):
+        raise CallerError("the page has no place for the tables: a line <!-- measured --> and a later one <!-- end -->")
+    return MARKS.sub(lambda found: f"{found[1]}\n{text}\n{found[2]}", page)
+
+
+def _left_out(suite: Suite) -> list[str]:
+    return [
+        f"Not measured: {CONTENDERS[name].title if name in CONTENDERS else name}. It needs {needs}."
+        for name, needs in suite.left_out.items()
+    ]
+
+
+def failed(suite: Suite) -> dict[str, str]:
+    """Every part without a figure that should have one, by its title -> why."""
+    loads = {
+        f"{result.load.title}: {CONTENDERS[name].title}": why
+        for result in suite.results
+        for name, why in result.failed.items()
     }
+    return {**loads, **suite.failed}
 
 
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+def _failed(suite: Suite) -> list[str]:
+    return [f"Failed: {part}: {' '.join(why.split())[:500]}" for part, why in failed(suite).items()]
 
 
 def as_json(suite: Suite, where: dict[str, Any]) -> dict[str, Any]:
-    """-> {conditions, assembly: [...], loads: [{..., contenders: [{name, rates, rate, of_raw, of_faust}]}]}."""
+    """-> {conditions, loads: [{…, contenders: [{name, measured: […], rate, ratios}]}], latency, memory, …}."""
     return {
         "conditions": where,
-        "assembly": [
-            {"dialect": row.dialect, "load": row.load, "json": row.json_rate, "assembly": row.assembly_rate}
-            for row in suite.assembly
-        ],
         "loads": [
             {
                 "name": result.load.name,
@@ -57,34 +87,41 @@ def as_json(suite: Suite, where: dict[str, Any]) -> dict[str, Any]:
                 "contenders": [
                     {
                         "name": name,
-                        "title": contender.title,
-                        "rates": result.rates[name],
+                        "title": CONTENDERS[name].title,
+                        "measured": [asdict(one) for one in measured],
                         "rate": result.rate(name),
-                        "of_raw": result.ratio(name, LIMIT),
-                        "of_faust": result.ratio(name, STOCK),
+                        "cpu_us_an_event": result.cost(name),
+                        "ratios": {other: result.ratio(name, other) for other in RATIOS if other in result.measured},
                     }
-                    for name, contender in CONTENDERS.items()
+                    for name, measured in result.measured.items()
                 ],
             }
             for result in suite.results
         ],
+        "latency": [{"store": one.store, "runs": len(one.ms), **_percentiles(one.ms)} for one in suite.latencies],
+        "memory": {
+            "backlogs": [asdict(one) for one in suite.backlogs],
+            "open_turns": [asdict(one) for one in suite.open_turns],
+        },
+        "publishing": [
+            {"streams": one.streams, "mode": mode, "cpu_us_an_event": one.cost(mode), "ratio": one.ratio(mode)}
+            for one in suite.publishing
+            for mode in MODES
+        ],
+        "gateway": None if suite.gateway is None else _gateway_json(suite.gateway),
+        "assembly": [asdict(one) for one in suite.assembly],
+        "left_out": suite.left_out,
+        "failed": failed(suite),
     }
 
 
-def show(suite: Suite, where: dict[str, Any], console: Console) -> None:
-    """Print the tables."""
-    packages = ", ".join(f"{name} {number}" for name, number in where["packages"].items())
-    console.print(f"{where['cpu']}, {where['cores']} cores; {where['system']}; Python {where['python']}; {packages}")
-    console.print(f"{where['command']}; load average before: {where['load']}\n")
-    for result in suite.results:
-        table = Table(
-            "", "events/s", "of the raw read", "of stock Faust", title=result.load.title, title_justify="left"
-        )
-        for name, contender in CONTENDERS.items():
-            ratios = f"{result.ratio(name, LIMIT):.2f}", f"{result.ratio(name, STOCK):.1f} ×"
-            table.add_row(contender.title, f"{result.rate(name):,.0f}", *ratios)
-        console.print(table)
-    table = Table("dialect", "load", "assembly, events/s", "of orjson.loads alone", title="Assembly in process")
-    for row in suite.assembly:
-        table.add_row(row.dialect, row.load, f"{row.assembly_rate:,.0f}", f"{row.assembly_rate / row.json_rate:.2f}")
-    console.print(table)
+def _gateway_json(measured: GatewayLoad) -> dict[str, Any]:
+    return {
+        **asdict(measured),
+        "live": {**asdict(measured.live), "ms": _percentiles(measured.live.ms)},
+        "queries": {name: _percentiles(ms) for name, ms in measured.queries.items()},
+    }
+
+
+def _percentiles(ascending: Sequence[float]) -> dict[str, float]:
+    return {f"p{share}": percentile(ascending, share) for share in SHARES}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,12 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.structs import TopicPartition
 
+from pipeline.app import consumer_group
 from pipeline.bench.loads import Load
-from pipeline.errors import BrokerError
+from pipeline.bench.postgres import database
+from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.admin import apply_topics
+from pipeline.kafka.client import client_options
 from pipeline.settings import Settings
 from topics import catalog
 from topics.catalog import Topic
@@ -28,10 +31,11 @@ POLL = 0.05  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A load on a broker; `settings` name its topics."""
+    """A load on a broker; `settings` name its topics. `server`: a Postgres."""
 
     settings: Settings
     load: Load
+    server: str | None = None
 
     def topic(self, topic: Topic) -> str:
         """Its name here."""
@@ -46,7 +50,7 @@ class Site:
         await apply_topics(self.settings)
         began = time.monotonic()
         producer = AIOKafkaProducer(
-            bootstrap_servers=self.settings.broker_list,
+            **client_options(self.settings),
             acks="all",
             max_batch_size=BATCH_BYTES,
             compression_type=None if self.settings.compression == "none" else self.settings.compression,
@@ -86,8 +90,8 @@ class Site:
     @asynccontextmanager
     async def observed(self) -> AsyncIterator[Observer]:
         """-> a look at the topics that costs those who work next to nothing."""
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.settings.broker_list)
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.settings.broker_list)
+        admin = AIOKafkaAdminClient(**client_options(self.settings))
+        consumer = AIOKafkaConsumer(**client_options(self.settings))
         await admin.start()
         await consumer.start()
         try:
@@ -102,21 +106,33 @@ class Site:
             if name not in await observer.admin.list_topics():
                 await observer.admin.create_topics([NewTopic(name, self.settings.partitions, 1)])
 
-    async def reset(self, group: str) -> None:
-        """Put the topics back to where only the load is there, and `group` to their beginning."""
+    async def reset(self) -> None:
+        """Put the topics back to where only the load is there, and the groups to their beginning."""
         async with self.observed() as observer:
-            for topic in (catalog.TURNS, catalog.TELEMETRY, catalog.STATE):
+            for topic in (catalog.TURNS, catalog.TELEMETRY, catalog.STATE, catalog.DEAD_LETTERS):
                 ends = await observer.ends(topic)
                 written = {place: RecordsToDelete(before_offset=end) for place, end in ends.items() if end}
                 if written:
                     await observer.admin.delete_records(written)
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.settings.broker_list, group_id=group)
+            turns = await observer.ends(catalog.TURNS)
+        await self._rewind(consumer_group(self.settings, "assemble"), catalog.EVENTS, dict[TopicPartition, int]())
+        await self._rewind(consumer_group(self.settings, "store"), catalog.TURNS, turns)
+
+    async def _rewind(self, group: str, topic: Topic, offsets: Mapping[TopicPartition, int]) -> None:
+        consumer = AIOKafkaConsumer(**client_options(self.settings), group_id=group)
         await consumer.start()
         try:
-            consumer.assign(self.places(self.topic(catalog.EVENTS)))
-            await consumer.commit(dict.fromkeys(self.places(self.topic(catalog.EVENTS)), 0))
+            places = self.places(self.topic(topic))
+            consumer.assign(places)
+            await consumer.commit({place: offsets.get(place, 0) for place in places})
         finally:
             await consumer.stop()
+
+    def postgres(self) -> AbstractAsyncContextManager[str]:
+        """-> the address of a new database."""
+        if self.server is None:
+            raise StoreError("there is no Postgres to measure with; see --postgres")
+        return database(self.server)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +149,13 @@ class Observer:
         return ends
 
     async def records(self, topic: Topic) -> int:
-        """How many are there; before retention or a reset."""
+        """How many were ever written."""
         return sum((await self.ends(topic)).values())
+
+    async def kept(self, topic: Topic) -> int:
+        """How many are there since the last reset."""
+        begins = await self.consumer.beginning_offsets(self.site.places(self.site.topic(topic)))
+        return await self.records(topic) - int(sum(begins.values()))
 
     async def committed(self, group: str, topic: Topic) -> int:
         """The sum of a group's offsets."""

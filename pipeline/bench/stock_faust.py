@@ -1,6 +1,7 @@
 """The same job in stock Faust, as its documentation teaches: an agent, `async for`, the state in a dictionary.
 
-`python -m pipeline.bench.stock_faust BROKERS TOPIC OUTPUT PARTITIONS EVENTS` -> {"events": …, "seconds": …}
+`python -m pipeline.bench.stock_faust BROKERS TOPIC OUTPUT PARTITIONS EVENTS` ->
+{"events": …, "seconds": …, "cpu": …}
 
 It drops duplicates by `seq`, assembles the text, produces the finished turn. What it read since its last commit it
 forgets in a crash: Faust commits past turns in flight.
@@ -35,9 +36,10 @@ def build(brokers: str, topic: str, output: str, partitions: int, events: int) -
     @app.agent(source)  # type: ignore[untyped-decorator]  # Faust has no types
     async def assemble(stream: Any) -> None:
         runs: dict[tuple[str, str], tuple[int, list[str]]] = {}
-        count, began = 0, 0.0
+        count, began, cpu = 0, 0.0, 0.0
         async for envelope in stream:
-            began = began or time.perf_counter()
+            if not began:
+                began, cpu = time.perf_counter(), time.process_time()
             key = envelope["thread_id"], envelope["run_id"]
             seen, chunks = runs.get(key, (0, []))
             if envelope["seq"] != seen:
@@ -54,8 +56,8 @@ def build(brokers: str, topic: str, output: str, partitions: int, events: int) -
             else:
                 runs[key] = seen, chunks
             if count >= events:
-                seconds = time.perf_counter() - began
-                os.write(1, orjson.dumps({"events": count, "seconds": seconds}) + b"\n")
+                done = {"events": count, "seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}
+                os.write(1, orjson.dumps(done) + b"\n")
                 os._exit(0)  # stopping takes Faust seconds, and nothing depends on it
 
     return app

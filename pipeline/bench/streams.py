@@ -75,6 +75,21 @@ def pi_agent(deltas: Sequence[str]) -> list[Event]:
     ]
 
 
+def tool_results(results: Sequence[str]) -> list[Event]:
+    """AI SDK, UI message stream: a tool call for each result, and a closing word."""
+    events: list[Event] = [{"type": "start"}]
+    for number, result in enumerate(results):
+        call = {"toolCallId": f"call-{number}"}
+        events += [
+            {"type": "start-step"},
+            {"type": "tool-input-start", **call, "toolName": "search"},
+            {"type": "tool-input-available", **call, "toolName": "search", "input": {"query": f"topic {number}"}},
+            {"type": "tool-output-available", **call, "output": {"text": result}},
+            {"type": "finish-step"},
+        ]
+    return [*events, *vercel_ai(["Found ", "it."])[1:]]
+
+
 STREAMS: Final[dict[str, Stream]] = {
     "vercel-ai": vercel_ai,
     "pydantic-ai": pydantic_ai,

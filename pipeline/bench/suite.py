@@ -3,74 +3,178 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
-from pipeline.bench import in_process
-from pipeline.bench.contenders import CONTENDERS
-from pipeline.bench.in_process import InProcess
-from pipeline.bench.loads import LOADS, Load
+from pipeline.bench import gateway, in_process, latency, memory, postgres, publishing
+from pipeline.bench.contenders import CONTENDERS, LIMIT, PEERS
+from pipeline.bench.loads import LOADS, Load, Script, fleet, staggered, unfinished
+from pipeline.bench.measured import Contender, Measured
+from pipeline.bench.results import Result, Suite
 from pipeline.bench.site import Site
 from pipeline.bench.streams import STREAMS
+from pipeline.errors import CallerError
 from pipeline.kafka import local
+from pipeline.kafka.admin import apply_topics
 from pipeline.kafka.ports import free_ports
 from pipeline.settings import Settings
 
 Progress = Callable[[str], None]
 
+ASSEMBLY: Final = "assembly"
+LATENCY: Final = "latency"
+MEMORY: Final = "memory"
+FLEET: Final = "fleet"
+PUBLISHING: Final = "publishing"
+GATEWAY: Final = "gateway"
+MEASUREMENTS: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, GATEWAY)
+USUAL: Final = (ASSEMBLY, "text-1", "text-8")
+USUAL_CONTENDERS: Final = (LIMIT, "turns", "sqlite", "faust")
+
+PACED_RUNS: Final = 1_100  # 33 s at 5,000 events/s
+BACKLOGS: Final = (1_000_000, 5_000_000)  # events
+OPEN: Final = (1_000, 20_000)  # turns
+OPEN_BYTES: Final = 5_000  # of text in each
+
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """Events/s of each contender with one load: of every repetition, by the contender's name."""
+class Plan:
+    """What to measure, by name; `scripts`: the recorded runs of the fleet; `server`: a Postgres."""
 
-    load: Load
-    rates: dict[str, list[float]]
+    measurements: Sequence[str]
+    contenders: Sequence[str]
+    repetitions: int = 1
+    scripts: Sequence[Script] = ()
+    server: str | None = None
 
-    def rate(self, contender: str) -> float:
-        """The median."""
-        return statistics.median(self.rates[contender])
-
-    def ratio(self, contender: str, other: str) -> float:
-        """The median over repetitions of one's rate by the other's in the same repetition."""
-        return statistics.median(a / b for a, b in zip(self.rates[contender], self.rates[other], strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """What was measured."""
-
-    assembly: list[InProcess]
-    results: list[Result]
-
-
-def run(settings: Settings, repetitions: int, *, dialects: bool, progress: Progress) -> Suite:
-    """Measure everything; takes two minutes with one repetition. `dialects`: assembly in process for each of them."""
-    progress("assembly in process")
-    names = STREAMS if dialects else ["vercel-ai"]
-    assembly = [in_process.measure(replace(load, dialect=name)) for name in names for load in LOADS.values()]
-    with tempfile.TemporaryDirectory(prefix="threadmill-bench-") as folder:
-        broker, port = free_ports(2)
-        own = settings.model_copy(
-            update={"home": Path(folder), "brokers": f"127.0.0.1:{broker}", "port": port, "log_level": "WARNING"}
+    @classmethod
+    def of(cls, only: Sequence[str], *, everything: bool, peers: bool) -> Plan:
+        """`only` names measurements, contenders or both. Raises CallerError for any other name."""
+        unknown = [name for name in only if name not in MEASUREMENTS and name not in CONTENDERS]
+        if unknown:
+            raise CallerError(f"no {', '.join(unknown)} here; there are {', '.join([*MEASUREMENTS, *CONTENDERS])}")
+        what = [name for name in MEASUREMENTS if name in only]
+        who = [name for name in CONTENDERS if name in only]
+        usual = [*USUAL_CONTENDERS, *(PEERS if peers else ())]
+        return cls(
+            what or (MEASUREMENTS if everything else USUAL),
+            who or (list(CONTENDERS) if everything else usual),
         )
-        with local.running(own, progress=progress):
-            results = asyncio.run(_end_to_end(own, list(LOADS.values()), repetitions, progress))
-    return Suite(assembly, results)
 
 
-async def _end_to_end(settings: Settings, loads: Sequence[Load], repetitions: int, progress: Progress) -> list[Result]:
-    results = []
-    for load in loads:
-        site = Site(settings.model_copy(update={"topic_prefix": f"bench-{load.name}"}), load)
-        progress(f"{load.title}: publishing {load.events:,} events")
-        await site.fill()
-        rates: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-        for number in range(repetitions):
-            for name, contender in CONTENDERS.items():
-                progress(f"{load.title}: {contender.title}, {number + 1} of {repetitions}")
-                rates[name].append((await contender.measure(site)).rate)
-        results.append(Result(load, rates))
-    return results
+def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
+    """Measure what is planned; what fails is told in `failed`, and the rest goes on. Raises BrokerError, StoreError."""
+    suite = Suite()
+    if ASSEMBLY in plan.measurements:
+        with _part(suite.failed, "assembly in process", progress):
+            text = [load for load in LOADS.values() if load.text]
+            suite.assembly += [in_process.measure(load, name) for name in STREAMS for load in text]
+    if set(plan.measurements) <= {ASSEMBLY}:
+        return suite
+    with tempfile.TemporaryDirectory(prefix="threadmill-bench-") as folder:
+        own = _own(settings, Path(folder))
+        relational = "postgres" in plan.contenders or LATENCY in plan.measurements
+        started = postgres.server(plan.server, Path(folder)) if relational else nullcontext(plan.server)
+        with started as server, local.running(own, progress=progress):
+            asyncio.run(_end_to_end(own, server, plan, suite, progress))
+    return suite
+
+
+def _own(settings: Settings, folder: Path) -> Settings:
+    """Settings for a broker of its own; how that of the caller is reached does not matter here."""
+    broker, port = free_ports(2)
+    wire = [name for name in Settings.model_fields if name.startswith(("sasl_", "ssl_", "oauth_"))]
+    return settings.model_copy(
+        update={
+            **{name: Settings.model_fields[name].default for name in [*wire, "security_protocol"]},
+            "home": folder,
+            "brokers": f"127.0.0.1:{broker}",
+            "port": port,
+            "log_level": "WARNING",
+            "content": f"file://{folder}/content",
+        }
+    )
+
+
+async def _end_to_end(settings: Settings, server: str | None, plan: Plan, suite: Suite, progress: Progress) -> None:
+    chosen = [contender for contender in CONTENDERS.values() if contender.name in plan.contenders]
+    for contender in chosen:
+        needs = contender.missing() if contender.name != "postgres" or server is None else None
+        if needs is not None:
+            suite.left_out[contender.name] = needs
+    able = [contender for contender in chosen if contender.name not in suite.left_out]
+    loads = {name: load for name, load in LOADS.items() if name in plan.measurements}
+    if FLEET in plan.measurements and plan.scripts:
+        loads[FLEET] = fleet(plan.scripts)
+    elif FLEET in plan.measurements:
+        suite.left_out[FLEET] = "a checkout of the project, for the demo's recordings"
+    for load in loads.values():
+        site = Site(settings.model_copy(update={"topic_prefix": f"bench-{load.name}"}), load, server)
+        with _part(suite.failed, f"{load.title}: publishing {load.events:,} events", progress):
+            await site.fill()
+            suite.results.append(await _result(site, able, plan.repetitions, progress))
+    if LATENCY in plan.measurements:
+        for store in ("sqlite", "postgres") if server is not None else ("sqlite",):
+            with _part(suite.failed, f"latency at {latency.RATE:,} events/s, {store}", progress):
+                site = await _fresh(settings, f"latency-{store}", staggered(PACED_RUNS), server)
+                suite.latencies.append(await latency.measure(site, store))
+    if MEMORY in plan.measurements:
+        for events in BACKLOGS:
+            with _part(suite.failed, f"memory: a backlog of {events:,} events", progress):
+                load = LOADS["text-8"]
+                lag = replace(load, runs=round(events / load.events * load.runs))
+                site = await _fresh(settings, f"lag-{events}", lag)
+                await site.fill()
+                suite.backlogs.append(await memory.backlog(site))
+        for turns in OPEN:
+            with _part(suite.failed, f"memory: {turns:,} open turns", progress):
+                site = await _fresh(settings, f"open-{turns}", unfinished(turns, OPEN_BYTES))
+                await site.fill()
+                suite.open_turns.append(await memory.open_turns(site))
+    if PUBLISHING in plan.measurements:
+        for streams in publishing.STREAMS:
+            with _part(suite.failed, f"publishing: {streams} streams of a chat server", progress):
+                site = await _fresh(settings, "publishing", LOADS["text-1"])
+                suite.publishing.append(await publishing.measure(site.settings, streams))
+    if GATEWAY in plan.measurements:
+        with _part(suite.failed, f"the gateway: {gateway.RUNS:,} uploads, {gateway.READERS} live readers", progress):
+            site = await _fresh(settings, "gateway", LOADS["text-1"])
+            suite.gateway = await gateway.measure(site.settings)
+
+
+@contextmanager
+def _part(failed: dict[str, str], name: str, progress: Progress, shown: str | None = None) -> Iterator[None]:
+    """One part of the suite: an error of whatever kind costs its figures, and not those of the others."""
+    progress(shown or name)
+    try:
+        yield
+    except Exception as error:
+        first: Exception = error
+        while isinstance(first, ExceptionGroup):
+            first = first.exceptions[0]
+        failed[name] = str(first) or repr(first)
+
+
+async def _fresh(settings: Settings, name: str, load: Load, server: str | None = None) -> Site:
+    site = Site(settings.model_copy(update={"topic_prefix": f"bench-{name}"}), load, server)
+    await apply_topics(site.settings)
+    return site
+
+
+async def _result(site: Site, contenders: Sequence[Contender], repetitions: int, progress: Progress) -> Result:
+    """Who fails once is left out of this load's figures: ratios are formed within each repetition."""
+    load = site.load
+    able = {one.name: one for one in contenders if one.any_load or load.text}
+    measured: dict[str, list[Measured]] = {name: [] for name in able}
+    failed: dict[str, str] = {}
+    for number in range(repetitions):
+        for name, contender in able.items():
+            if name not in failed:
+                shown = f"{load.title}: {contender.title}, {number + 1} of {repetitions}"
+                with _part(failed, name, progress, shown):
+                    measured[name].append(await contender.measure(site))
+    return Result(load, {name: found for name, found in measured.items() if name not in failed}, failed)

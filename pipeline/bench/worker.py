@@ -1,4 +1,4 @@
-"""Threadmill under measurement: a real `threadmill worker` as a process of its own, watched from outside."""
+"""Threadmill under measurement: a real worker or gateway as a process of its own, watched from outside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -31,11 +31,12 @@ def environment(settings: Settings) -> dict[str, str]:
 
 
 class Worker:
-    """A worker that runs."""
+    """A worker, or a gateway, that runs."""
 
-    def __init__(self, settings: Settings, http: aiohttp.ClientSession) -> None:
-        self.url = f"http://{settings.host}:{settings.port}"
+    def __init__(self, url: str, http: aiohttp.ClientSession, pid: int) -> None:
+        self.url = url
         self.http = http
+        self.pid = pid
         self.began = 0.0  # time.monotonic() when it was seen not to read yet for the last time
 
     async def started(self, process: Process, log: Path) -> None:
@@ -51,7 +52,7 @@ class Worker:
                 pass
             self.began = asked
             if process.returncode is not None or asked > deadline:
-                raise BrokerError(f"the worker did not get ready:\n{last_lines(log)}")
+                raise BrokerError(f"threadmill did not get ready:\n{last_lines(log)}")
             await asyncio.sleep(0.02)
 
     async def metric(self, name: str) -> float:
@@ -60,19 +61,44 @@ class Worker:
             lines = (await response.text()).splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((f"{name}{{", f"{name} ")))
 
+    async def cpu(self) -> float:
+        """CPU seconds so far, user and system; 0 where the system doesn't say (it does on Linux)."""
+        return await self.metric("process_cpu_seconds_total")
+
+    async def memory(self) -> float:
+        """Resident bytes; 0 where the system doesn't say."""
+        return await self.metric("process_resident_memory_bytes")
+
+    def connections(self, port: int) -> int | None:
+        """TCP connections that it has to this port; None where the system doesn't say."""
+        try:
+            links = {str(link.readlink()) for link in Path(f"/proc/{self.pid}/fd").iterdir()}
+            rows = [line.split() for line in Path(f"/proc/{self.pid}/net/tcp").read_text().splitlines()[1:]]
+        except OSError:
+            return None
+        return sum(remote.endswith(f":{port:04X}") and f"socket:[{row[6]}]" in links for _, _, remote, *row in rows)
+
+
+def worker(settings: Settings, roles: str) -> AbstractAsyncContextManager[Worker]:
+    """A worker that is ready; it is stopped with the block."""
+    return _running(settings, f"http://{settings.host}:{settings.port}", "worker", "--roles", roles)
+
+
+def gateway(settings: Settings) -> AbstractAsyncContextManager[Worker]:
+    """Likewise."""
+    return _running(settings, f"http://{settings.gateway_host}:{settings.gateway_port}", "gateway")
+
 
 @asynccontextmanager
-async def worker(settings: Settings, roles: str) -> AsyncIterator[Worker]:
-    """A worker that is ready; it is stopped with the block."""
-    log = settings.home / f"{settings.topic_prefix}-worker.log"
-    command = [sys.executable, "-m", "pipeline", "worker", "--roles", roles]
+async def _running(settings: Settings, url: str, *command: str) -> AsyncIterator[Worker]:
+    log = settings.home / f"{settings.topic_prefix}-{command[-1]}-{url.rpartition(':')[2]}.log"
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
-            *command, env=environment(settings), stdout=output, stderr=output
+            *(sys.executable, "-m", "pipeline", *command), env=environment(settings), stdout=output, stderr=output
         )
     try:
         async with aiohttp.ClientSession() as http:
-            running = Worker(settings, http)
+            running = Worker(url, http, process.pid)
             await running.started(process, log)
             yield running
             process.terminate()

@@ -3,32 +3,87 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 import click
 from rich.console import Console
 
 from pipeline.bench import report, suite
+from pipeline.bench.conditions import conditions
+from pipeline.bench.contenders import CONTENDERS
+from pipeline.bench.loads import Script
+from pipeline.cli.demo import RECORDINGS
+from pipeline.cli.output import wide_console
+from pipeline.cli.recordings import Stream, files_of, read
 from pipeline.settings import load
 
+PLACES: Final = ", ".join([*suite.MEASUREMENTS, *CONTENDERS])
 
-@click.command(short_help="Measure assembly, and the whole way on a local Kafka.")
+
+@click.command(short_help="Measure throughput, latency and memory on a local Kafka.")
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(1), help="Repetitions; medians are shown.")
-@click.option("--all", "everything", is_flag=True, help="Assembly in process for every dialect, too.")
+@click.option(
+    "--all", "everything", is_flag=True, help="All loads, stores, engines, latency, memory, gateway: 20 minutes."
+)
+@click.option("--peers", is_flag=True, help="Quix Streams and Kafka Streams, too.")
+@click.option("--only", metavar="NAME,…", default="", help=f"Some of: {PLACES}.")
+@click.option("--postgres", metavar="URL", help="A server to measure with, where a database can be made and dropped.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with every repetition.")
-def bench(*, runs: int, everything: bool, as_json: bool) -> None:
-    """Measure throughput on a Kafka broker of its own; two minutes, and all cores.
+@click.option("--markdown", is_flag=True, help="Print the tables as Markdown.")
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Write the tables as Markdown between the marks of this page, too.",
+)
+def bench(
+    *,
+    runs: int,
+    everything: bool,
+    peers: bool,
+    only: str,
+    postgres: str | None,
+    as_json: bool,
+    markdown: bool,
+    into: Path | None,
+) -> None:
+    """Measure on a Kafka broker of its own; three minutes, and all cores.
 
     Each reader works alone, in a process of its own, on the same records: aiokafka and orjson without any job,
-    Threadmill to the turns topic, Threadmill to SQLite, and a stock Faust agent.
+    Threadmill to the turns topic and to a store, and other engines that do the same job. A part that fails is told
+    as failed, the others go on, and the exit status is 1.
     """
-    where = report.conditions()
-    console = Console(stderr=as_json, highlight=False)
-    with console.status("starting") as status:
-        measured = suite.run(load(), runs, dialects=everything, progress=status.update)
+    if into is not None:
+        report.put_into(into.read_text(), "")  # before 20 minutes are gone
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    plan = suite.Plan.of(names, everything=everything, peers=peers)
+    plan = replace(plan, repetitions=runs, scripts=_fleet(), server=postgres)
+    where = conditions()
+    steps = Console(stderr=True, highlight=False)
+    with steps.status("starting") as status:
+        measured = suite.run(load(), plan, progress=status.update)
+    where["load_after"] = round(os.getloadavg()[0], 2)
     if as_json:
         click.echo(json.dumps(report.as_json(measured, where)))
+    elif markdown:
+        click.echo(report.markdown(measured, where))
     else:
-        report.show(measured, where, console)
+        report.show(measured, where, wide_console())
+    if into is not None:
+        into.write_text(report.put_into(into.read_text(), report.markdown(measured, where)))
+    if report.failed(measured):
+        sys.exit(1)
+
+
+def _fleet() -> list[Script]:
+    """The demo's recordings; none where this is not a checkout of the project."""
+    if not RECORDINGS.is_dir():
+        return []
+    found = [recording for file in files_of([RECORDINGS]) for recording in read(file, None, {}).recordings]
+    return [Script(one.dialect, one.events, one.info, one.end) for one in found if isinstance(one, Stream)]
 
 
 commands = [bench]

@@ -10,13 +10,13 @@ import pytest
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.run import StoredRecord
-from pipeline.bench.loads import AT_ONCE, LOADS, Load
+from pipeline.bench.loads import AT_ONCE, LOADS, Load, Script, fleet, staggered, text, unfinished
 from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS
 
 
 def small(dialect: str, per_record: int, runs: int = 20) -> Load:
-    return replace(LOADS["text-8"], runs=runs, per_record=per_record, dialect=dialect)
+    return text("small", "a few runs", runs, per_record, dialect=dialect)
 
 
 @pytest.mark.parametrize("per_record", [1, 8])
@@ -47,3 +47,37 @@ def test_so_many_runs_are_open_at_once() -> None:
             open_now.remove(envelope["thread_id"])
     assert most == AT_ONCE
     assert not open_now
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_what_is_expected_of_a_load_comes_out(name: str) -> None:
+    load = replace(LOADS[name], runs=7)
+    partition = Partition(DIALECTS, Limits(), 0)
+    partition.feed([StoredRecord(value, n, n, key) for n, (key, value) in enumerate(load.records())])
+    assert len(partition.out.turns) == load.outcome.turns == 7
+    assert len(partition.out.dead) == load.outcome.dead == 0
+    assert sum(turn["events"] for turn in partition.out.turns) == load.events
+
+
+def test_recorded_runs_take_turns_and_their_faults_are_expected() -> None:
+    good = Script("vercel-ai", STREAMS["vercel-ai"](["Hi"]))
+    bad = Script("vercel-ai", [*STREAMS["vercel-ai"](["Hi"])[:-1], {"type": "text-delta", "id": "none", "delta": "x"}])
+    load = fleet([good, bad, good], runs=5)  # good, bad, good, good, bad
+    assert load.events == 3 * len(good.events) + 2 * len(bad.events)
+    assert load.outcome.turns == 5
+    assert load.outcome.dead == 2
+
+
+def test_open_turns_stay_open_with_their_text() -> None:
+    load = unfinished(3, 5_000)
+    partition = Partition(DIALECTS, Limits(), 0)
+    partition.feed([StoredRecord(value, n, n, key) for n, (key, value) in enumerate(load.records())])
+    assert partition.open_runs() == 3
+    assert partition.out.turns == []
+    for run in partition.runs.values():
+        assert sum(map(len, run.builder.open_text["t1"].chunks)) == 5_000
+
+
+def test_staggered_runs_have_150_events_on_average() -> None:
+    load = staggered(26)
+    assert load.events == 26 * 150

@@ -1,12 +1,102 @@
-"""Medians and ratios of the benchmark's table."""
+"""Medians, ratios and tables of the benchmark."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from pipeline.bench import report
+from pipeline.bench.contenders import CONTENDERS
+from pipeline.bench.latency import Latency
 from pipeline.bench.loads import LOADS
-from pipeline.bench.suite import Result
+from pipeline.bench.measured import Measured, percentile
+from pipeline.bench.memory import Backlog, OpenTurns
+from pipeline.bench.publishing import Publishing
+from pipeline.bench.results import Result, Suite
+from pipeline.bench.suite import MEASUREMENTS, Plan
+from pipeline.bench.targets import aims
+from pipeline.errors import CallerError
+
+WHERE: dict[str, Any] = {
+    "cpu": "CPU",
+    "cores": 2,
+    "system": "Linux",
+    "python": "3",
+    "packages": {"kafka": "4"},
+    "command": "threadmill bench",
+    "load": 0.1,
+    "load_after": 0.2,
+}
+
+
+def measured(*rates: float) -> list[Measured]:
+    return [Measured(1000, 1000 / rate, cpu=0.004) for rate in rates]
+
+
+def result() -> Result:
+    return Result(LOADS["text-1"], {"raw": measured(200, 100, 300), "turns": measured(100, 40, 90)})
 
 
 def test_ratios_are_formed_within_a_repetition() -> None:
-    result = Result(LOADS["text-1"], {"turns": [100.0, 40.0, 90.0], "raw": [200.0, 100.0, 300.0]})
-    assert result.rate("turns") == 90.0
-    assert result.ratio("turns", "raw") == 0.4  # of 0.5, 0.4, 0.3
+    assert result().rate("turns") == pytest.approx(90)
+    assert result().ratio("turns", "raw") == pytest.approx(0.4)  # of 0.5, 0.4, 0.3
+    assert result().ratio("turns", "quix") is None
+    assert result().cost("turns") == pytest.approx(4.0)
+
+
+def test_a_cost_that_the_system_does_not_tell_is_no_figure() -> None:
+    unknown = Result(LOADS["text-1"], {"raw": [Measured(1000, 1.0)]})
+    assert unknown.cost("raw") is None
+    assert "| – |" in report.markdown(Suite(results=[unknown]), WHERE)
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(50, 50), (95, 95), (99, 99), (100, 100)])
+def test_percentiles_are_values_that_were_measured(percent: int, expected: float) -> None:
+    assert percentile([float(n) for n in range(1, 101)], percent) == expected
+
+
+def test_the_tables_as_markdown() -> None:
+    suite = Suite(
+        results=[result()],
+        open_turns=[OpenTurns(1_000, 100e6, 110e6), OpenTurns(20_000, 290e6, 300e6)],
+        left_out={"quix": "a package"},
+    )
+    text = report.markdown(suite, WHERE)
+    assert "| Threadmill to the turns topic | 90 | 4.00 | 0.40 |" in text
+    assert "| a turn more | 10.0 KB | 10.0 KB |" in text
+    assert f"Not measured: {CONTENDERS['quix'].title}. It needs a package." in text
+
+
+def test_what_was_aimed_at_and_by_how_much_it_was_missed() -> None:
+    suite = Suite(
+        results=[result()],
+        latencies=[Latency("sqlite", [100.0, 200.0, 300.0], 100e6)],
+        backlogs=[Backlog(1_000_000, 120e6), Backlog(5_000_000, 140e6)],
+        open_turns=[OpenTurns(1_000, 100e6, 110e6), OpenTurns(20_000, 290e6, 300e6)],
+        publishing=[Publishing(1, {"plain": 0.1, "tee": 0.2, "middleware": 1.1})],
+    )
+    rows = {aim.what: aim.row()[1:] for aim in aims(suite)}
+    turns, raw = CONTENDERS["turns"].title, CONTENDERS["raw"].title
+    assert rows[f"{LOADS['text-1'].title}: {turns}, of: {raw}"] == ("0.40", "≥ 0.55", "missed by 27%")
+    assert rows["p99 from `end` to the rows, sqlite"] == ("300 ms", "≤ 250 ms", "missed by 20%")
+    assert rows["memory at different lags, the farthest from their mean"] == ("17%", "≤ 10%", "missed by 67%")
+    assert rows["memory of an open turn with 5 KB of text"] == ("10.0 KB", "≤ 20.0 KB", "met")
+    assert rows["`run.tee` with 1 stream(s) of 50 tokens/s, of a core each"] == ("1.00%", "≤ 5.00%", "met")
+    assert "| met |" in report.markdown(suite, WHERE)
+
+
+def test_the_tables_go_between_the_marks_of_a_page() -> None:
+    page = "before\n<!-- measured -->\nold\n<!-- end -->\nafter\n"
+    assert report.put_into(page, r"new \1") == "before\n<!-- measured -->\n\nnew \\1\n<!-- end -->\nafter\n"
+    with pytest.raises(CallerError, match="no place"):
+        report.put_into("no marks", "new")
+
+
+def test_everything_is_planned_or_what_is_named() -> None:
+    assert tuple(Plan.of([], everything=True, peers=False).measurements) == MEASUREMENTS
+    assert "quix" in Plan.of([], everything=False, peers=True).contenders
+    named = Plan.of(["text-1", "turns"], everything=False, peers=False)
+    assert (list(named.measurements), list(named.contenders)) == (["text-1"], ["turns"])
+    with pytest.raises(CallerError, match="no speed here"):
+        Plan.of(["speed"], everything=False, peers=False)

@@ -1,0 +1,47 @@
+"""The Kafka Streams program: its jars from Maven, its class from the JDK's compiler, each once, into the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from pipeline.errors import CallerError
+from pipeline.kafka.file_lock import locked
+from pipeline.kafka.jars import java, maven_jars
+from pipeline.settings import Settings
+
+JAVA: Final = Path(__file__).with_name("java")
+
+
+def command(settings: Settings) -> list[str]:
+    """How to run it; arguments come behind. Raises CallerError where something is missing."""
+    jars = maven_jars(settings, JAVA / "pom.xml", "kafka-streams", "Kafka Streams (once, about 80 MB)")
+    source = JAVA / "Assemble.java"
+    classes = jars.with_name(f"{jars.name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}")
+    path = f"{classes}:{jars}/*"
+    with locked(settings.cache.absolute() / "kafka-streams.lock"):
+        if not classes.is_dir():
+            _compile(source, path, classes)
+    return [str(java()), "-cp", path, "Assemble"]
+
+
+def missing() -> str | None:
+    """What it needs, where that is not there."""
+    lacking = [name for name in ("mvn", "javac") if not shutil.which(name)]
+    return f"{' and '.join(lacking)} in PATH (Debian: maven, openjdk-17-jdk-headless)" if lacking else None
+
+
+def _compile(source: Path, path: str, classes: Path) -> None:
+    draft = classes.with_suffix(".new")
+    done = subprocess.run(  # noqa: S603
+        ["javac", "-cp", path, "-d", str(draft), str(source)],  # noqa: S607  # whichever JDK is there
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise CallerError(f"javac could not compile {source.name}:\n{done.stderr[-2000:]}")
+    draft.rename(classes)

@@ -1,0 +1,103 @@
+"""How long a finished run takes into the store at a steady pace: from its `end`, handed to a producer, to its rows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiokafka import AIOKafkaProducer
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from pipeline.bench.ourselves import processes
+from pipeline.bench.site import Site
+from pipeline.bench.worker import Worker, worker
+from pipeline.errors import StoreError
+from pipeline.kafka.client import client_options
+from pipeline.stores.engine import create_engine
+from pipeline.stores.schema import threads
+from pipeline.stores.sql import ThreadStore
+from topics import catalog
+
+RATE: Final = 5_000  # events/s
+WARM_UP: Final = 5.0  # seconds; not counted
+STEP: Final = 0.01  # seconds between two looks at the store, and so the most by which a figure is too high
+STORED_WITHIN: Final = 30.0  # seconds after the last record
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds of each run, in ascending order; `memory`: the most bytes that the worker had meanwhile."""
+
+    store: str
+    ms: Sequence[float]
+    memory: float
+
+
+@dataclass(slots=True)
+class Watch:
+    """Runs on their way: thread -> when its end was handed over; those that arrived, as (sent, arrived)."""
+
+    waiting: dict[str, float] = field(default_factory=dict)
+    arrived: list[tuple[float, float]] = field(default_factory=list)
+
+    async def look(self, engine: AsyncEngine) -> None:
+        """See which have arrived."""
+        if not self.waiting:
+            return
+        query = select(threads.c.thread_id).where(threads.c.thread_id.in_(list(self.waiting)[:500]))
+        async with engine.connect() as connection:
+            found = (await connection.execute(query)).scalars().all()
+        now = time.monotonic()
+        self.arrived += [(self.waiting.pop(thread_id), now) for thread_id in found]
+
+
+async def measure(site: Site, store: str) -> Latency:
+    """`site` has the load, and no record of it yet; `store` is sqlite or postgres. Raises StoreError."""
+    async with AsyncExitStack() as stack:
+        if store == "postgres":
+            url = await stack.enter_async_context(site.postgres())
+        else:
+            url = f"sqlite:///{site.settings.home / f'latency-{time.time_ns()}.db'}"
+        await (await ThreadStore.open(url, migrate=True)).close()
+        engine = create_engine(url)
+        stack.push_async_callback(engine.dispose)
+        settings = site.settings.model_copy(update={"store": url})
+        workers = [await stack.enter_async_context(worker(one, roles)) for one, roles in processes(settings)]
+        watch, began = Watch(), time.monotonic()
+        publishing = asyncio.create_task(_publish(site, watch, workers))
+        stack.callback(publishing.cancel)
+        deadline = float("inf")
+        while watch.waiting or not publishing.done():
+            await watch.look(engine)
+            await asyncio.sleep(STEP)
+            if deadline == float("inf") and publishing.done():
+                deadline = time.monotonic() + STORED_WITHIN
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"{len(watch.waiting)} runs were not stored {STORED_WITHIN:.0f} s after the last record"
+                )
+        counted = sorted((end - sent) * 1000 for sent, end in watch.arrived if sent - began > WARM_UP)
+        return Latency(store, counted, publishing.result())
+
+
+async def _publish(site: Site, watch: Watch, workers: Sequence[Worker]) -> float:
+    """The load at RATE. -> the most memory that all workers together had."""
+    topic, most = site.topic(catalog.EVENTS), 0.0
+    options = client_options(site.settings)
+    async with AIOKafkaProducer(**options, acks="all", linger_ms=5, enable_idempotence=True) as producer:
+        began = time.monotonic()
+        for number, (key, value) in enumerate(site.load.records()):
+            if number % 25 == 0:
+                await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
+            if b'"end":' in value:
+                watch.waiting[key.decode()] = time.monotonic()
+            await producer.send(topic, key=key, value=value)
+            if number % RATE == 0:
+                most = max(most, sum([await running.memory() for running in workers]))
+        await producer.flush()
+    return most

@@ -1,0 +1,69 @@
+"""What a worker holds in memory: while it works off a backlog, and of turns that are open."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline import metrics as m
+from pipeline.bench.ourselves import processes
+from pipeline.bench.site import Site, until
+from pipeline.bench.worker import worker
+
+READ_WITHIN: Final = 180.0  # seconds
+SPILL_AFTER: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """The most bytes that a worker with a store had while it worked off `events`."""
+
+    events: int
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurns:
+    """Bytes of a worker that has `turns` open, just read, and once they are in the state topic as well."""
+
+    turns: int
+    read: float
+    spilled: float
+
+
+async def backlog(site: Site) -> Backlog:
+    """To SQLite, until all is stored; `site` is filled."""
+    most = 0.0
+    settings = site.settings.model_copy(
+        update={"store": f"sqlite:///{site.settings.home / site.settings.topic_prefix}.db"}
+    )
+    async with AsyncExitStack() as stack:
+        workers = [await stack.enter_async_context(worker(one, roles)) for one, roles in processes(settings)]
+
+        async def stored() -> bool:
+            nonlocal most
+            most = max(most, sum([await running.memory() for running in workers]))
+            return await workers[0].metric(m.STORE_ROWS.name) >= site.load.outcome.turns
+
+        await until(stored, READ_WITHIN, f"{site.load.events:,} events were stored")
+    return Backlog(site.load.events, most)
+
+
+async def open_turns(site: Site) -> OpenTurns:
+    """A worker with the assemble role; none of the load's runs ends."""
+    settings = site.settings.model_copy(update={"spill_after": SPILL_AFTER})
+    async with worker(settings, "assemble") as running:
+
+        async def read() -> bool:
+            return await running.metric(m.EVENTS_ASSEMBLED.name) >= site.load.events
+
+        async def spilled() -> bool:
+            return await running.metric(m.SEGMENTS_SPILLED.name) >= site.load.runs
+
+        await until(read, READ_WITHIN, "the worker had read all open turns")
+        most = await running.memory()
+        await until(spilled, READ_WITHIN, "all open turns were in the state topic")
+        await asyncio.sleep(SPILL_AFTER + 2 * settings.checkpoint_interval)  # to the last, and what was sent is let go
+        return OpenTurns(site.load.runs, most, await running.memory())

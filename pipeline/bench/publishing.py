@@ -1,0 +1,98 @@
+"""What publishing costs the server whose streams are published: its CPU, against the same streams unpublished."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+
+from pipeline.bench.chat_server import PACE, TOKENS
+from pipeline.bench.worker import READY_WITHIN, environment
+from pipeline.errors import BrokerError
+from pipeline.kafka.ports import free_ports
+from pipeline.kafka.processes import last_lines
+from pipeline.settings import Settings
+
+PLAIN: Final = "plain"
+MODES: Final = {PLAIN: "nothing is published", "tee": "`run.tee`", "middleware": "the middleware"}
+STREAMS: Final = (1, 20)  # at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """CPU seconds of a server that had so many streams of TOKENS events at PACE a second, by mode."""
+
+    streams: int
+    cpu: dict[str, float]
+
+    def cost(self, mode: str) -> float:
+        """µs of CPU an event."""
+        return self.cpu[mode] / self.streams / TOKENS * 1e6
+
+    def ratio(self, mode: str) -> float:
+        """To the same streams unpublished."""
+        return self.cpu[mode] / self.cpu[PLAIN]
+
+    def of_a_core(self, mode: str) -> float:
+        """The share of a core that publishing takes beside one stream."""
+        return (self.cost(mode) - self.cost(PLAIN)) / 1e6 * PACE
+
+
+async def measure(settings: Settings, streams: int) -> Publishing:
+    """Serve `streams` at once, in each mode; the topics are there."""
+    cpu = {}
+    for mode in MODES:
+        async with _server(settings, mode) as url, aiohttp.ClientSession() as http:
+            await asyncio.gather(*(_read(http, url, tokens=20) for _ in range(streams)))  # warm
+            before = await _cpu(http, url)
+            await asyncio.gather(*(_read(http, url) for _ in range(streams)))
+            cpu[mode] = await _cpu(http, url) - before
+    return Publishing(streams, cpu)
+
+
+async def _read(http: aiohttp.ClientSession, url: str, tokens: int | None = None) -> None:
+    """A client that reads to the end, or only the beginning."""
+    async with http.get(f"{url}/chat") as response:
+        seen = 0
+        async for _ in response.content:
+            seen += 1
+            if tokens is not None and seen > tokens:
+                return
+
+
+async def _cpu(http: aiohttp.ClientSession, url: str) -> float:
+    await asyncio.sleep(0.5)  # for what the streams before have left behind
+    async with http.get(f"{url}/cpu") as response:
+        return float(await response.text())
+
+
+@asynccontextmanager
+async def _server(settings: Settings, mode: str) -> AsyncIterator[str]:
+    (port,) = free_ports(1)
+    log = settings.home / f"chat-{mode}-{port}.log"
+    command = [sys.executable, "-m", "pipeline.bench.chat_server", str(port), mode]
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command, env=environment(settings), stdout=output, stderr=output
+        )
+    try:
+        deadline = time.monotonic() + READY_WITHIN
+        while True:
+            try:
+                (await asyncio.open_connection("127.0.0.1", port))[1].close()
+                break
+            except OSError:
+                if process.returncode is not None or time.monotonic() > deadline:
+                    raise BrokerError(f"the chat server did not get ready:\n{last_lines(log)}") from None
+                await asyncio.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()

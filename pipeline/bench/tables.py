@@ -1,0 +1,143 @@
+"""The tables of a suite: what was measured, in words and rounded figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.bench.contenders import CONTENDERS, RATIOS
+from pipeline.bench.gateway import PACE, GatewayLoad
+from pipeline.bench.measured import percentile
+from pipeline.bench.memory import OpenTurns
+from pipeline.bench.publishing import MODES, PLAIN, Publishing
+from pipeline.bench.results import Result, Suite
+from pipeline.bench.targets import aims
+
+NONE: Final = "–"
+FAILED: Final = "failed"
+SHARES: Final = (50, 95, 99, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One table."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def sheets(suite: Suite) -> Iterator[Sheet]:
+    """The tables of what was measured."""
+    yield from map(_throughput, suite.results)
+    if suite.latencies:
+        yield Sheet(
+            "From a run's `end` to its rows, 5,000 events/s",
+            ("store", "runs", "p50", "p95", "p99", "most"),
+            [(one.store, str(len(one.ms)), *_spread(one.ms)) for one in suite.latencies],
+        )
+    if suite.backlogs:
+        live = [("0 (5,000 events/s come in)", _mb(one.memory)) for one in suite.latencies if one.store == "sqlite"]
+        rows = [*live, *((f"{one.events:,}", _mb(one.most)) for one in suite.backlogs)]
+        yield Sheet("Memory of a worker with SQLite", ("events of lag", "most resident memory"), rows)
+    if suite.open_turns:
+        yield _open_turns(suite.open_turns)
+    if suite.publishing:
+        yield _publishing(suite.publishing)
+    if suite.gateway is not None:
+        yield from _gateway(suite.gateway)
+    if suite.assembly:
+        yield Sheet(
+            "Assembly in process",
+            ("dialect", "load", "assembly, events/s", "of orjson.loads alone"),
+            [
+                (row.dialect, row.load, f"{row.assembly_rate:,.0f}", f"{row.assembly_rate / row.json_rate:.2f}")
+                for row in suite.assembly
+            ],
+        )
+    wanted = [aim.row() for aim in aims(suite)]
+    if wanted:
+        yield Sheet("Against the targets", ("", "measured", "target", ""), wanted)
+
+
+def _throughput(result: Result) -> Sheet:
+    others = {name: title for name, title in RATIOS.items() if name in result.measured}
+    rows: list[tuple[str, ...]] = []
+    for name in result.measured:
+        cost = result.cost(name)
+        ratios = [(other, result.ratio(name, other)) for other in others]
+        rows.append(
+            (
+                CONTENDERS[name].title,
+                f"{result.rate(name):,.0f}",
+                NONE if cost is None else f"{cost:.2f}",
+                *(NONE if ratio is None else _ratio(ratio, other) for other, ratio in ratios),
+            )
+        )
+    rows += [(CONTENDERS[name].title, FAILED, *[NONE] * (1 + len(others))) for name in result.failed]
+    return Sheet(result.load.title, ("", "events/s", "CPU µs an event", *others.values()), rows)
+
+
+def _ratio(ratio: float, other: str) -> str:
+    return f"{ratio:.2f}" if other == "raw" else f"{ratio:.1f} ×"
+
+
+def _open_turns(measured: Sequence[OpenTurns]) -> Sheet:
+    """The difference between two counts is what a turn takes, whatever a worker takes without any."""
+    rows: list[tuple[str, ...]] = [(f"{one.turns:,}", _mb(one.read), _mb(one.spilled)) for one in measured]
+    if len(measured) > 1:
+        few, many = measured[0], measured[-1]
+        more = many.turns - few.turns
+        each = (f"{(b - a) / more / 1000:.1f} KB" for a, b in ((few.read, many.read), (few.spilled, many.spilled)))
+        rows.append(("a turn more", *each))
+    return Sheet("Memory of open turns, 5 KB of text in each", ("open turns", "just read", "spilled, too"), rows)
+
+
+def _publishing(measured: Sequence[Publishing]) -> Sheet:
+    rows = [
+        (
+            str(one.streams),
+            title,
+            f"{one.cost(mode):,.0f}",
+            NONE if mode == PLAIN else f"{one.ratio(mode):.2f} ×",
+            NONE if mode == PLAIN else f"{one.of_a_core(mode):.2%}",
+        )
+        for one in measured
+        for mode, title in MODES.items()
+    ]
+    columns = ("streams", "what publishes", "CPU µs an event", "of the same unpublished", "of a core, a stream")
+    return Sheet("CPU of a chat server, streams of 50 tokens/s", columns, rows)
+
+
+def _gateway(measured: GatewayLoad) -> Iterator[Sheet]:
+    ingest, live = measured.ingest, measured.live
+    yield Sheet(
+        "The gateway: whole runs uploaded, 32 at once",
+        ("runs/s", "events/s", "CPU µs an event", "resident memory", "before"),
+        [
+            (
+                f"{ingest.runs / ingest.seconds:,.0f}",
+                f"{ingest.events / ingest.seconds:,.0f}",
+                f"{ingest.cpu / ingest.events * 1e6:.0f}",
+                _mb(ingest.memory),
+                _mb(measured.idle),
+            )
+        ],
+    )
+    rows = [
+        ("an event, from its producer to its reader", str(len(live.ms)), *_spread(live.ms)),
+        *((name, str(len(ms)), *_spread(ms)) for name, ms in measured.queries.items()),
+    ]
+    connections = "" if live.connections is None else f", {live.connections} connections to the broker"
+    title = f"The gateway with {live.readers} live streams of {PACE} events/s each, and queries meanwhile"
+    used = f"{live.cpu:.0%} of a core, {_mb(live.memory)} resident{connections}"
+    yield Sheet(f"{title}: {used}", ("", "count", "p50", "p95", "p99", "most"), rows)
+
+
+def _spread(ascending: Sequence[float]) -> Iterator[str]:
+    return (f"{percentile(ascending, share):,.0f} ms" for share in SHARES)
+
+
+def _mb(size: float) -> str:
+    return f"{size / 1e6:,.0f} MB" if size else NONE

@@ -1,0 +1,78 @@
+"""What is aimed at, beside what was measured: ratios within one run, and bounds that no machine changes much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.bench.contenders import CONTENDERS, LIMIT, TURNS
+from pipeline.bench.loads import LOADS
+from pipeline.bench.measured import percentile
+from pipeline.bench.publishing import MODES, PLAIN
+from pipeline.bench.results import Suite
+
+# (load, contender) -> of whom, at least how much.
+RATES: Final[dict[tuple[str, str], dict[str, float]]] = {
+    ("text-1", TURNS): {LIMIT: 0.55, "faust": 25, "quix": 4, "streams": 2.5},
+    ("text-8", TURNS): {LIMIT: 0.30, "faust": 10, "quix": 2.2, "streams": 3},
+    ("text-1", "sqlite"): {TURNS: 0.7},
+    ("text-1", "postgres"): {TURNS: 0.7},
+    ("text-8", "sqlite"): {TURNS: 0.4},
+    ("text-8", "postgres"): {TURNS: 0.4},
+    ("text-1", "two"): {TURNS: 1.8},
+    ("text-8", "two"): {TURNS: 1.8},
+}
+P99_MS: Final = 250
+FROM_THE_MEAN: Final = 0.10  # of memory at any lag
+OPEN_TURN_KB: Final = 20  # of a turn with 5 KB of text
+OF_A_CORE: Final = 0.05  # for publishing a stream of 50 tokens/s
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """One target. `least`: it is a lower bound, else an upper one. `form`: how the figures are written."""
+
+    what: str
+    measured: float
+    bound: float
+    least: bool = False
+    form: str = "{:.2f}"
+
+    @property
+    def verdict(self) -> str:
+        """met, or by how much of the target it was missed."""
+        short = (self.bound - self.measured if self.least else self.measured - self.bound) / self.bound
+        return "met" if short <= 0 else f"missed by {short:.0%}"
+
+    def row(self) -> tuple[str, str, str, str]:
+        """As cells of a table."""
+        sign = "≥" if self.least else "≤"
+        return self.what, self.form.format(self.measured), f"{sign} {self.form.format(self.bound)}", self.verdict
+
+
+def aims(suite: Suite) -> Iterator[Aim]:
+    """The targets of which there is a figure."""
+    results = {result.load.name: result for result in suite.results}
+    for (load, who), others in RATES.items():
+        for other, bound in others.items():
+            ratio = results[load].ratio(who, other) if load in results else None
+            if ratio is not None:
+                what = f"{LOADS[load].title}: {CONTENDERS[who].title}, of: {CONTENDERS[other].title}"
+                yield Aim(what, ratio, bound, least=True)
+    for one in suite.latencies:
+        yield Aim(f"p99 from `end` to the rows, {one.store}", percentile(one.ms, 99), P99_MS, form="{:,.0f} ms")
+    at_lags = [one.memory for one in suite.latencies if one.store == "sqlite"] + [one.most for one in suite.backlogs]
+    if len(at_lags) > 1 and all(at_lags):
+        mean = sum(at_lags) / len(at_lags)
+        farthest = max(abs(size - mean) for size in at_lags) / mean
+        yield Aim("memory at different lags, the farthest from their mean", farthest, FROM_THE_MEAN, form="{:.0%}")
+    if len(suite.open_turns) > 1:
+        few, many = suite.open_turns[0], suite.open_turns[-1]
+        each = (many.read - few.read) / (many.turns - few.turns) / 1000
+        yield Aim("memory of an open turn with 5 KB of text", each, OPEN_TURN_KB, form="{:.1f} KB")
+    for served in suite.publishing:
+        for mode in MODES:
+            if mode != PLAIN:
+                what = f"{MODES[mode]} with {served.streams} stream(s) of 50 tokens/s, of a core each"
+                yield Aim(what, served.of_a_core(mode), OF_A_CORE, form="{:.2%}")
