@@ -1,0 +1,97 @@
+"""docs/reliability.md: each part between its own marks is written by the command that measures it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from tests.chaos.outcomes import Line
+from tests.chaos.scenarios import BY_NAME
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reliability.md"
+POM: Final = Path(__file__).parents[2] / "pipeline" / "kafka" / "pom.xml"
+STORES: Final = {"sqlite": "SQLite", "postgres": "Postgres"}
+COUNTED: Final = ("runs", "stored", "dead", "open", "turns", "twice", "truncated", "different")
+
+
+def write_part(name: str, text: str) -> None:
+    """Put `text` between `<!-- measured: NAME -->` and `<!-- end -->`."""
+    page = PAGE.read_text(encoding="utf-8")
+    block = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not block.search(page):
+        raise LookupError(f"{PAGE.name} has no place for {name}")
+    PAGE.write_text(block.sub(lambda found: found[1] + text.rstrip("\n") + "\n" + found[2], page), encoding="utf-8")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """-> Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def circumstances(command: str) -> str:
+    """When, where, with what, and how to do it again."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("faust-streaming", "aiokafka", "SQLAlchemy"))
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    found = re.search(r"<artifactId>kafka_[^<]*</artifactId>\s*<version>([^<]*)<", POM.read_text())
+    kafka = f"Kafka {found[1]}" if found else "Kafka"
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    return f"`{command}`, {today}: {os.cpu_count()} cores ({_processor()}), {system}, {kafka}, {packages}.{_busy()}\n"
+
+
+def _busy() -> str:
+    """A word on other work that moved the figures: ours alone keeps about three processes a core waiting."""
+    load = os.getloadavg()[2]
+    others = load > 5 * (os.cpu_count() or 1)
+    return f" The machine was busy with other work, too: load average {load:.0f}." if others else ""
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def chaos_part(lines: Sequence[Line], command: str) -> str:
+    """The table of all scenarios, a row each; all its plays together."""
+    rows = []
+    for name, some in groupby(lines, key=lambda line: line.scenario):
+        plays, scenario = list(some), BY_NAME[name]
+        failed = sum(play.failed for play in plays)
+        where = ", ".join(
+            f"{STORES[kind]} {'+'.join(str(play.seed) for play in plays if play.store == kind)}"
+            for kind in STORES
+            if any(play.store == kind for play in plays)
+        )
+        rows.append(
+            (
+                scenario.title,
+                scenario.done,
+                where,
+                *(sum(getattr(play, column) for play in plays) for column in COUNTED),
+                f"{max(play.recovery for play in plays):.1f} s",
+                f"**{failed} failed**" if failed else "; ".join(sorted({p.note for p in plays if p.note})) or "–",
+            )
+        )
+    header = (
+        *("scenario", "what was done", "store and seeds", "runs", "stored", "dead letters", "open", "turns"),
+        *("twice", "truncated", "other hash", "worst time to recover", "notes"),
+    )
+    minutes = sum(line.seconds for line in lines) / 60
+    failures = sum(line.failed for line in lines)
+    verdict = f"{len(lines)} plays of {len(rows)} scenarios in {minutes:.0f} min; {failures} failed. "
+    return f"{verdict}{_played_again(lines)}{circumstances(command)}\n{table(header, rows)}"
+
+
+def _played_again(lines: Sequence[Line]) -> str:
+    again = [f"`{line.scenario}` {line.seed}" for line in lines if line.again]
+    return f"Played again after the whole run, on their own: {', '.join(again)}. " if again else ""

@@ -1,0 +1,102 @@
+"""A worker that ends itself with SIGKILL at one exact point: python -m tests.chaos.saboteur POINT COUNT worker …
+
+The code of the pipeline knows nothing of it: the method at that point is wrapped, and kills at its COUNT-th call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from pipeline.__main__ import main
+from pipeline.kafka.checkpoint import Checkpoint
+from pipeline.kafka.outbox import Outbox
+from pipeline.stores.sql import ThreadStore
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def countdown(count: int) -> Callable[[], None]:
+    left = [count]
+
+    def count_down() -> None:
+        left[0] -= 1
+        if left[0] <= 0:
+            die()
+
+    return count_down
+
+
+def stored(count: int) -> None:
+    """The transaction is done, its offsets are not committed."""
+    write, down = ThreadStore.write, countdown(count)
+
+    async def wrapped(self: ThreadStore, records: Any) -> Any:
+        result = await write(self, records)
+        down()
+        return result
+
+    ThreadStore.write = wrapped  # type: ignore[method-assign]
+
+
+def produced(count: int, *, wait: float = 0.0) -> None:
+    """Turns are with the producer; none is confirmed (or, after `wait` seconds, perhaps all are)."""
+    send, down = Outbox.send, countdown(count)
+
+    async def wrapped(self: Outbox, records: deque[Any], at_once: int = 1000) -> None:
+        turns = any(record.topic.endswith(".turns") for record in records)
+        await send(self, records, at_once)
+        if turns:
+            await asyncio.sleep(wait)
+            down()
+
+    Outbox.send = wrapped  # type: ignore[method-assign]
+
+
+def delivered(count: int) -> None:
+    """Turns are on their topic, and nobody has looked whether they are."""
+    produced(count, wait=0.2)
+
+
+def flushed(count: int) -> None:
+    """Turns are confirmed, marks sent, offsets not committed."""
+    flush, down = Checkpoint.flush, countdown(count)
+
+    async def wrapped(self: Checkpoint) -> bool:
+        marks = bool(self.waiting.marks)
+        done = await flush(self)
+        if marks:
+            down()
+        return done
+
+    Checkpoint.flush = wrapped  # type: ignore[method-assign]
+
+
+def marked(count: int) -> None:
+    """Turns are confirmed; their marks are not sent."""
+    flush, down = Outbox.flush, countdown(count)
+
+    async def wrapped(self: Outbox) -> bool:
+        turns = any(records[0].topic.endswith(".turns") for _, records in self.pending)
+        done = await flush(self)
+        if turns:
+            down()
+        return done
+
+    Outbox.flush = wrapped  # type: ignore[method-assign]
+
+
+POINTS = {"stored": stored, "produced": produced, "delivered": delivered, "marked": marked, "flushed": flushed}
+
+if __name__ == "__main__":
+    point, number = sys.argv[1], int(sys.argv[2])
+    sys.argv[1:] = sys.argv[3:]
+    POINTS[point](number)
+    main()

@@ -1,0 +1,189 @@
+"""Every scenario: what is done, with which load and settings. The order is that of docs/reliability.md."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.chaos import bad_data, broker_faults, store_faults, versions, worker_faults
+from tests.chaos.load import Load, load_of, mixed
+from tests.chaos.scene import Scene
+
+RUNS: Final = 300
+
+
+def plain(seed: int, runs: int) -> Load:
+    """Nothing wrong with it."""
+    return load_of(mixed(seed, runs), seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`act` starts workers, publishes the load, and does the harm; `within`: seconds until all must be right again."""
+
+    name: str
+    title: str
+    done: str
+    act: Callable[[Scene], Awaitable[None]]
+    load: Callable[[int, int], Load] = plain
+    runs: int = RUNS
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    within: float = 120
+    small_disk: bool = False
+
+
+GAPS: Final = {"gap_timeout": bad_data.LOST_EVENTS}
+IDLE: Final = {"idle_timeout": bad_data.SILENT, "terminal_grace": 2.0}
+
+SCENARIOS: Final[tuple[Scenario, ...]] = (
+    Scenario(
+        "mid-turn",
+        "kill -9 in mid-turn",
+        "two of three workers, one after the other; each comes back after a second",
+        worker_faults.killed_in_mid_turn,
+    ),
+    Scenario(
+        "after-store",
+        "kill -9 between store write and commit",
+        "three workers die right after their 3rd, 7th and 12th transaction; others take their places",
+        worker_faults.killed_after_store,
+    ),
+    Scenario(
+        "after-produce",
+        "kill -9 between produce and flush",
+        "three workers die with turns handed to the producer, delivered, confirmed, or marked, and nothing committed",
+        worker_faults.killed_after_produce,
+    ),
+    Scenario(
+        "zombie",
+        "SIGSTOP past the session timeout, then SIGCONT",
+        "a worker sleeps for 12 s of a session of 6 s, and goes on where it was",
+        worker_faults.zombie,
+    ),
+    Scenario("roll", "SIGTERM roll of all workers", "each of three is stopped and started", worker_faults.rolled),
+    Scenario("scale", "1 → 3 → 1 workers in a loop", "three times", worker_faults.scaled),
+    Scenario(
+        "leader",
+        "broker leader killed and back",
+        "kill -9 of the broker that leads most partitions, back after 8 s",
+        broker_faults.leader_killed,
+    ),
+    Scenario("no-brokers", "all brokers down for 60 s", "kill -9 of all three", broker_faults.all_down, within=180),
+    Scenario(
+        "cut-off",
+        "partition between worker and broker",
+        "one worker's packets to all brokers vanish (seed 3: its connections are refused) for 12 s of a session of 6 s",
+        broker_faults.cut_off,
+    ),
+    Scenario(
+        "poison",
+        "poison of ten kinds among good runs",
+        "three records of each kind, on the keys of good runs; runs with events that break their dialect's rules",
+        bad_data.usual,
+        bad_data.poison,
+    ),
+    Scenario(
+        "duplicates",
+        "duplicated records",
+        "two records of five come twice; every fourth run comes whole once more, in other batches",
+        bad_data.usual,
+        bad_data.duplicated,
+    ),
+    Scenario(
+        "disorder",
+        "disorder within a partition",
+        "two publishers share each run, its records shuffled within a window of six",
+        bad_data.usual,
+        bad_data.disordered,
+    ),
+    Scenario(
+        "hole",
+        "a hole in seq",
+        "every fifth run lacks a record; every tenth gets it after the gap was given up, and is reopened",
+        bad_data.filled_later,
+        bad_data.holes,
+        settings=GAPS,
+    ),
+    Scenario(
+        "no-end",
+        "publisher dies without `end`",
+        "every fourth run stops somewhere in the middle",
+        bad_data.usual,
+        bad_data.endless,
+        settings=IDLE,
+    ),
+    Scenario(
+        "after-close",
+        "events after close",
+        "every sixth run goes on after it was complete, every sixth after it broke off",
+        bad_data.usual,
+        bad_data.after_close,
+    ),
+    Scenario(
+        "store-down",
+        "store down for 2 min",
+        "Postgres is stopped; SQLite is locked and its folder moved away; a worker has to start meanwhile",
+        store_faults.store_down,
+        within=180,
+    ),
+    Scenario(
+        "store-slow",
+        "store 10 × slow",
+        "each piece of data to and from Postgres waits for 50 ms; SQLite's write lock is another's 90 % of the time",
+        store_faults.store_slow,
+    ),
+    Scenario(
+        "disk-full",
+        "disk full under the store and SQLite's WAL",
+        "a small file system is filled for 15 s (seed 3: but for 300 KB, so the log can grow and its checkpoint can't)",
+        store_faults.disk_full,
+        small_disk=True,
+        within=180,
+    ),
+    Scenario(
+        "hot-thread",
+        "one hot thread with half of the load",
+        "150 of 300 runs in one thread; a worker is killed",
+        worker_faults.killed_in_mid_turn,
+        bad_data.hot,
+    ),
+    Scenario(
+        "state-lost",
+        "state topic lost",
+        "deleted and applied anew while runs are open and spilled (seed 2: and a worker killed, nothing spilled yet)",
+        broker_faults.state_lost,
+    ),
+    Scenario(
+        "clocks",
+        "clock jumps by ± 1 h on workers",
+        "one worker's wall clock jumps an hour ahead, another's back; then the other way round",
+        worker_faults.clocks_apart,
+    ),
+    Scenario(
+        "versions",
+        "two versions of the worker side by side",
+        "two workers of an older commit and one of this; then the other way round",
+        versions.side_by_side,
+        versions.both_agree,
+    ),
+    Scenario(
+        "large",
+        "records of 900 KB",
+        "ten runs with three such records each among usual ones; a worker is killed",
+        worker_faults.killed_in_mid_turn,
+        bad_data.large,
+    ),
+    Scenario(
+        "many-open",
+        "20,000 open turns at once",
+        "all begin before any ends; a worker is killed when all are open",
+        bad_data.killed_while_all_are_open,
+        bad_data.many_open,
+        runs=20_000,
+        settings={"spill_after": 30.0},
+        within=240,
+    ),
+)
+
+BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}

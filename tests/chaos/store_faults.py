@@ -1,0 +1,42 @@
+"""The store is away, slow, or has no disk left."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.chaos.scene import Scene
+
+
+async def store_down(scene: Scene, seconds: float = 120) -> None:
+    await scene.start()
+    scene.publish()
+    await scene.published(0.3)
+    await scene.store.down()
+    scene.crew[0].kill()  # one that has to open the store while it is away
+    scene.crew[0].start()
+    await asyncio.sleep(seconds)
+    await scene.store.up()
+
+
+async def store_slow(scene: Scene) -> None:
+    await scene.start()
+    await scene.store.slow()
+    scene.publish()
+    await scene.all_published()
+    await asyncio.sleep(10)
+    await scene.store.quick()
+
+
+async def disk_full(scene: Scene) -> None:
+    """To the last byte; with seed 3 so that the write-ahead log may grow a little, and its checkpoint can't."""
+    await scene.start()
+    scene.publish()
+    await scene.published(0.3)
+    disk = scene.store.disk()
+    disk.fill(leave=300_000 if scene.seed == 3 else 0)
+    await asyncio.sleep(15)
+    assert scene.seed == 3 or disk.free() < 65_536, "the disk was not full"
+    disk.clear()
+    if not await scene.store.running():
+        await scene.store.up()  # Postgres gives up when its log can't be written; whoever makes room starts it
+        scene.note = "Postgres had stopped, and was started"
