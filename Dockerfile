@@ -1,0 +1,43 @@
+# syntax=docker/dockerfile:1
+# Two stages: the first has uv and installs the locked dependencies into one folder, the second gets only that folder.
+ARG PYTHON=python:3.11-slim-bookworm
+
+FROM docker.io/library/${PYTHON} AS build
+ARG UV_VERSION=0.13.8
+RUN python3 -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir uv==${UV_VERSION}
+ENV UV_PROJECT_ENVIRONMENT=/opt/threadmill UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 UV_PYTHON_DOWNLOADS=never
+WORKDIR /src
+# Dependencies first: this layer stays the same until the lock file changes. Wheels only, so no compiler is needed.
+COPY pyproject.toml uv.lock README.md LICENSE ./
+RUN /opt/uv/bin/uv sync --frozen --no-dev --extra otlp --no-install-project --no-cache --python "$(command -v python3)"
+COPY topics ./topics
+COPY pipeline ./pipeline
+RUN /opt/uv/bin/uv sync --frozen --no-dev --extra otlp --no-editable --no-cache
+# Parts of pyarrow that nothing here imports: a fifth of all.
+RUN cd /opt/threadmill/lib/python3*/site-packages/pyarrow \
+ && rm -rf include src tests libarrow_flight.so* libarrow_substrait.so* _flight.* _substrait.*
+
+FROM docker.io/library/${PYTHON}
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="threadmill" \
+      org.opencontainers.image.description="Turns the streams of AI agents into complete, canonical conversations." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.source="https://github.com/threadmill/threadmill" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+RUN groupadd --gid 10001 threadmill \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/threadmill --shell /usr/sbin/nologin threadmill \
+ && install -d -o 10001 -g 10001 /var/lib/threadmill
+COPY --from=build /opt/threadmill /opt/threadmill
+ENV PATH=/opt/threadmill/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    THREADMILL_HOME=/var/lib/threadmill THREADMILL_CACHE=/var/lib/threadmill/cache \
+    THREADMILL_HOST=0.0.0.0 THREADMILL_LOG_FORMAT=json
+USER 10001:10001
+WORKDIR /var/lib/threadmill
+EXPOSE 6066 8080
+# A worker's port; compose.yaml has the gateway's. Kubernetes has probes of its own and ignores this.
+HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=4 \
+  CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:6066/livez', timeout=4)"]
+ENTRYPOINT ["threadmill"]
+CMD ["worker"]

@@ -1,0 +1,158 @@
+"""The rules pass promtool's check; each alert fires when it should, and is silent when it should be."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.chart.render import CHART, manifests, of_kind
+from tests.chart.tools import BIN, ROOT
+
+RUNBOOKS: Final = ROOT / "docs" / "operations" / "runbooks.md"
+VALUES: Final = {"monitoring": {"rules": {"enabled": True, "costPerHour": 50}}}
+IN: Final = 'namespace="agents",release="t"'
+READ: Final = f'threadmill_records_read_total{{{IN},instance="a",topic="threadmill.events"}}'
+LAG: Final = f'threadmill_lag_records{{{IN},instance="a",role="assemble",topic="threadmill.events",partition="0"}}'
+STORE_LAG: Final = f'threadmill_lag_records{{{IN},instance="a",role="store",topic="threadmill.turns",partition="0"}}'
+PROGRESS: Final = f'threadmill_last_progress_timestamp_seconds{{{IN},role="assemble",instance="a"}}'
+CHECKPOINT: Final = f'threadmill_last_checkpoint_timestamp_seconds{{{IN},instance="a",role="assemble"}}'
+LETTERS: Final = f'threadmill_dead_letters_total{{{IN},instance="a",reason="late_event"}}'
+OTHER_LETTERS: Final = LETTERS.replace('"a"', '"b"')
+PRODUCED: Final = f'threadmill_turns_produced_total{{{IN},status="complete",reason="none"}}'
+STORED: Final = f"threadmill_store_rows_total{{{IN}}}"
+FAILED: Final = f"threadmill_store_failures_total{{{IN}}}"
+BATCHES: Final = f"threadmill_store_batches_total{{{IN}}}"
+CONTENT: Final = f"threadmill_content_failures_total{{{IN}}}"
+ARCHIVE: Final = f"threadmill_archive_failures_total{{{IN}}}"
+GOOD: Final = f'threadmill_agent_turns_total{{{IN},model="m",status="complete",reason="none"}}'
+BAD: Final = f'threadmill_agent_turns_total{{{IN},model="m",status="interrupted",reason="error"}}'
+CANCELLED: Final = f'threadmill_agent_turns_total{{{IN},model="m",status="interrupted",reason="user_cancelled"}}'
+COST: Final = f'threadmill_cost_usd_total{{{IN},model="m"}}'
+REBALANCES: Final = f"threadmill_rebalances_total{{{IN}}}"
+OK: Final = f'threadmill_gateway_requests_total{{{IN},status="200"}}'
+BROKEN: Final = f'threadmill_gateway_requests_total{{{IN},status="503"}}'
+
+# Series a minute apart; at minute 85 it fires, or does not.
+FIRES: Final[dict[str, list[dict[str, str]]]] = {
+    "ThreadmillLagGrowing": [{LAG: "0+500x90"}],
+    "ThreadmillNoProgress": [
+        {LAG: "10x90", PROGRESS: "60x90"},
+        {LAG: "10x90", PROGRESS: "60x90", PROGRESS.replace('"a"', '"b"'): "0+60x90"},  # one of two workers
+    ],
+    "ThreadmillNoWorkers": [{LAG: "10x90"}, {PROGRESS.replace('"t"', '"another"'): "0+60x90"}],
+    "ThreadmillCheckpointOld": [{CHECKPOINT: "60x90", READ: "0+60x90"}],
+    "ThreadmillDeadLetters": [
+        {LETTERS: "0x80 1x10"},
+        {LETTERS: "_x80 1x10"},
+        {OTHER_LETTERS: "3x90", LETTERS: "_x80 1x10"},  # a worker that was not there before
+    ],
+    "ThreadmillLedgerOutOfBalance": [{PRODUCED: "0+100x90", STORED: "0+90x90", STORE_LAG: "0x90"}],
+    "ThreadmillStoreFailing": [{FAILED: "0+5x90", BATCHES: "7x90"}, {FAILED: "0+5x90"}],
+    "ThreadmillContentStoreFailing": [{CONTENT: "0+1x90"}],
+    "ThreadmillArchiveFailing": [{ARCHIVE: "0+1x90"}],
+    "ThreadmillModelErrors": [{GOOD: "0+10x90", BAD: "0+5x90"}],
+    "ThreadmillCostHigh": [{COST: "0+1x90"}],
+    "ThreadmillRebalancing": [{REBALANCES: "0+2x90", PROGRESS: "0+60x90"}],
+    "ThreadmillGatewayErrors": [{OK: "0+100x90", BROKEN: "0+10x90"}],
+}
+SILENT: Final[dict[str, list[dict[str, str]]]] = {
+    "ThreadmillLagGrowing": [{LAG: "90000-500x90"}, {LAG: "0+10x90"}],
+    "ThreadmillNoProgress": [{LAG: "0x90", PROGRESS: "60x90"}, {LAG: "10x90", PROGRESS: "0+60x90"}],
+    "ThreadmillNoWorkers": [{PROGRESS: "0+60x90"}],
+    "ThreadmillCheckpointOld": [
+        {CHECKPOINT: "0+60x90", READ: "0+60x90"},
+        {CHECKPOINT: "60x90", READ: "5x90"},
+        {CHECKPOINT: "60x90", READ: "5x90", READ.replace('"a"', '"b"'): "0+60x90"},  # another worker has the records
+        {CHECKPOINT: "60x81 4920x9", READ: "5x81 6x9"},  # a record after a long silence, and its checkpoint
+    ],
+    "ThreadmillDeadLetters": [{LETTERS: "5x90"}, {LETTERS: "5x50", OTHER_LETTERS: "2x90"}],
+    "ThreadmillLedgerOutOfBalance": [
+        {PRODUCED: "0+100x90", STORED: "0+100x90", STORE_LAG: "0x90"},
+        {PRODUCED: "0+100x90", STORED: "0+90x90", STORE_LAG: "0+10x90"},
+    ],
+    "ThreadmillStoreFailing": [{FAILED: "0+5x90", BATCHES: "0+1x90"}, {FAILED: "5x90"}],
+    "ThreadmillContentStoreFailing": [{CONTENT: "3x90"}],
+    "ThreadmillArchiveFailing": [{ARCHIVE: "3x90"}],
+    "ThreadmillModelErrors": [{GOOD: "0+10x90", BAD: "0+1x90"}, {GOOD: "0+10x90", CANCELLED: "0+9x90"}],
+    "ThreadmillCostHigh": [{COST: "0+0.5x90"}],
+    "ThreadmillRebalancing": [
+        {REBALANCES: "3x90", PROGRESS: "0+60x90"},
+        {REBALANCES: "0x70 1+5x10 52x10", PROGRESS: "0+60x90"},  # a rolling update
+    ],
+    "ThreadmillGatewayErrors": [{OK: "0+100x90", BROKEN: "0+1x90"}],
+}
+
+
+def rules() -> dict[str, Any]:
+    spec: dict[str, Any] = of_kind(manifests("plain", VALUES), "PrometheusRule")[0]["spec"]
+    return spec
+
+
+def promtool(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(BIN / "promtool"), *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_promtool_accepts_the_rules(tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules()))
+    run = promtool("check", "rules", "--lint=all", "--lint-fatal", "rules.yaml", folder=tmp_path)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def alerts() -> dict[str, Any]:
+    return {rule["alert"]: rule for group in rules()["groups"] for rule in group["rules"] if "alert" in rule}
+
+
+def test_every_alert_is_tried_in_both_directions() -> None:
+    assert set(alerts()) == set(FIRES) == set(SILENT)
+    assert len(alerts()) == (CHART / "files" / "alerts.yaml").read_text().count("- alert:")
+
+
+def test_every_alert_has_its_runbook() -> None:
+    sections = re.findall(r"^## (Threadmill\w+)$", RUNBOOKS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(sections) == sorted(alerts())
+    for name, alert in alerts().items():
+        page, anchor = alert["annotations"]["runbook_url"].split("#")
+        assert page.endswith("/" + RUNBOOKS.relative_to(ROOT).as_posix())
+        assert anchor == name.lower()
+
+
+def test_checkpoints_may_wait_for_what_is_spilled_late() -> None:
+    found = of_kind(manifests("plain", VALUES, {"settings": {"spill_after": 600}}), "PrometheusRule")[0]["spec"]
+    (alert,) = (r for g in found["groups"] for r in g["rules"] if r.get("alert") == "ThreadmillCheckpointOld")
+    assert "> 690 and on" in alert["expr"]
+    assert "> 120 and on" in alerts()["ThreadmillCheckpointOld"]["expr"]
+
+
+@pytest.mark.parametrize("name", FIRES)
+@pytest.mark.parametrize("fires", [True, False], ids=["fires", "silent"])
+def test_an_alert(name: str, *, fires: bool, tmp_path: Path) -> None:
+    """`exp_alerts` of promtool would want every label and text: ask for the series that Prometheus makes of alerts."""
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules()))
+    fired = f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) > 0 or vector(0)'
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": series, "values": values} for series, values in case.items()],
+            "promql_expr_test": [
+                {
+                    "expr": f"({fired}) > bool 0",
+                    "eval_time": "85m",
+                    "exp_samples": [{"labels": "{}", "value": int(fires)}],
+                }
+            ],
+        }
+        for case in (FIRES if fires else SILENT)[name]
+    ]
+    (tmp_path / "test.yaml").write_text(
+        json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests})
+    )
+    run = promtool("test", "rules", "test.yaml", folder=tmp_path)
+    assert run.returncode == 0, run.stdout + run.stderr

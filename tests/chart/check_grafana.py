@@ -1,0 +1,77 @@
+"""The dashboards against the types that Grafana publishes (npm's @grafana/schema), checked by TypeScript."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from helm.generate import DASHBOARDS
+from tests.chart.tools import ROOT
+
+SOURCES: Final = Path(__file__).with_name("grafana")
+HOME: Final = ROOT / ".cache" / "grafana"
+OPTIONS: Final = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022"]
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def packages() -> Path:
+    """The folder with the packages that tests/chart/grafana locks."""
+    npm = shutil.which("npm")
+    assert npm is not None, "Node 20 or newer with npm is needed: https://nodejs.org"
+    HOME.mkdir(parents=True, exist_ok=True)
+    for file in SOURCES.iterdir():
+        shutil.copy(file, HOME)
+    lock, done = SOURCES / "package-lock.json", HOME / "installed.json"
+    if not done.exists() or done.read_bytes() != lock.read_bytes():
+        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        subprocess.run([*command, "--cache", ROOT / ".cache" / "npm"], cwd=HOME, check=True)
+        shutil.copy(lock, done)
+    return HOME
+
+
+def refusals(packages: Path, name: str, dashboard: Json) -> str:
+    """What TypeScript says against it, nothing where all is well."""
+    file = packages / f"{name}-{os.getpid()}.ts"
+    text = json.dumps(dashboard, indent=2)
+    file.write_text(f'import type {{ File }} from "./schema.js";\nexport const file: File = {text};\n')
+    try:
+        tsc = packages / "node_modules" / ".bin" / "tsc"
+        run = subprocess.run(
+            [str(tsc), *OPTIONS, file.name], cwd=packages, capture_output=True, text=True, check=False, timeout=300
+        )
+    finally:
+        file.unlink()
+    assert bool(run.returncode) == bool(run.stdout), run.stderr
+    return run.stdout
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_a_dashboard_is_of_grafanas_schema(packages: Path, name: str) -> None:
+    assert refusals(packages, name, DASHBOARDS[name]()) == ""
+
+
+def unknown_key(dashboard: Json) -> None:
+    dashboard["panels"][1]["options"]["colour"] = "red"
+
+
+def unknown_value(dashboard: Json) -> None:
+    next(p for p in dashboard["panels"] if p["type"] == "timeseries")["options"]["tooltip"]["mode"] = "all"
+
+
+def no_query(dashboard: Json) -> None:
+    del dashboard["panels"][1]["targets"][0]["expr"]
+
+
+@pytest.mark.parametrize("spoil", [unknown_key, unknown_value, no_query])
+def test_what_is_not_is_refused(packages: Path, spoil: Callable[[Json], None]) -> None:
+    dashboard = DASHBOARDS["usage"]()
+    spoil(dashboard)
+    assert "error TS" in refusals(packages, "spoiled", dashboard)

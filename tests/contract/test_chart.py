@@ -1,0 +1,155 @@
+"""The chart's generated files are what the code says; every setting and every key of its values is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from helm.generate import CHART, DASHBOARDS, files
+from helm.schema import ELSEWHERE, comments, values_schema
+from pipeline import metrics
+from pipeline.__main__ import COMMANDS
+from pipeline.app import ROLES
+from pipeline.cli.gateway import STOP_DEADLINE as GATEWAY_DEADLINE
+from pipeline.cli.worker import STOP_DEADLINE
+from pipeline.gateway.security import hashed, parse_tokens
+from pipeline.settings import Settings, load
+
+VALUES = (CHART / "values.yaml").read_text()
+SCHEMA = values_schema()
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.name)
+def test_generated_files_match_the_code(path: Path) -> None:
+    assert path.read_text() == files()[path], "run `make chart`"
+
+
+def keys(values: Any, path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        below = f"{path}.{name}" if path else name
+        yield below
+        if isinstance(value, dict):
+            yield from keys(value, below)
+
+
+def test_every_key_has_a_comment_or_one_above() -> None:
+    said = comments(VALUES)
+    parents = {path.rpartition(".")[0] for path in said}
+    silent = [
+        path
+        for path in keys(yaml.safe_load(VALUES))
+        if path not in said
+        and not any(other.startswith(f"{path}.") for other in parents | set(said))
+        and not any(path.startswith(f"{other}.") for other in said)
+    ]
+    assert silent == []
+
+
+def test_every_setting_is_offered_once() -> None:
+    offered = set(SCHEMA["$defs"]["settings"]["properties"])
+    assert offered | set(ELSEWHERE) == set(Settings.model_fields)
+    assert not offered & set(ELSEWHERE)
+
+
+def test_settings_that_are_secrets_never_come_from_the_config_map() -> None:
+    described = Settings.model_json_schema()["properties"]
+    secret = {
+        name
+        for name, field in described.items()
+        if "password" in json.dumps(field.get("anyOf", [])) or field.get("secret")
+    }
+    assert secret <= set(ELSEWHERE)
+
+
+def test_what_stands_elsewhere_is_a_key_of_the_values() -> None:
+    known = set(keys(yaml.safe_load(VALUES)))
+    named = {word for text in ELSEWHERE.values() for word in text.split(" and ")}
+    assert named <= known
+
+
+def test_every_role_has_a_deployment() -> None:
+    values = yaml.safe_load(VALUES)
+    assert set(values["roles"]) == {"all", *ROLES}
+    assert set(SCHEMA["properties"]["roles"]["properties"]["all"]["properties"]["roles"]["items"]["enum"]) == set(ROLES)
+
+
+def test_a_worker_has_time_for_its_last_checkpoint() -> None:
+    worker = yaml.safe_load(VALUES)["worker"]
+    assert worker["terminationGracePeriodSeconds"] >= worker["preStopSeconds"] + STOP_DEADLINE + 5
+
+
+def test_a_gateway_has_time_for_open_uploads() -> None:
+    gateway = yaml.safe_load(VALUES)["gateway"]
+    assert gateway["terminationGracePeriodSeconds"] >= gateway["preStopSeconds"] + GATEWAY_DEADLINE + 5
+
+
+def test_compose_says_what_the_programs_understand() -> None:
+    compose = yaml.safe_load((CHART.parents[1] / "compose.yaml").read_text())
+    ours = {name: service for name, service in compose["services"].items() if service.get("build")}
+    assert set(ours) == {"topics", "migrate", "worker", "gateway"}
+    for service in ours.values():
+        assert load(service["environment"]).broker_list == ["kafka:9092"]
+        assert service["command"][0] in COMMANDS
+        assert {volume.partition(":")[0] for volume in service.get("volumes", [])} <= set(compose["volumes"])
+
+
+def test_the_known_token_lets_in_who_tries_it() -> None:
+    compose = yaml.safe_load((CHART.parents[1] / "compose.yaml").read_text())
+    profile = yaml.safe_load((CHART / "values-dev.yaml").read_text())
+    lines = [
+        compose["services"]["gateway"]["environment"]["THREADMILL_GATEWAY_TOKENS"],
+        profile["extraObjects"][0]["stringData"]["tokens"],
+    ]
+    for line in lines:
+        assert list(parse_tokens(line, "the line")) == [hashed("threadmill-development")]
+
+
+def test_the_versions_are_those_of_the_package() -> None:
+    from importlib.metadata import version
+
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == version("threadmill")
+    assert f":{chart['appVersion']}" in chart["annotations"]["artifacthub.io/images"]
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_dashboards_ask_for_metrics_that_exist(name: str) -> None:
+    import re
+
+    known = {
+        series
+        for metric in metrics.TABLE
+        for series in (metric.name, *(f"{metric.name}_{part}" for part in ("bucket", "sum", "count")))
+    }
+    asked = set(re.findall(r"\b(?:threadmill|gen_ai)_\w+", json.dumps(DASHBOARDS[name]())))
+    assert asked - known == set()
+    assert asked
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_panels_do_not_overlap(name: str) -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARDS[name]()["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+
+
+def test_every_alert_has_a_runbook() -> None:
+    import re
+
+    alerts = re.findall(r"- alert: (\w+)", (CHART / "files" / "alerts.yaml").read_text())
+    runbooks = (CHART.parents[1] / "docs" / "operations" / "runbooks.md").read_text()
+    assert alerts
+    assert [name for name in alerts if f"\n## {name}\n" not in runbooks] == []
