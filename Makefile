@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-sdks lint format docs chaos bench setup tools clean
+.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs chart test-chart image chaos restarts soak bench setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
@@ -11,10 +11,10 @@ export UV_NO_PROGRESS := 1
 ENVIRONMENT := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
-CODE := topics pipeline tests docs examples
+CODE := topics pipeline tests docs examples helm
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 demo: setup  ## From nothing to stored threads: a broker, a worker, and some hundreds of recorded runs
 	@$(RUN) threadmill demo $(ARGS)
@@ -27,6 +27,12 @@ coverage: lint  ## The same tests, with the lines that none of them runs (half a
 
 test-sdks: setup  ## Our exports in the real SDKs: pydantic-ai, the AI SDK, pi-agent-core (needs Node 20+)
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest tests/sdks/check_*.py $(ARGS)
+
+test-browser: setup  ## The dashboard in a real headless Chromium, with a real Kafka (needs Node 20+; fetches the browser once)
+	@$(RUN) pytest tests/browser/check_*.py $(ARGS)
+
+screenshots: setup  ## The pictures of docs/images, of a pipeline that runs (some minutes)
+	@$(RUN) python -m tests.browser.screenshots
 
 lint: setup  ## ruff, mypy, and the import contracts
 	@$(RUN) ruff check --quiet $(CODE)
@@ -41,8 +47,26 @@ format: setup  ## Format the code and mend what ruff can mend
 docs: setup  ## Write the generated parts of the documents
 	@$(RUN) python docs/generate.py
 
-chaos: setup  ## The tests that need minutes
-	@$(RUN) pytest -m slow $(ARGS)
+chart: setup  ## Write the generated parts of the Helm chart, and its README
+	@$(RUN) python -m helm.generate
+	@$(RUN) python tests/chart/tools.py helm-docs
+	@.tools/chart/helm-docs --chart-search-root helm --sort-values-order file --log-level warning
+
+test-chart: setup  ## The Helm chart on a real API server, its containers as processes (root, Go 1.26+, a JDK, Node 20+; builds its tools once)
+	@$(RUN) python tests/chart/tools.py
+	@$(RUN) pytest tests/chart/check_*.py $(ARGS)
+
+image:  ## Build the container image with buildah, podman or docker (BUILDER=…)
+	@$(or $(BUILDER),$(shell command -v buildah || command -v podman || command -v docker)) build -t threadmill:local .
+
+chaos: setup  ## Break brokers, workers, stores and data, and look whether anything was lost (about an hour)
+	@$(RUN) python -m tests.chaos $(ARGS)
+
+restarts: setup  ## How long stops, starts and a rolling restart take, at full load (about ten minutes)
+	@$(RUN) python -m tests.chaos restarts $(ARGS)
+
+soak: setup  ## Half of the peak for 30 minutes, with a kill every two
+	@$(RUN) python -m tests.chaos soak $(ARGS)
 
 bench: setup  ## Measure assembly, and the whole way on a local broker
 	@$(RUN) threadmill bench $(ARGS)
