@@ -20,10 +20,10 @@ demo: setup  ## From nothing to stored threads: a broker, a worker, and some hun
 	@$(RUN) threadmill demo $(ARGS)
 
 test: lint  ## All checks: lint, then every test, with a real Kafka and a real Postgres
-	@$(RUN) pytest -m "not slow" $(ARGS)
+	@$(RUN) pytest $(ARGS)
 
 coverage: lint  ## The same tests, with the lines that none of them runs (half as long again)
-	@$(RUN) pytest -m "not slow" --cov --cov-report=term:skip-covered $(ARGS)
+	@$(RUN) pytest --cov --cov-report=term:skip-covered $(ARGS)
 
 test-sdks: setup  ## Our exports in the real SDKs: pydantic-ai, the AI SDK, pi-agent-core (needs Node 20+)
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest tests/sdks/check_*.py $(ARGS)

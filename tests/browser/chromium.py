@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
 
 from playwright.sync_api import Browser, Playwright
 
-ROOT = Path(__file__).parents[2]
+from tests import npm
+
 SOURCES = Path(__file__).with_name("node")
-HOME = ROOT / ".cache" / "threadmill" / "browser"
 
 
 @cache
 def installed() -> Path:
-    """The folder with the packages. They are installed again where the lock file has changed."""
-    npm = shutil.which("npm")
-    assert npm is not None, "Node 20 or newer with npm is needed: https://nodejs.org"
-    HOME.mkdir(parents=True, exist_ok=True)
-    lock, done = SOURCES / "package-lock.json", HOME / "installed.json"
-    for file in SOURCES.iterdir():
-        shutil.copy(file, HOME / file.name)
-    if not done.exists() or done.read_bytes() != lock.read_bytes():
-        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run([*command, "--cache", ROOT / ".cache" / "npm"], cwd=HOME, check=True)
-        shutil.rmtree(HOME / "unpacked", ignore_errors=True)
-        shutil.copy(lock, done)
-    return HOME
+    """The folder with the packages."""
+    return npm.installed(SOURCES, "threadmill/browser")
 
 
 @cache
@@ -52,8 +40,8 @@ def launched(playwright: Playwright) -> Browser:
         args=["--no-sandbox", "--font-render-hinting=none"],
         env={
             **os.environ,
-            "FONTCONFIG_FILE": str(HOME / "fonts.conf"),
-            "XDG_CACHE_HOME": str(HOME / "unpacked"),
+            "FONTCONFIG_FILE": str(installed() / "fonts.conf"),
+            "XDG_CACHE_HOME": str(installed() / "unpacked"),
             "LANGUAGE": "en_US",
             "LC_ALL": "en_US.UTF-8",
         },

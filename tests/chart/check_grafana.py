@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,9 @@ from typing import Any, Final
 import pytest
 
 from helm.generate import DASHBOARDS
-from tests.chart.tools import ROOT
+from tests import npm
 
 SOURCES: Final = Path(__file__).with_name("grafana")
-HOME: Final = ROOT / ".cache" / "grafana"
 OPTIONS: Final = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022"]
 Json = dict[str, Any]
 
@@ -24,17 +22,7 @@ Json = dict[str, Any]
 @pytest.fixture(scope="module")
 def packages() -> Path:
     """The folder with the packages that tests/chart/grafana locks."""
-    npm = shutil.which("npm")
-    assert npm is not None, "Node 20 or newer with npm is needed: https://nodejs.org"
-    HOME.mkdir(parents=True, exist_ok=True)
-    for file in SOURCES.iterdir():
-        shutil.copy(file, HOME)
-    lock, done = SOURCES / "package-lock.json", HOME / "installed.json"
-    if not done.exists() or done.read_bytes() != lock.read_bytes():
-        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        subprocess.run([*command, "--cache", ROOT / ".cache" / "npm"], cwd=HOME, check=True)
-        shutil.copy(lock, done)
-    return HOME
+    return npm.installed(SOURCES, "grafana")
 
 
 def refusals(packages: Path, name: str, dashboard: Json) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -70,7 +69,6 @@ async def _answers(port: int) -> bool:
 
 async def client(url: str, chat: str) -> asyncio.subprocess.Process:
     home = node_sdks.installed()
-    shutil.copy(HERE / "node" / "chat.mjs", home / "chat.mjs")
     return await asyncio.create_subprocess_exec(
         "node", home / "chat.mjs", "ai-6", url, chat, stdout=asyncio.subprocess.PIPE, limit=2**24
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -22,7 +21,6 @@ TEXT = "".join(event.get("delta", "") for event in EVENTS)
 async def page(package: str, url: str, chat: str) -> asyncio.subprocess.Process:
     """A page that is opened on this chat."""
     home = node_sdks.installed()
-    shutil.copy(node_sdks.SOURCES / "resume.mjs", home / "resume.mjs")
     return await asyncio.create_subprocess_exec(
         "node", home / "resume.mjs", package, url, chat, stdout=asyncio.subprocess.PIPE
     )
