@@ -74,7 +74,7 @@ def build_app(settings: Settings, role: str, metrics: Metrics) -> faust.App:
         broker_max_poll_records=settings.fetch_records,
         broker_commit_interval=settings.checkpoint_interval,
         broker_session_timeout=settings.session_timeout,
-        broker_heartbeat_interval=min(3.0, settings.session_timeout / 3),
+        broker_heartbeat_interval=min(1.0, settings.session_timeout / 3),  # whoever rebalances waits for the others'
         broker_rebalance_timeout=max(20.0, settings.session_timeout),
         broker_request_timeout=max(30.0, settings.session_timeout),
         broker_max_poll_interval=30 * DAY,  # once exceeded, aiokafka leaves the group and never comes back

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from tests.chaos.cluster import Brokers, three_brokers
 from tests.chaos.load import load_of, mixed
 from tests.chaos.report import circumstances, table, write_part
 from tests.chaos.scene import Scene
-from tests.chaos.stores import Sqlite
+from tests.chaos.stores import Postgres, PostgresServer, Sqlite
 from tests.fleet import interleaved
 from tests.workers import WorkerProcess
 from topics import agent_event, state
@@ -101,7 +102,7 @@ async def stops_at_full_load(brokers: Brokers) -> list[float]:
         worker = scene.worker().start()
         for _ in range(STOPS):
             await scene.ready(worker)
-            await asyncio.sleep(1)  # in the middle of the backlog
+            await asyncio.sleep(2)  # in the middle of the backlog
             began = time.monotonic()
             assert await asyncio.to_thread(worker.stop) == 0, worker.text()[-2000:]
             took.append(time.monotonic() - began)
@@ -193,14 +194,18 @@ async def roll_under_load(brokers: Brokers) -> list[float]:
         envelope = agent_event.loads(value or b"{}")
         if envelope.get("end"):
             last_of[envelope["thread_id"], envelope["run_id"]] = place
-    async with Scene("rolled", 1, brokers, Sqlite(), load, FOLDER, CACHE, **DEFAULTS) as scene:
+    store = Postgres(await PostgresServer().start(), own=True)
+    async with Scene("rolled", 1, brokers, store, load, FOLDER, CACHE, **DEFAULTS) as scene:
         seen: dict[tuple[str, str], float] = {}
-        watching = asyncio.ensure_future(_watch(scene, seen))
+        enough = threading.Event()
+        # In a thread of its own: publishing must not keep it from looking.
+        watching = asyncio.ensure_future(asyncio.to_thread(asyncio.run, _watch(scene.settings.store_url, seen, enough)))
         scene.pace = 45.0
         await _rolled(scene)
         scene.mended()
         outcome = await scene.outcome(60)
-        watching.cancel()
+        enough.set()
+        await watching
         assert not outcome.problems, outcome.problems
         assert scene.publishing is not None
         acked = scene.publishing.acked_at
@@ -218,10 +223,10 @@ async def _rolled(scene: Scene) -> None:
         await scene.ready(worker.start())
 
 
-async def _watch(scene: Scene, seen: dict[tuple[str, str], float]) -> None:
+async def _watch(store_url: str, seen: dict[tuple[str, str], float], enough: threading.Event) -> None:
     """When each run was first seen in the store."""
-    async with ThreadStore(scene.settings.store_url) as store:
-        while True:
+    async with ThreadStore(store_url) as store:
+        while not enough.is_set():
             async with store._reading() as connection:
                 rows = (await connection.execute(select(turns.c.thread_id, turns.c.run_id))).all()
             now = time.monotonic()

@@ -57,11 +57,10 @@ class Release:
         return self.cluster.objects(kinds, self.namespace, *words)
 
     def images(self) -> set[str]:
-        """Of our pods that are ready."""
-        pods = self.objects("pods", "--selector=app.kubernetes.io/part-of=threadmill,app.kubernetes.io/version")
-        ours = [p for p in pods if not p["metadata"]["labels"]["app.kubernetes.io/component"].startswith("dev-")]
-        assert all(_ready(pod) for pod in ours)
-        return {container["image"].rpartition(":")[2] for pod in ours for container in pod["spec"]["containers"]}
+        """Tags of what workers and gateway run; all of them are ready."""
+        pods = self.objects("pods", "--selector=app.kubernetes.io/component notin (dev-kafka, dev-postgres, test)")
+        assert all(_ready(pod) for pod in pods)
+        return {container["image"].rpartition(":")[2] for pod in pods for container in pod["spec"]["containers"]}
 
 
 def _ready(pod: Manifest) -> bool:
@@ -71,10 +70,15 @@ def _ready(pod: Manifest) -> bool:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_release_lives(profile: str, cluster: Cluster) -> None:
     release = Release(cluster, f"life-{profile}", profile)
-    assert "helm test t" in release.install()
+    notes = release.install().partition("NOTES:")[2]
+    assert f"helm test t -n life-{profile}" in notes
+    assert "exec deploy/t-threadmill-worker-" in notes
+    assert "%!" not in notes
+    assert ("NOT for production" in notes) == (profile == "dev")
     version: str = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
     assert release.images() == {version}
     assert "Succeeded" in release.helm("test", "t", "--timeout=240s")
+    assert [pod["metadata"]["name"] for pod in release.objects("pods", "--selector=app.kubernetes.io/component=test")]
     release.upgrade({"image": {"tag": "9.9.9"}})
     assert release.images() == {"9.9.9"}
     release.helm("rollback", "t", "1", *WAIT)
@@ -86,6 +90,7 @@ def test_a_release_lives(profile: str, cluster: Cluster) -> None:
     kinds += ",horizontalpodautoscalers,scaledobjects.keda.sh,triggerauthentications.keda.sh,kafkausers,httproutes"
     kinds += ",podmonitors,servicemonitors,prometheusrules"
     release.helm("uninstall", "t", *WAIT)
+    cluster.kubectl("delete", "pod", "t-threadmill-test", "--namespace", release.namespace)  # as Helm leaves tests
     left = [
         f"{m['kind']} {m['metadata']['name']}"
         for m in release.objects(kinds)

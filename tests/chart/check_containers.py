@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from pipeline.gateway.security import new_token
 from pipeline.kafka.admin import check_topics
+from pipeline.kafka.local import Cluster
 from pipeline.kafka.ports import free_ports
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
@@ -48,10 +49,10 @@ class Release:
         self.secrets = secrets
         self.numbers = itertools.count()
 
-    def pod(self, kind: str, name: str) -> Pod:
-        """A new pod of the Deployment, Job or Pod whose name ends so."""
-        folder = self.folder / f"{name}-{next(self.numbers)}"
-        folder.mkdir()
+    def pod(self, kind: str, name: str, after: Pod | None = None) -> Pod:
+        """A new pod of the Deployment, Job or Pod whose name ends so; of a StatefulSet, with the volumes of another."""
+        folder = after.folder if after else self.folder / f"{name}-{next(self.numbers)}"
+        folder.mkdir(exist_ok=True)
         return Pod(of_kind(self.manifests, kind, name)[0], [*self.manifests, *self.secrets], folder)
 
     async def hooks(self) -> None:
@@ -224,6 +225,33 @@ async def test_a_gateway_lets_uploads_come_to_their_end(release: Make, started: 
     with pytest.raises(httpx.ConnectError):
         async with client(url) as http:
             await http.get("/livez")
+    assert len(await until_stored(one.settings, 1, worker)) == 1
+
+
+async def test_what_a_gateway_has_spooled_outlives_its_pod(
+    release: Make, started: list[Container], broker: Cluster
+) -> None:
+    one = release({"gateway": {"persistence": {"enabled": True}}})
+    await one.hooks()
+    gateway = one.pod("StatefulSet", "gateway").main.start()
+    started.append(gateway)
+    await until_ready(gateway)
+    url = f"http://127.0.0.1:{gateway.ports['http']}"
+    broker.kill(0)
+    try:
+        async with client(url, TOKEN) as http:
+            answer = await http.post("/v1/threads/chat/runs/r/stream?dialect=vercel-ai", content=sse(talk(30)))
+        assert (answer.status_code, answer.json()["end"]) == (200, "complete"), answer.text
+        status, seconds = await asyncio.to_thread(gateway.stop)
+        assert status in (0, 75), gateway.text()
+        assert seconds < gateway.pod.grace
+    finally:
+        await asyncio.to_thread(broker.restart, 0)
+    successor = one.pod("StatefulSet", "gateway", after=gateway.pod).main.start()
+    worker = one.pod("Deployment", "worker-all").main.start()
+    started += [successor, worker]
+    await until_ready(successor)
+    await until_ready(worker)
     assert len(await until_stored(one.settings, 1, worker)) == 1
 
 

@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
 from pipeline.kafka.ports import free_ports
 from tests.chart.definitions import definitions
 from tests.chart.stages import stages
@@ -75,7 +78,7 @@ def running() -> Iterator[Cluster]:
         (folder / "stages.yaml").write_text(stages())
         kubeconfig = folder / "kubeconfig"
         cluster = Cluster(folder, {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(folder)})
-        subprocess.run(["openssl", "genrsa", "-out", str(folder / "sa.key"), "2048"], check=True, capture_output=True)
+        (folder / "sa.key").write_bytes(_private_key())
 
         def start(name: str, *options: str) -> None:
             with (folder / f"{name}.log").open("wb") as log:
@@ -142,6 +145,13 @@ def running() -> Iterator[Cluster]:
         # A hook of Helm's is not scheduled before the taints of the start are gone.
         _wait(lambda: not any("taints" in n["spec"] for n in cluster.objects("nodes", "default")), "the nodes", folder)
         yield cluster
+
+
+def _private_key() -> bytes:
+    """What tokens of ServiceAccounts are signed with."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
+    return key.private_bytes(pem, form, serialization.NoEncryption())
 
 
 def _node(number: int) -> dict[str, Any]:

@@ -32,7 +32,8 @@ class Pod:
         found = list(others)
         self.config_maps = {m["metadata"]["name"]: m["data"] for m in found if m["kind"] == "ConfigMap"}
         self.secrets = {m["metadata"]["name"]: _decoded(m) for m in found if m["kind"] == "Secret"}
-        self.volumes = {volume["name"]: self._volume(volume) for volume in self.spec["volumes"]}
+        claims = [{**claim["metadata"], "claim": claim} for claim in manifest["spec"].get("volumeClaimTemplates", [])]
+        self.volumes = {volume["name"]: self._volume(volume) for volume in [*self.spec["volumes"], *claims]}
 
     @property
     def init(self) -> list[Container]:
@@ -53,7 +54,7 @@ class Pod:
         where.mkdir(parents=True, exist_ok=True)
         group = self.spec["securityContext"]["fsGroup"]
         sources = [volume] if "secret" in volume else volume.get("projected", {}).get("sources", [])
-        if "emptyDir" not in volume and not sources:
+        if not sources and not {"emptyDir", "claim"} & set(volume):
             raise AssertionError(f"no kubelet of these tests has volumes such as {volume}")
         for source in sources:
             secret = source["secret"]
