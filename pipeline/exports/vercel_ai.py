@@ -22,6 +22,7 @@ from topics.vercel_keys import META
 Fields = dict[str, Any]
 
 PLACE: Final = "meta:after_part"
+ANSWER: Final = ("output", "errorText")
 RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
 
 
@@ -131,6 +132,8 @@ def _answer(parts: list[Fields], result: Fields, calls: dict[str, Fields]) -> No
             return
         calls[call_id] = call
         parts.append(call)
+    for said in ANSWER:  # by an earlier result of the call; the SDK refuses a part with both
+        call.pop(said, None)
     call.update(result_fields(result))
     if call["state"] == "output-denied" and "approval" not in call:  # without it, the SDK refuses the message
         reason = result.get("content")

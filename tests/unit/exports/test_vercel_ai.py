@@ -111,6 +111,14 @@ def test_a_result_may_come_in_a_later_turn():
     assert [part["type"] for part in second["parts"]] == ["step-start", "text"]
 
 
+def test_of_two_results_of_a_call_the_later_one_counts():
+    failed = {**RESULT, "status": "error", "content": "no"}
+    (part,) = only(response(CALL), request(failed, RESULT))
+    assert (part["state"], part["output"], "errorText" in part) == ("output-available", 7, False)
+    (part,) = only(response(CALL), request(RESULT, failed))
+    assert (part["state"], part["errorText"], "output" in part) == ("output-error", "no", False)
+
+
 def test_turns_of_one_message_are_one_message():
     shared = {"meta:vercel": {"id": "m1"}}
     merged = {"meta:vercel": {"id": "m1", "metadata": {"n": 2}}}
