@@ -48,7 +48,7 @@ async def test_a_folder_is_a_fleet(applied_settings: Settings) -> None:
         assert [e for r in records for e in r["events"]] == events_of(stream, context["dialect"])
         assert [r["seq"] for r in records] == [sum(len(r["events"]) for r in records[:i]) for i in range(len(records))]
         assert max(len(r["events"]) for r in records) <= 7
-        assert {r["thread_id"] for r in records} == {thread_uuid(context["thread_id"])[0]}
+        assert {r["thread_id"] for r in records} == {thread_uuid(context["thread_id"], context.get("tenant"))[0]}
         assert records[0]["ts"] == context["started_at"]
         assert all(earlier["ts"] <= later["ts"] for earlier, later in pairwise(records))
         first, last = records[0], records[-1]
