@@ -7,6 +7,7 @@ anew; and a store that stands still does not hold up assembly.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -124,6 +125,7 @@ class Pipeline:
         self.apps: list[faust.App] = []
         self.port = 0
         self._shown: dict[str, frozenset[int]] = {}  # role -> partitions whose lag is shown
+        self._swept: list[int] = []  # the generation of each role whose leftovers of before were collected
         self._health = HealthServer(settings.host, settings.port, self.metrics, live=self.stalled, ready=self.waiting)
 
     async def start(self) -> None:
@@ -150,6 +152,7 @@ class Pipeline:
         while True:
             await asyncio.sleep(0.5)
             self._observe()
+            self._sweep()
             for app in self.apps:
                 if app.crashed or app.should_stop:
                     reason = app.crash_reason
@@ -176,6 +179,16 @@ class Pipeline:
             self._shown[stage.name] = frozenset(lags)
             self.metrics.set(m.LAST_PROGRESS, wall - (now - stage.last_progress), role=stage.name)
             self.metrics.set(m.CHECKPOINT_TIME, wall - (now - stage.last_commit), role=stage.name)
+
+    def _sweep(self) -> None:
+        """Free what a rebalance has left behind: partitions and clients that refer to themselves, megabytes of them.
+
+        The collector would look for them very seldom (`threadmill worker` tells it to), and memory would only grow.
+        """
+        generations = [stage.generation for stage in self.stages]
+        if generations != self._swept and all(stage.ready for stage in self.stages):
+            self._swept = generations
+            gc.collect()
 
     def stalled(self) -> list[str]:
         """Why a restart would help: records wait, nothing holds us up, and yet nothing is done."""

@@ -244,9 +244,8 @@ async def _measured(scene: Scene, seconds: float) -> tuple[list[tuple[str, str]]
             kills += 1
             await asyncio.sleep(1)
             watch.born(victim.start())
-            click.echo(
-                f"{time.monotonic() - began:.0f} s: lag {watch.lags[-1][1:] if watch.lags else None}, kill {kills}"
-            )
+            lag, memory = watch.lags[-1][1:] if watch.lags else None, _memory(watch.lives[0])
+            click.echo(f"{time.monotonic() - began:.0f} s: kill {kills}, lag {lag}, the one that lives on {memory}")
     rate = (source.events - before) / (time.monotonic() - began)
     source.ended = True
     await publishing
