@@ -1,4 +1,4 @@
-"""A root of its own for a process: an image's (THREADMILL_IMAGE_ROOT, a folder), or, without one, the system's programs
+"""A root of its own for a process: an image's (IMAGE_ROOT, a folder), or, without one, the system's programs
 and this checkout in the place of an image. Only what is said can be written to.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.chart.tools import ROOT
 
-IMAGE: Final = os.environ.get("THREADMILL_IMAGE_ROOT")
+IMAGE: Final = os.environ.get("IMAGE_ROOT")
 SYSTEM: Final = ("/usr", "/lib", "/lib64", "/bin", "/sbin")
 FILES: Final = ("/etc/hosts", "/etc/resolv.conf")
 MORE_FILES: Final = ("/etc/ssl", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/ld.so.cache")
