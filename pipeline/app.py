@@ -23,6 +23,7 @@ from pipeline.agents.telemetry import metrics_stage
 from pipeline.errors import BrokerError, CallerError, StoreError
 from pipeline.health import HealthServer
 from pipeline.kafka.admin import check_topics
+from pipeline.kafka.sink import AT_ONCE
 from pipeline.kafka.stage import Stage
 from pipeline.kafka.transport import BatchTransport, batch_topic, credentials
 from pipeline.metrics import Metrics
@@ -37,7 +38,7 @@ ROLES: Final[dict[str, Callable[[faust.App, Settings, Metrics], Stage]]] = {
     "store": store_stage,
     "archive": archive_stage,
 }
-STORING: Final = {"store", "archive"}  # the roles that need the store's schema
+STORING: Final = {"store", "archive"}  # the roles that need the store's schema; their records are whole turns
 STALLED_AFTER: Final = 60.0  # seconds with records to read and none applied
 SILENT_AFTER: Final = 15.0  # seconds without an answer from the broker
 DAY: Final = 86_400.0
@@ -72,7 +73,7 @@ def build_app(settings: Settings, role: str, metrics: Metrics) -> faust.App:
         stream_buffer_maxsize=4,
         stream_recovery_delay=0.0,
         table_standby_replicas=0,
-        broker_max_poll_records=settings.fetch_records,
+        broker_max_poll_records=min(settings.fetch_records, AT_ONCE) if role in STORING else settings.fetch_records,
         broker_commit_interval=settings.checkpoint_interval,
         broker_session_timeout=settings.session_timeout,
         broker_heartbeat_interval=min(1.0, settings.session_timeout / 3),  # whoever rebalances waits for the others'

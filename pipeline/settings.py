@@ -274,7 +274,7 @@ class Settings(BaseSettings):
     keep_telemetry_in_turns: bool = Field(False, description="Also keep data-sys-* events in the stored turns.")
 
     session_timeout: Seconds = Field(10.0, description="A worker that is silent for longer loses its partitions.")
-    fetch_records: Count = Field(5000, description="Most records that are taken from the broker at once.")
+    fetch_records: Count = Field(5000, description="Most records that are taken at once; of turns, 500.")
     compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
     metric_series: Count = Field(
         200,

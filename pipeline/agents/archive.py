@@ -80,9 +80,13 @@ class ArchiveWork:
         self.open = {}
         self.patience.trouble = None
 
-    def interrupt(self) -> None:
+    async def interrupt(self) -> None:
         """Stop waiting for a bucket that is away."""
         self.patience.gone.set()
+
+    def behind(self, partition: int) -> int:
+        """What was handed in is in a segment."""
+        return 0
 
     async def handle(self, partition: int, records: Records) -> None:
         """Add records to the open segment; write it when it is large, or old."""

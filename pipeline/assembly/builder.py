@@ -8,11 +8,14 @@ behind the response that holds its call. `pipeline.assembly.finish` turns all th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import takewhile
+from typing import Any, Final, Literal
 
 from pipeline.assembly.parts import Context, Fields, Message, Part
 
 End = Literal["complete", "aborted", "error", "disconnected"]
+
+LONG: Final = 512  # characters of a text that is joined with no other until the end
 
 
 class Builder:
@@ -84,11 +87,16 @@ class Builder:
         self.facts_only = False  # a run without messages is no agent turn
 
     def compact(self) -> None:
-        """Join the deltas so far: as a list of short texts they take three times their room."""
+        """Join the deltas so far: as a list of short texts they take three times their room.
+
+        A text that is long already stays as it is: one that grows each time leaves holes of all sizes behind it.
+        """
         for message in self.messages:
             for part in message.parts:
-                if len(part.chunks) > 1:
-                    part.chunks[:] = ["".join(part.chunks)]
+                chunks = part.chunks
+                if len(chunks) > 1:
+                    long = sum(1 for _ in takewhile(LONG.__le__, map(len, chunks)))
+                    chunks[long:] = ["".join(chunks[long:])] if long < len(chunks) else []
 
     # ---- responses and requests
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import os
 import signal
@@ -16,6 +17,7 @@ from pipeline.logs import set_up
 from pipeline.settings import Settings, load
 
 STOP_DEADLINE = 20.0
+M_ARENA_MAX = -8  # of <malloc.h>
 
 
 @click.command()
@@ -31,6 +33,7 @@ def worker(roles: str | None) -> None:
     """
     settings = load()
     set_up(settings)
+    _one_heap()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run(settings, default_roles(settings) if roles is None else _listed(roles)))
 
@@ -63,6 +66,14 @@ async def _serve(pipeline: Pipeline) -> None:
     _relax_collector()
     click.echo(f"threadmill: {', '.join(pipeline.roles)}; http://{pipeline.settings.host}:{pipeline.port}", err=True)
     await pipeline.wait()
+
+
+def _one_heap() -> None:
+    """Have glibc's threads share one heap: else each has its own, and each keeps what its own peak has taken."""
+    try:
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+    except (OSError, AttributeError, TypeError):  # another libc, which has its own ways
+        return
 
 
 def _relax_collector() -> None:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from pipeline import metrics as m
 from pipeline.assembly.dialect import Dialect
@@ -39,6 +39,8 @@ from pipeline.settings import Settings
 from topics import catalog, telemetry, turn_record
 from topics.errors import Reason
 from topics.turn_record import TurnRecord
+
+MANY: Final = 1000  # records of a partition: to look at every open run costs little beside them
 
 
 class Offload(Protocol):
@@ -78,6 +80,7 @@ class Held:
     unsent: deque[Outgoing] = field(default_factory=deque)
     entries: StateWaves = field(default_factory=StateWaves)  # that rely on what is unsent
     floor: int | None = None
+    unseen: int = 0  # records since the open runs were looked at for what is to be spilled
 
 
 class Checkpoint:
@@ -141,14 +144,22 @@ class Checkpoint:
         self.patience.trouble = None
         self.ledger.forget()
 
-    def interrupt(self) -> None:
+    async def interrupt(self) -> None:
         """Don't wait for the content store. Beside it a batch waits for the producer, and that has a deadline."""
         self.patience.gone.set()
+
+    def behind(self, partition: int) -> int:
+        """`handle` applies all."""
+        return 0
 
     async def handle(self, partition: int, records: Records) -> None:
         """Step 1 for a batch."""
         held = self._hold(partition)
         held.core.feed(records)
+        held.unseen += len(records)
+        if held.unseen >= MANY:  # behind a lag: what is read in a second is too much to wait for the next tick
+            held.unseen = 0
+            held.core.spill()
         await self._send(partition, held)
 
     async def tick(self, partition: int, idle_ms: int) -> None:

@@ -49,7 +49,7 @@ class Outbox:
     def __init__(self, producer: Producer, instead: Callable[[Outgoing], Outgoing] | None = None) -> None:
         self.producer = producer
         self.instead = instead
-        self.pending: list[tuple[asyncio.Future[object], list[Outgoing]]] = []
+        self.pending: deque[tuple[asyncio.Future[object], list[Outgoing]]] = deque()
         self.failed: deque[Outgoing] = deque()
 
     async def send(self, records: deque[Outgoing], at_once: int = 1000) -> None:
@@ -68,10 +68,12 @@ class Outbox:
             self.pending.append((asyncio.ensure_future(delivery), some[:taken]))
             for _ in range(taken):
                 records.popleft()
+            while self.pending and _delivered(self.pending[0][0]):  # behind a lag, a second's records fill the memory
+                self.pending.popleft()
 
     async def flush(self) -> bool:
         """Wait for all that was sent before this call. False: some failed, and is sent again, now or later."""
-        todo, self.pending = self.pending, []
+        todo, self.pending = self.pending, deque()
         try:
             if todo:
                 await asyncio.wait([delivery for delivery, _ in todo])
@@ -94,3 +96,7 @@ class Outbox:
     def _again(self, record: Outgoing, error: BaseException) -> Outgoing:
         too_large = isinstance(error, MessageSizeTooLargeError)
         return self.instead(record) if too_large and self.instead is not None else record
+
+
+def _delivered(delivery: asyncio.Future[object]) -> bool:
+    return delivery.done() and not delivery.cancelled() and delivery.exception() is None

@@ -41,11 +41,16 @@ class Work(Protocol):
     def drop(self) -> None:
         """Forget all partitions: they may belong to another worker by now."""
 
-    def interrupt(self) -> None:
-        """Do not wait for anything in `handle` any more: the partitions are about to go."""
+    async def interrupt(self) -> None:
+        """Do not wait for anything in `handle` any more: the partitions are about to go. Returns when nothing that
+        `handle` has left to be done is under way.
+        """
 
     async def handle(self, partition: int, records: Records) -> None:
         """Apply records. What raises is tried again: they are handed in once more."""
+
+    def behind(self, partition: int) -> int:
+        """How many offsets were handed in whose records `handle` has left to be applied."""
 
     def floor(self, partition: int) -> int | None:
         """The first offset that is still needed, None where the partition is not ours."""
@@ -140,7 +145,7 @@ class Stage:
     async def quiesce(self) -> None:
         """Stop taking records; returns when none is being processed."""
         self._accept = False
-        self.work.interrupt()
+        await self.work.interrupt()
         async with self._busy:
             pass
 
@@ -220,7 +225,9 @@ class Stage:
     def lag(self, partition: int) -> int | None:
         """Records that are not applied yet; None where the broker has not said."""
         highwater = self.highwater(partition) if self.highwater is not None else None
-        return None if highwater is None else max(0, highwater - self.next.get(partition, 0))
+        if highwater is None:
+            return None
+        return max(0, highwater - self.next.get(partition, 0)) + self.work.behind(partition)
 
     def lags(self) -> dict[int, int | None]:
         """Partition -> lag, of the partitions that are ours."""

@@ -81,16 +81,24 @@ def flushed(count: int) -> None:
 
 def marked(count: int) -> None:
     """Turns are confirmed; their marks are not sent."""
-    flush, down = Outbox.flush, countdown(count)
+    send, flush, down = Outbox.send, Outbox.flush, countdown(count)
+    unconfirmed = False
 
-    async def wrapped(self: Outbox) -> bool:
-        turns = any(records[0].topic.endswith(".turns") for _, records in self.pending)
+    async def sending(self: Outbox, records: deque[Any], at_once: int = 1000) -> None:
+        nonlocal unconfirmed
+        unconfirmed |= any(record.topic.endswith(".turns") for record in records)
+        await send(self, records, at_once)
+
+    async def flushing(self: Outbox) -> bool:
+        nonlocal unconfirmed
+        turns, unconfirmed = unconfirmed, False
         done = await flush(self)
         if turns:
             down()
         return done
 
-    Outbox.flush = wrapped  # type: ignore[method-assign]
+    Outbox.send = sending  # type: ignore[method-assign]
+    Outbox.flush = flushing  # type: ignore[method-assign]
 
 
 POINTS = {"stored": stored, "produced": produced, "delivered": delivered, "marked": marked, "flushed": flushed}

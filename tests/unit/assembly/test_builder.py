@@ -35,6 +35,17 @@ def test_parts_by_their_ids(builder: Builder) -> None:
         builder.text_end("2")
 
 
+def test_long_texts_are_joined_no_further(builder: Builder) -> None:
+    part = builder.text_start("1")
+    said = []
+    for delta in ("a" * 500, "b" * 11, "c", "d" * 600, "e", "f", "g" * 512):
+        part.chunks.append(delta)
+        said.append(delta)
+        builder.compact()
+        assert "".join(part.chunks) == "".join(said)
+    assert [len(chunk) for chunk in part.chunks] == [512, 600, 514]
+
+
 def test_an_id_that_is_opened_again_abandons_the_first(builder: Builder) -> None:
     first, second = builder.text_start("1"), builder.text_start("1")
     builder.text_end("1")

@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from pipeline.assembly.run import Refused, StoredRecord
 from pipeline.kafka import checkpoint as checkpoint_module
-from pipeline.kafka.checkpoint import Checkpoint, limits_of
+from pipeline.kafka.checkpoint import MANY, Checkpoint, limits_of
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.ledger import Ledger
 from pipeline.kafka.outbox import Outbox, Outgoing
@@ -100,6 +100,16 @@ async def test_results_then_segments_then_marks_then_tombstones(work: Checkpoint
     assert [record.key for record in segments] == [b"6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11/long#0-0.0"]
     assert [state.decode(mark.key or b"", mark.value or b"")[0][1] for mark in marks] == ["short", "long"]
     assert [(record.key, record.value) for record in tombstones] == [(segments[0].key, None)]
+
+
+async def test_behind_a_lag_open_runs_are_spilled_with_the_batch_that_is_too_much(work: Checkpoint) -> None:
+    log, most = Log(), work.limits.open_bytes
+    for number in range(MANY):
+        log.add(envelope(0, text("x" * (2 * most // MANY)), run_id=str(number)))
+    await feed(work, log)
+    core = work.held[0].core
+    assert 0 < sum(run.size for run in core.runs.values()) <= most
+    assert len(work.waiting.segments) == MANY - len(core.runs) == work.floor(0)
 
 
 async def test_the_floor_holds_until_the_producer_has_all(work: Checkpoint, producer: Producer) -> None:

@@ -115,6 +115,19 @@ async def test_a_flush_that_is_cancelled_forgets_nothing() -> None:
     assert not await box.flush()
 
 
+async def test_what_is_delivered_does_not_wait_for_a_flush() -> None:
+    producer = Producer(room=1)
+    box = Outbox(producer)
+    await box.send(deque([record("a"), record("b"), record("c")]))
+    producer.deliveries[0].set_result(None)
+    producer.deliveries[1].set_exception(KafkaError("no"))
+    await box.send(deque([record("d")]))
+    assert [each.key for _, records in box.pending for each in records] == [b"b", b"c", b"d"]
+    producer.deliver()
+    assert not await box.flush(), "one was refused"
+    assert names(producer)[4:] == ["b"]
+
+
 async def test_a_send_that_raises_keeps_what_is_left() -> None:
     producer = Producer(room=1)
     box = Outbox(producer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,6 @@ from aiokafka.errors import KafkaError
 
 from pipeline.assembly.run import StoredRecord
 from pipeline.kafka import stage as stage_module
-from pipeline.kafka.sink import Sink
 from pipeline.kafka.stage import HOLE_READS, Records, Stage
 from pipeline.metrics import Metrics
 
@@ -18,17 +18,43 @@ GENERATION = 1
 
 
 class Work:
-    """Keeps the offsets that it was given; `fail` times it raises instead."""
+    """Keeps the offsets that it was given; `fail` times it raises instead. `left` is not applied yet."""
+
+    trouble = None
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
+        self.next: dict[int, int] = {}
         self.fail = 0
+        self.left = 0
 
-    async def apply(self, _: int, records: Records) -> None:
+    async def assign(self, starts: Mapping[int, int]) -> None:
+        self.next = dict(starts)
+
+    def drop(self) -> None:
+        self.next = {}
+
+    async def interrupt(self) -> None:
+        pass
+
+    async def handle(self, partition: int, records: Records) -> None:
         if self.fail:
             self.fail -= 1
             raise RuntimeError("no")
-        self.offsets += [record.offset for record in records]
+        self.offsets += [record.offset for record in records if record.offset >= self.next[partition]]
+        self.next[partition] = records[-1].offset + 1
+
+    def behind(self, partition: int) -> int:
+        return self.left
+
+    def floor(self, partition: int) -> int | None:
+        return self.next.get(partition)
+
+    async def flush(self) -> bool:
+        return True
+
+    async def tick(self, partition: int, idle_ms: int) -> None:
+        pass
 
 
 def batch(start: int, end: int) -> list[StoredRecord]:
@@ -47,8 +73,7 @@ def reread() -> list[tuple[int, int]]:
 
 @pytest.fixture
 def stage(work: Work, reread: list[tuple[int, int]]) -> Stage:
-    metrics = Metrics(10)
-    stage = Stage("store", "turns", Sink("store", work.apply, metrics), metrics)
+    stage = Stage("store", "turns", work, Metrics(10))
 
     async def read_again(partition: int, offset: int) -> None:
         reread.append((partition, offset))
@@ -143,6 +168,16 @@ async def test_nothing_is_taken_after_quiescence(stage: Stage, work: Work) -> No
     assert (work.offsets, stage.committable(0), stage.ready) == ([0, 1], 2, False)
     stage.dropped()
     assert stage.committable(0) is None
+
+
+async def test_what_was_handed_in_and_not_applied_is_lag(stage: Stage, work: Work) -> None:
+    stage.assigned(at_zero, GENERATION)
+    assert stage.lag(0) is None
+    stage.highwater = lambda _: 10
+    await stage.process(0, batch(0, 4), GENERATION)
+    assert stage.lags() == {0: 6}
+    work.left = 3
+    assert stage.lags() == {0: 9}
 
 
 async def test_time_passes_only_while_the_broker_says_that_nothing_is_left(
