@@ -252,7 +252,7 @@ async def test_a_bucket_that_is_away_holds_up_the_role_and_nothing_is_skipped(
     handling = asyncio.ensure_future(work.handle(0, [kafka(1, record(run="r1"))]))
     while work.trouble is None:
         await asyncio.sleep(0.01)
-    work.interrupt()  # the partition is about to go
+    await work.interrupt()  # the partition is about to go
     await handling
     assert work.floor(0) == 1
     work.drop()
