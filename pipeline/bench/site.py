@@ -119,7 +119,7 @@ class Site:
         await self._rewind(consumer_group(self.settings, "store"), catalog.TURNS, turns)
 
     async def _rewind(self, group: str, topic: Topic, offsets: Mapping[TopicPartition, int]) -> None:
-        consumer = AIOKafkaConsumer(**client_options(self.settings), group_id=group)
+        consumer = AIOKafkaConsumer(**client_options(self.settings), group_id=group, enable_auto_commit=False)
         await consumer.start()
         try:
             places = self.places(self.topic(topic))

@@ -54,7 +54,9 @@ async def equals_the_store(settings: Settings, folder: Path) -> None:
 
 async def replay_from_the_beginning(settings: Settings) -> None:
     """The role's offsets back to 0, as an operator would set them."""
-    consumer = AIOKafkaConsumer(**client_options(settings), group_id=consumer_group(settings, "archive"))
+    consumer = AIOKafkaConsumer(
+        **client_options(settings), group_id=consumer_group(settings, "archive"), enable_auto_commit=False
+    )
     await consumer.start()
     try:
         name = TURNS.full_name(settings.topic_prefix)
