@@ -78,7 +78,12 @@ class Speed(click.ParamType):
 @click.option("--speed", type=Speed(), default="max", show_default=True, help="1 is the pace of a model's stream.")
 @click.option("--concurrency", type=click.IntRange(1), default=50, show_default=True, help="Threads at the same time.")
 @click.option("--limit", type=click.IntRange(1), help="Most runs to publish.")
-@click.option("--repeat", type=click.IntRange(1), default=1, help="Publish everything so many times, under new ids.")
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=1,
+    help="Publish everything so many times, each time under other ids; the same call gives the same ones.",
+)
 @click.option("--batch", type=click.IntRange(1), default=20, show_default=True, help="Most events in one record.")
 @click.option("--thread", "thread_id", help="The conversation's id, instead of the file's own.")
 @click.option("--agent", "agent_id", help="The agent's id, instead of the file's own.")
