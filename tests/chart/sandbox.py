@@ -61,7 +61,7 @@ def mounts(root: Path, binds: Sequence[Bind]) -> list[str]:
         commands += [f"mkdir {at}/upper {at}/work", f"mount -t overlay -o {layers} none {at}"]
     links = [] if IMAGE else [path for path in SYSTEM if Path(path).is_symlink()]
     commands += [f"ln -s {Path(path).readlink()} {at}{path}" for path in links]
-    for source, target, write in binds:
+    for source, target, write in sorted(binds, key=lambda bind: bind[1].count("/")):  # a volume may be above a checkout
         place = shlex.quote(f"{root}{target}")
         make = "mkdir -p" if Path(source).is_dir() else "touch"
         commands.append(f"mkdir -p $(dirname {place}); {make} {place}; mount --bind {shlex.quote(source)} {place}")
