@@ -27,7 +27,7 @@ PLACES: Final = ", ".join([*suite.MEASUREMENTS, *CONTENDERS])
 @click.command(short_help="Measure throughput, latency and memory on a local Kafka.")
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(1), help="Repetitions; medians are shown.")
 @click.option(
-    "--all", "everything", is_flag=True, help="All loads, stores, engines, latency, memory, gateway: 20 minutes."
+    "--all", "everything", is_flag=True, help="All loads, stores, engines, latency, memory, gateway: 10 minutes."
 )
 @click.option("--peers", is_flag=True, help="Quix Streams and Kafka Streams, too.")
 @click.option("--only", metavar="NAME,…", default="", help=f"Some of: {PLACES}.")
