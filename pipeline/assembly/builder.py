@@ -8,7 +8,6 @@ behind the response that holds its call. `pipeline.assembly.finish` turns all th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any, Final, Literal
 
 from pipeline.assembly.parts import Context, Fields, Message, Part
@@ -94,9 +93,9 @@ class Builder:
         for message in self.messages:
             for part in message.parts:
                 chunks = part.chunks
-                if len(chunks) > 1:
-                    long = sum(1 for _ in takewhile(LONG.__le__, map(len, chunks)))
-                    chunks[long:] = ["".join(chunks[long:])] if long < len(chunks) else []
+                long = next((n for n, chunk in enumerate(chunks) if len(chunk) < LONG), len(chunks))
+                if len(chunks) - long > 1:
+                    chunks[long:] = ["".join(chunks[long:])]
 
     # ---- responses and requests
 

@@ -57,7 +57,7 @@ def bench(
     as failed, the others go on, and the exit status is 1.
     """
     if into is not None:
-        report.put_into(into.read_text(), "")  # before 20 minutes are gone
+        report.put_into(into.read_text(), "")  # before 10 minutes are gone
     names = [name.strip() for name in only.split(",") if name.strip()]
     plan = suite.Plan.of(names, everything=everything, peers=peers)
     plan = replace(plan, repetitions=runs, scripts=_fleet(), server=postgres)

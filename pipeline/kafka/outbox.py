@@ -68,8 +68,8 @@ class Outbox:
             self.pending.append((asyncio.ensure_future(delivery), some[:taken]))
             for _ in range(taken):
                 records.popleft()
-            while self.pending and _delivered(self.pending[0][0]):  # behind a lag, a second's records fill the memory
-                self.pending.popleft()
+            while self.pending and self.pending[0][0].done() and _failure(self.pending[0][0]) is None:
+                self.pending.popleft()  # behind a lag, a second's records fill the memory
 
     async def flush(self) -> bool:
         """Wait for all that was sent before this call. False: some failed, and is sent again, now or later."""
@@ -81,7 +81,7 @@ class Outbox:
             self.pending = todo + self.pending
             raise
         for delivery, records in todo:
-            error = asyncio.CancelledError() if delivery.cancelled() else delivery.exception()
+            error = _failure(delivery)
             if error is not None:
                 log.warning("%d not delivered to %s, sent again: %r", len(records), records[0].topic, error)
                 self.failed += records if len(records) > 1 else [self._again(records[0], error)]
@@ -98,5 +98,6 @@ class Outbox:
         return self.instead(record) if too_large and self.instead is not None else record
 
 
-def _delivered(delivery: asyncio.Future[object]) -> bool:
-    return delivery.done() and not delivery.cancelled() and delivery.exception() is None
+def _failure(delivery: asyncio.Future[object]) -> BaseException | None:
+    """Of one that is done."""
+    return asyncio.CancelledError() if delivery.cancelled() else delivery.exception()

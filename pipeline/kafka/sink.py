@@ -53,6 +53,11 @@ class Assignment:
             count += len(some)
         return group
 
+    def give_up(self) -> None:
+        """Wait for nothing any more; a group under way may end."""
+        self.patience.gone.set()
+        self.room.set()
+
     def held(self) -> int:
         """Records that wait."""
         return sum(len(records) for _, records in self.waiting)
@@ -82,15 +87,13 @@ class Sink:
 
     def drop(self) -> None:
         """What waits is another worker's now; a group under way may end, and counts no more."""
-        self.mine.patience.gone.set()
-        self.mine.room.set()
+        self.mine.give_up()
         self.mine = self._nothing()
 
     async def interrupt(self) -> None:
         """Give up what waits, or waits to be tried again; it is read again by whoever has the partition next."""
         mine = self.mine
-        mine.patience.gone.set()
-        mine.room.set()
+        mine.give_up()
         if mine.writing is not None:
             await asyncio.wait([mine.writing])
 

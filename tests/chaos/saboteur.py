@@ -97,8 +97,8 @@ def marked(count: int) -> None:
             down()
         return done
 
-    Outbox.send = sending  # type: ignore[method-assign]
-    Outbox.flush = flushing  # type: ignore[method-assign]
+    Outbox.send = sending  # type: ignore[method-assign]  # to wrap it is the point
+    Outbox.flush = flushing  # type: ignore[method-assign]  # likewise
 
 
 POINTS = {"stored": stored, "produced": produced, "delivered": delivered, "marked": marked, "flushed": flushed}

@@ -53,7 +53,8 @@ def script(number: int) -> Script:
     envelopes[-1]["end"] = "complete"
     identity = {"v": 1, "thread_id": str(uuid.UUID(int=number, version=4)), "run_id": "r"}
     answer = Answer()
-    answer.add(AgentRun(identity["thread_id"], "r", [identity | envelope for envelope in envelopes]))  # type: ignore[arg-type]
+    whole = [identity | envelope for envelope in envelopes]
+    answer.add(AgentRun(identity["thread_id"], "r", whole))  # type: ignore[arg-type]  # `v` alone is no text in identity
     (right,) = answer.turns.values()
     return Script([b"," + orjson.dumps(envelope)[1:] for envelope in envelopes], right.hash)
 

@@ -42,7 +42,7 @@ def batch(start: int, end: int) -> list[StoredRecord]:
 
 
 async def hand_in(sink: Sink, partition: int, start: int, end: int) -> None:
-    await sink.handle(partition, batch(start, end))  # type: ignore[arg-type]
+    await sink.handle(partition, batch(start, end))  # type: ignore[arg-type]  # has all that a sink reads
 
 
 async def settled(sink: Sink) -> None:
