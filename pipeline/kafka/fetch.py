@@ -6,19 +6,24 @@ That object costs a third of reading, and nobody here asks for what it adds: a b
 from __future__ import annotations
 
 import asyncio
+import weakref
+from functools import partial
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.client import ConnectionGroup
+from aiokafka.consumer.fetcher import FetchResult
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
+
+from pipeline.kafka.stage import Batch
 
 # Faust waits 1.5 s at the end of a partition, and a fetch under way holds up all others of the same broker.
 FETCH_WAIT_MS: Final = 200
 
 
 class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust has no types
-    """Faust's consumer thread; `getmany` gives DefaultRecords: offset, timestamp, key, value, headers."""
+    """Faust's consumer thread; `getmany` gives Batches of DefaultRecords: offset, timestamp, key, value, headers."""
 
     logger = driver.logger
 
@@ -46,10 +51,10 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
         max_records: int | None = None,
     ) -> dict[Any, list[Any]]:
         fetcher = consumer._fetcher  # noqa: SLF001  # as Faust does
-        _keep_as_parsed(fetcher)
+        _take_as_batches(fetcher)
         found = await super()._fetch_records(consumer, active_partitions, 0, max_records)
         if not found and self.consumer.flow_active and await _arrival(fetcher, timeout):
-            _keep_as_parsed(fetcher)
+            _take_as_batches(fetcher)
             found = await super()._fetch_records(consumer, active_partitions, 0, max_records)
         return found  # type: ignore[no-any-return]
 
@@ -63,11 +68,21 @@ async def _end_rebalance(coordinator: Any) -> None:
             joining.close()
 
 
-def _keep_as_parsed(fetcher: Any) -> None:
+def _take_as_batches(fetcher: Any) -> None:
     for fetched in fetcher._records.values():  # noqa: SLF001
-        records = getattr(fetched, "_partition_records", None)
-        if records is not None:
-            records._consumer_record = _as_parsed  # noqa: SLF001
+        if isinstance(fetched, FetchResult) and "getall" not in vars(fetched):
+            fetched.getall = partial(_take, weakref.ref(fetched))  # a cycle would keep megabytes till it is collected
+
+
+def _take(reference: weakref.ref[Any], max_records: int | None = None) -> Batch | None:
+    """`FetchResult.getall`, which tells how far the position went, too."""
+    fetched: Any = reference()  # whoever calls this has it in hand
+    parsed = fetched._partition_records  # noqa: SLF001
+    if parsed is None:
+        return None
+    parsed._consumer_record = _as_parsed  # noqa: SLF001
+    start = parsed.next_fetch_offset
+    return Batch(FetchResult.getall(fetched, max_records), start, parsed.next_fetch_offset)
 
 
 def _as_parsed(_: Any, record: Any) -> Any:

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from aiokafka import ConsumerRecord
@@ -26,6 +27,31 @@ log = logging.getLogger(__name__)
 HOLE_READS: Final = 3  # what is read again may be dropped again
 
 Records = Sequence[ConsumerRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """All that a partition holds from the offset `start` up to `end`.
+
+    That may be fewer records than offsets, or none: a transaction ends with a marker, and compaction takes some out.
+    """
+
+    records: Records
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, records: Records) -> Batch:
+        """At least one record, and nothing else."""
+        return cls(records, records[0].offset, records[-1].offset + 1)
+
+    def __len__(self) -> int:
+        """How many records."""
+        return len(self.records)
+
+    def __bool__(self) -> bool:
+        """Whether reading has got on."""
+        return self.end > self.start
 
 
 class Work(Protocol):
@@ -74,7 +100,8 @@ class Stage:
         self.highwater: Callable[[int], int | None] | None = None  # likewise
         self.last_poll: Callable[[int], int | None] | None = None  # likewise: when the broker gave the highwater
         self.generation = 0
-        self.next: dict[int, int] = {}
+        self.next: dict[int, int] = {}  # partition -> the offset that was not read yet
+        self._handed: dict[int, int] = {}  # partition -> the offset behind the last record that `work` was given
         self.last_progress = time.monotonic()
         self.last_commit = time.monotonic()
         self.last_answer = time.monotonic()  # of the broker
@@ -111,7 +138,7 @@ class Stage:
                 log.exception("%s: could not take over its partitions; again in %.1f s", self.name, delay)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 10)
-        self.next = starts
+        self.next, self._handed = starts, dict(starts)
         self._holes.clear()
         self._idle.clear()
         self._accept = True
@@ -130,7 +157,8 @@ class Stage:
 
     def committable(self, partition: int) -> int | None:
         """The offset up to which the partition may be committed, once `flush` has succeeded."""
-        return self.work.floor(partition)
+        floor = self.work.floor(partition)
+        return self.next[partition] if floor is not None and floor == self._handed.get(partition) else floor
 
     async def flush(self) -> bool:
         """See `Work.flush`."""
@@ -151,28 +179,31 @@ class Stage:
 
     # ---- called by the agent and the timer
 
-    async def process(self, partition: int, records: Records, generation: int) -> None:
-        """One batch: ascending offsets of one partition, fetched in that generation of the group."""
+    async def process(self, partition: int, batch: Batch, generation: int) -> None:
+        """One batch of one partition, fetched in that generation of the group."""
         await self._ready.wait()
         async with self._busy:
             if not self._accept or not self._ours(partition, generation):
                 return
             expected = self.next[partition]
-            first, (behind, seen) = records[0].offset, self._holes.get(partition, (0, 0))
-            seen = seen + 1 if first == behind else 1
-            if first > expected and seen <= HOLE_READS:
-                self._holes[partition] = (first, seen)
+            behind, seen = self._holes.get(partition, (0, 0))
+            seen = seen + 1 if batch.start == behind else 1
+            if batch.start > expected and seen <= HOLE_READS:
+                self._holes[partition] = (batch.start, seen)
                 await self._read_again(partition, expected)
                 return
-            self._holes.pop(partition, None)  # the same hole each time: compaction or retention made it
+            self._holes.pop(partition, None)  # the same hole each time: retention made it
             try:
-                await self.work.handle(partition, records)
+                if batch.records:
+                    await self.work.handle(partition, batch.records)
             except Exception:  # it may have been the last batch: no hole behind it would be seen
                 if self._ours(partition, generation):
                     await self._read_again(partition, expected)
                 raise
             if self._ours(partition, generation):  # it may have been dropped meanwhile
-                self.next[partition] = max(expected, records[-1].offset + 1)
+                self.next[partition] = max(expected, batch.end)
+                if batch.records:
+                    self._handed[partition] = max(self._handed[partition], batch.records[-1].offset + 1)
             self.last_progress = self.last_answer = time.monotonic()
 
     def _ours(self, partition: int, generation: int) -> bool:
@@ -223,7 +254,7 @@ class Stage:
         return int((now - since) * 1000)
 
     def lag(self, partition: int) -> int | None:
-        """Records that are not applied yet; None where the broker has not said."""
+        """Offsets whose records are not applied yet; None where the broker has not said."""
         highwater = self.highwater(partition) if self.highwater is not None else None
         if highwater is None:
             return None

@@ -27,7 +27,7 @@ from faust.types.tuples import ConsumerMessage
 from pipeline.kafka.client import client_options
 from pipeline.kafka.fetch import BatchThread
 from pipeline.kafka.outbox import Outgoing
-from pipeline.kafka.stage import Stage
+from pipeline.kafka.stage import Batch, Stage
 from pipeline.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class NothingRead(dict[TP, int | None]):
 
 
 class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no types
-    """One message per (partition, fetch): `message.value` is the list of records."""
+    """One message per (partition, fetch): `message.value` is a Batch."""
 
     logger = driver.logger
 
@@ -72,21 +72,20 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         if not self.flow_active:  # fetched across a rebalance: give them back, as the stock consumer does
             await self._seek_back()
             return
-        for raw_tp, batch in records.items():
+        for raw_tp, found in records.items():
             tp = ensure_TP(raw_tp)
             if not self.flow_active:
                 return
-            if batch and tp in active:  # aiokafka returns every partition when `active` became empty meanwhile
-                yield tp, self._to_message(tp, batch)
+            if found and tp in active:  # aiokafka returns every partition when `active` became empty meanwhile
+                yield tp, self._to_message(tp, found if isinstance(found, Batch) else Batch.of(found))
 
-    def _to_message(self, tp: TP, batch: Sequence[Any]) -> ConsumerMessage:
-        last = batch[-1]
+    def _to_message(self, tp: TP, batch: Batch) -> ConsumerMessage:
         return ConsumerMessage(
             tp.topic,
             tp.partition,
-            last.offset,
-            last.timestamp / 1000,
-            last.timestamp_type,
+            batch.end - 1,
+            batch.records[-1].timestamp / 1000 if batch.records else 0.0,
+            timestamp_type=None,
             headers=(),
             key=None,
             value=batch,

@@ -30,7 +30,7 @@ from pipeline.kafka import stage as stage_module
 from pipeline.kafka.checkpoint import Checkpoint, limits_of
 from pipeline.kafka.ledger import Ledger
 from pipeline.kafka.outbox import Outbox, Outgoing
-from pipeline.kafka.stage import HOLE_READS, Stage
+from pipeline.kafka.stage import HOLE_READS, Batch, Stage
 from pipeline.kafka.state_reader import Entries
 from pipeline.metrics import Metrics
 from pipeline.settings import Settings
@@ -190,7 +190,7 @@ class World(RuleBasedStateMachine):
         self.rng = random.Random(seed)
         self.loop = asyncio.new_event_loop()
         self.now = START
-        self.logs: list[list[StoredRecord]] = [[] for _ in range(PARTITIONS)]
+        self.logs: list[list[StoredRecord | None]] = [[] for _ in range(PARTITIONS)]  # None: a transaction's marker
         self.committed = [0] * PARTITIONS
         self.topics: dict[tuple[str, int], list[Any]] = {}
         self.generation = 0
@@ -312,19 +312,27 @@ class World(RuleBasedStateMachine):
         log.append(StoredRecord(agent_event.encode(record), len(log), self.now, b"key"))
         self.sent.append((number, record))
 
+    @rule(number=st.integers(0, PARTITIONS - 1))
+    def end_a_transaction(self, number: int) -> None:
+        self.logs[number].append(None)
+
+    def batch(self, partition: int, start: int, most: int | None = None) -> Batch:
+        found = self.logs[partition][start:][:most]
+        return Batch([record for record in found if record is not None], start, start + len(found))  # type: ignore[misc]
+
     @rule(who=st.integers(0, 3), most=st.integers(1, 12), hole=st.sampled_from([False, False, False, True]))
     def fetch(self, who: int, most: int, hole: bool) -> None:  # noqa: FBT001
         worker = self.some(who)
         for partition, position in list(worker.position.items()):
-            batch = self.logs[partition][position : position + most]
+            batch = self.batch(partition, position, most)
             if not batch:
                 continue
-            worker.position[partition] = batch[-1].offset + 1
+            worker.position[partition] = batch.end
             if hole and worker.dropped.get(partition, 0) < HOLE_READS - 1:
                 worker.dropped[partition] = worker.dropped.get(partition, 0) + 1
                 continue
             worker.dropped[partition] = 0
-            if not self.drive(worker, worker.stage.process(partition, batch, worker.generation)):  # type: ignore[arg-type]
+            if not self.drive(worker, worker.stage.process(partition, batch, worker.generation)):
                 return
 
     @rule(who=st.integers(0, 3), ms=st.sampled_from([10, 100, 700, 700, 1500, 3000, 12_000]))
@@ -410,20 +418,21 @@ class World(RuleBasedStateMachine):
         self.rebalance()
         (worker,) = self.workers
         for partition in range(PARTITIONS):
-            self.drive(worker, worker.stage.process(partition, self.tail(worker, partition), self.generation))  # type: ignore[arg-type]
+            self.drive(worker, worker.stage.process(partition, self.tail(worker, partition), self.generation))
         for _ in range(3):
             self.now += DEADLINES
             self.drive(worker, worker.stage.tick())
         self.drive(worker, worker.commit())
         self.check()
 
-    def tail(self, worker: Worker, partition: int) -> list[StoredRecord]:
+    def tail(self, worker: Worker, partition: int) -> Batch:
         # One record that belongs to no run of ours, so that there is something to read.
         number = 1000 + partition
         end = envelope(0, text("end"), thread_id=f"6f1d6f5e-6f0a-4c0b-9d51-{number:012d}", end="complete")
         log = self.logs[partition]
         log.append(StoredRecord(agent_event.encode(end), len(log), self.now, b"key"))
-        return log[worker.position[partition] :]
+        log.append(None)
+        return self.batch(partition, worker.position[partition])
 
     def read(self, topic: str) -> Iterator[Any]:
         for (name, _), records in self.topics.items():
@@ -452,7 +461,7 @@ class World(RuleBasedStateMachine):
         found = set()
         for log in self.logs:
             partition = Partition(TOYS, LIMITS, 0)
-            partition.feed(log)
+            partition.feed([record for record in log if record is not None])
             found |= {(t["run_id"], t["seq"]) for t in partition.out.telemetry if not t.get("derived")}
         return found
 

@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaError
 
 from pipeline.assembly.run import StoredRecord
 from pipeline.kafka import stage as stage_module
-from pipeline.kafka.stage import HOLE_READS, Records, Stage
+from pipeline.kafka.stage import HOLE_READS, Batch, Records, Stage
 from pipeline.metrics import Metrics
 
 GENERATION = 1
@@ -57,8 +57,8 @@ class Work:
         pass
 
 
-def batch(start: int, end: int) -> list[StoredRecord]:
-    return [StoredRecord(b"{}", offset, 0) for offset in range(start, end)]
+def batch(start: int, end: int) -> Batch:
+    return Batch.of([StoredRecord(b"{}", offset, 0) for offset in range(start, end)])  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -178,6 +178,20 @@ async def test_what_was_handed_in_and_not_applied_is_lag(stage: Stage, work: Wor
     assert stage.lags() == {0: 6}
     work.left = 3
     assert stage.lags() == {0: 9}
+
+
+async def test_offsets_that_hold_no_record_are_no_hole_and_no_lag(
+    stage: Stage, work: Work, reread: list[tuple[int, int]]
+) -> None:
+    stage.assigned(at_zero, GENERATION)
+    stage.highwater = lambda _: 7
+    await stage.process(0, batch(0, 2), GENERATION)
+    await stage.process(0, Batch(batch(3, 5).records, 2, 6), GENERATION)
+    assert (stage.committable(0), stage.lags()) == (6, {0: 1})
+    await stage.process(0, Batch([], 6, 7), GENERATION)
+    assert (work.offsets, reread, stage.lags(), stage.committable(0)) == ([0, 1, 3, 4], [], {0: 0}, 7)
+    work.next[0] = 3
+    assert stage.committable(0) == 3, "a record is still needed"
 
 
 async def test_time_passes_only_while_the_broker_says_that_nothing_is_left(

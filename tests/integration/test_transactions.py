@@ -1,0 +1,50 @@
+"""Publishers that use Kafka's transactions: the markers that these leave in a partition are no records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from aiokafka import AIOKafkaProducer
+
+from pipeline.app import consumer_group
+from pipeline.kafka.admin import group_lag
+from pipeline.settings import Settings
+from tests.fleet import expected, fleet
+from tests.workers import WorkerProcess, wait_until_stored
+from topics.catalog import EVENTS
+
+
+async def test_the_end_of_a_transaction_is_neither_a_hole_nor_lag(applied_settings: Settings) -> None:
+    settings = applied_settings.model_copy(update={"idle_timeout": 3.0})
+    whole, cut = fleet(8, 2)
+    process = WorkerProcess(settings).start()
+    try:
+        await publish_in_transactions(settings, whole.key, whole.values())
+        await publish_in_transactions(settings, cut.key, cut.values()[:1])
+        found = await wait_until_stored(settings, 2, [process])
+        await until_no_lag(settings)
+    finally:
+        process.end()
+    assert expected([whole]).items() <= found.items()
+    assert "again from" not in process.text(), "markers were taken for records that were lost on the way"
+
+
+async def until_no_lag(settings: Settings) -> None:
+    for _ in range(100):
+        if sum(row.lag for row in await group_lag(settings, consumer_group(settings, "assemble"), [EVENTS])) == 0:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("what is committed ends before the markers")
+
+
+async def publish_in_transactions(settings: Settings, key: bytes, values: Sequence[bytes]) -> None:
+    """One for each record."""
+    producer = AIOKafkaProducer(bootstrap_servers=settings.broker_list, transactional_id=settings.topic_prefix)
+    await producer.start()
+    try:
+        for value in values:
+            async with producer.transaction():
+                await producer.send(EVENTS.full_name(settings.topic_prefix), value, key=key)
+    finally:
+        await producer.stop()
