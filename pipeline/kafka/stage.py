@@ -106,6 +106,7 @@ class Stage:
         self.last_commit = time.monotonic()
         self.last_answer = time.monotonic()  # of the broker
         self._newest_poll = 0
+        self._applied: dict[int, int] = {}  # as `next`, when progress was last looked for
         self._holes: dict[int, tuple[int, int]] = {}  # partition -> first offset behind a hole, how often seen
         self._idle: dict[int, tuple[float, int | None]] = {}  # until when that is known, and by which poll
         self._busy = asyncio.Lock()
@@ -204,7 +205,7 @@ class Stage:
                 self.next[partition] = max(expected, batch.end)
                 if batch.records:
                     self._handed[partition] = max(self._handed[partition], batch.records[-1].offset + 1)
-            self.last_progress = self.last_answer = time.monotonic()
+            self.last_answer = time.monotonic()
 
     def _ours(self, partition: int, generation: int) -> bool:
         return generation == self.generation and partition in self.next
@@ -219,6 +220,7 @@ class Stage:
         if not self._ready.is_set():
             return
         self._listen()
+        self._look_for_progress()
         try:
             async with self._busy:
                 for partition in list(self.next) if self._accept else ():
@@ -236,6 +238,13 @@ class Stage:
             self.last_answer = time.monotonic()
         self._newest_poll = max(newest, self._newest_poll)
 
+    def _look_for_progress(self) -> None:
+        """Note whether something was applied since the last time, or nothing is left to be."""
+        applied = {partition: offset - self.work.behind(partition) for partition, offset in self.next.items()}
+        if applied != self._applied or not any(self.lags().values()):
+            self.last_progress = time.monotonic()
+        self._applied = applied
+
     def _idle_ms(self, partition: int) -> int:
         """For how much longer nothing was left to read.
 
@@ -245,7 +254,6 @@ class Stage:
             self._idle.pop(partition, None)
             return 0
         now = time.monotonic()
-        self.last_progress = now
         polled = self.last_poll(partition) if self.last_poll is not None else None
         since, before = self._idle.setdefault(partition, (now, polled))
         if polled == before:

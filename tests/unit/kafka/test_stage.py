@@ -194,6 +194,29 @@ async def test_offsets_that_hold_no_record_are_no_hole_and_no_lag(
     assert stage.committable(0) == 3, "a record is still needed"
 
 
+async def test_progress_is_what_is_applied_not_what_is_handed_in(stage: Stage, work: Work) -> None:
+    stage.assigned(at_zero, GENERATION)
+    stage.highwater = lambda _: 10
+    await stage.process(0, batch(0, 2), GENERATION)
+
+    async def gets_on() -> bool:
+        stage.last_progress = 0
+        await stage.tick()
+        return stage.last_progress > 0
+
+    assert await gets_on()
+    work.left = 2
+    await stage.process(0, batch(2, 4), GENERATION)
+    assert not await gets_on()
+    work.left = 1
+    assert await gets_on()
+    assert not await gets_on()
+    work.left = 0
+    await stage.process(0, batch(4, 10), GENERATION)
+    assert await gets_on()
+    assert await gets_on(), "nothing is left"
+
+
 async def test_time_passes_only_while_the_broker_says_that_nothing_is_left(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
