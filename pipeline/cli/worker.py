@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
 import os
 import signal
 import threading
@@ -12,12 +10,12 @@ import threading
 import click
 import uvloop
 
+from pipeline import heap
 from pipeline.app import ROLES, Pipeline, default_roles
 from pipeline.logs import set_up
 from pipeline.settings import Settings, load
 
 STOP_DEADLINE = 20.0
-M_ARENA_MAX = -8  # of <malloc.h>
 
 
 @click.command()
@@ -33,7 +31,7 @@ def worker(roles: str | None) -> None:
     """
     settings = load()
     set_up(settings)
-    _one_heap()
+    heap.one_heap()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run(settings, default_roles(settings) if roles is None else _listed(roles)))
 
@@ -49,6 +47,7 @@ async def run(settings: Settings, roles: list[str]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop_soon, told)
+    giving_back = asyncio.ensure_future(heap.give_back())
     try:
         starting = asyncio.ensure_future(_serve(pipeline))
         stopping = asyncio.ensure_future(told.wait())
@@ -58,32 +57,15 @@ async def run(settings: Settings, roles: list[str]) -> None:
         else:
             starting.cancel()
     finally:
+        giving_back.cancel()
         await pipeline.stop()
 
 
 async def _serve(pipeline: Pipeline) -> None:
     await pipeline.start()
-    _relax_collector()
+    heap.relax_collector()
     click.echo(f"threadmill: {', '.join(pipeline.roles)}; http://{pipeline.settings.host}:{pipeline.port}", err=True)
     await pipeline.wait()
-
-
-def _one_heap() -> None:
-    """Have glibc's threads share one heap: else each has its own, and each keeps what its own peak has taken."""
-    try:
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
-    except (OSError, AttributeError, TypeError):  # another libc, which has its own ways
-        return
-
-
-def _relax_collector() -> None:
-    """Look for cycles less often, and not in what the start has made: else a sixth of the time goes there.
-
-    Batches are thousands of objects that live for milliseconds and have no cycles.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def _stop_soon(told: asyncio.Event) -> None:
