@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition
@@ -92,9 +93,11 @@ class WorkerProcess:
         return self.log.read_text() if self.log.exists() else ""
 
 
-async def publish(settings: Settings, topic: Topic, records: Iterable[tuple[bytes, bytes]], pause: float = 0.0) -> int:
-    """Produce (key, value) pairs in order; `pause` seconds after every 200."""
-    options = {"acks": "all", "enable_idempotence": True, "linger_ms": 5, "max_request_size": 5_000_000}
+async def publish(
+    settings: Settings, topic: Topic, records: Iterable[tuple[bytes, bytes]], pause: float = 0.0, **more: Any
+) -> int:
+    """Produce (key, value) pairs in order; `pause` seconds after every 200. `more`: aiokafka's options."""
+    options = {"acks": "all", "enable_idempotence": True, "linger_ms": 5, "max_request_size": 5_000_000, **more}
     producer = AIOKafkaProducer(bootstrap_servers=settings.broker_list, **options)
     await producer.start()
     count = 0

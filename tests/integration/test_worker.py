@@ -11,7 +11,7 @@ import aiohttp
 
 from pipeline.kafka.ports import free_ports
 from pipeline.settings import Settings
-from tests.fleet import fleet, interleaved
+from tests.fleet import expected, fleet, interleaved
 from tests.workers import WorkerProcess, environment, publish, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 
@@ -91,6 +91,18 @@ async def _until_logged(process: WorkerProcess, text: str) -> None:
             return
         await asyncio.sleep(0.1)
     raise AssertionError(f"{text!r} was not logged:\n{process.text()}")
+
+
+async def test_publishers_compress_as_they_like(applied_settings: Settings) -> None:
+    runs = fleet(9, 5)
+    process = WorkerProcess(applied_settings).start()
+    try:
+        for run, codec in zip(runs, (None, "gzip", "snappy", "lz4", "zstd"), strict=True):
+            records = [(run.key, value) for value in run.values()]
+            await publish(applied_settings, EVENTS, records, compression_type=codec)
+        assert await wait_until_stored(applied_settings, 5, [process]) == expected(runs)
+    finally:
+        process.end()
 
 
 async def test_roles_in_processes_of_their_own(applied_settings: Settings) -> None:
