@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 
 from pipeline.assembly.limits import Limits
+from pipeline.assembly.marks import Marks
 from pipeline.assembly.parked import Parked
 from topics.state import Closed, RunKey
 
@@ -19,7 +19,7 @@ class ClosedRuns:
     def __init__(self, limits: Limits, forget: Callable[[RunKey], None]) -> None:
         self.limits = limits
         self.forget = forget
-        self.marks: OrderedDict[RunKey, Closed] = OrderedDict()
+        self.marks = Marks()
         self.reopenable: dict[RunKey, Parked] = {}  # interrupted, the one that was closed first first
         self.bytes = 0  # of the records of reopenable runs
 
@@ -29,9 +29,10 @@ class ClosedRuns:
 
     def add(self, key: RunKey, closed: Closed, parked: Parked | None = None) -> None:
         """Remember a run; `parked` where it can be reopened."""
-        self.marks[key] = closed
-        while len(self.marks) > self.limits.closed_runs:
-            oldest, _ = self.marks.popitem(last=False)
+        self.marks.add(key, closed)
+        while len(self.marks) > self.limits.closed_runs and (first := self.marks.oldest()) is not None:
+            oldest, _ = first
+            self.marks.remove(oldest)
             if self._no_more(oldest):
                 self.forget(oldest)
         if parked is None:
@@ -45,23 +46,24 @@ class ClosedRuns:
 
     def reopen(self, key: RunKey) -> None:
         """A run is open again; its records are still needed."""
-        del self.marks[key]
+        self.marks.remove(key)
         self._no_more(key)
 
     def expire(self, now: int) -> list[tuple[RunKey, Closed]]:
         """Forget what is too old to matter at `now` (broker ms) -> the marks that are to be removed."""
         while self.reopenable:
             key = next(iter(self.reopenable))
-            if now - self.marks[key].at <= self.limits.reopen_ms:
+            closed = self.marks.get(key)
+            if closed is not None and now - closed.at <= self.limits.reopen_ms:
                 break
             self._no_more(key)
             self.forget(key)
         expired = []
-        while self.marks:
-            key, closed = next(iter(self.marks.items()))
+        while (oldest := self.marks.oldest()) is not None:
+            key, closed = oldest
             if now - closed.at <= self.limits.dedupe_ms:
                 break
-            del self.marks[key]
+            self.marks.remove(key)
             if self._no_more(key):
                 self.forget(key)
             expired.append((key, closed))

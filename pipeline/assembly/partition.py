@@ -324,7 +324,8 @@ class Partition:
             closes = [entry for entry in found if isinstance(entry, Closed)]
             closed = max(closes, key=lambda c: (c.complete, c.revision, c.offset), default=None)
             self.now = max([self.now, *(entry.at for entry in found)])
-            self.segments[key] = [state.segment_key(key, segment) for segment in segments]
+            if segments:
+                self.segments[key] = [state.segment_key(key, segment) for segment in segments]
             if closed is not None and closed.complete:
                 self._remove_segments(key)  # left by a worker that died before it removed them
             # Records behind the mark: the run was reopened, and is open still.

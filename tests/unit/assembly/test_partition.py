@@ -384,7 +384,7 @@ def test_closed_runs_are_forgotten_after_the_dedupe_window() -> None:
     ((mark, _),) = partition.out.marks
     partition.tick(START + 1001)
     assert partition.out.marks[1:] == [(mark, None)]
-    assert not partition.closed.marks
+    assert len(partition.closed.marks) == 0
 
 
 # ---- spill and restore
@@ -554,7 +554,7 @@ def test_a_reopened_run_that_was_spilled_is_open_after_a_restart() -> None:
     partition.spill()
     restored = Partition(TOYS, partition.limits, 2)
     restored.restore(entries(partition.out))
-    assert (restored.open_runs(), restored.closed.marks, restored.closed.reopenable) == (1, {}, {})
+    assert (restored.open_runs(), list(restored.closed.marks), restored.closed.reopenable) == (1, [], {})
     restored.tick(START + 400)
     assert [(words(record), record["revision"]) for record in restored.out.turns] == [(["a", "b"], 1)]
     again = Partition(TOYS, partition.limits, 2)
