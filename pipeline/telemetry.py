@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from array import array
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -55,12 +55,12 @@ class TelemetryMeter:
     """Updates metrics from the records of the telemetry topic.
 
     A record that comes again (a replay, a second producer) is known by (thread_id, run_id, seq) and not counted;
-    `runs` bounds how many runs are remembered. Data of the wrong shape are counted as malformed, never raised.
+    `remembered` records are, at least. Data of the wrong shape are counted as malformed, never raised.
     """
 
-    def __init__(self, metrics: Metrics, runs: int = 20_000) -> None:
+    def __init__(self, metrics: Metrics, remembered: int = 100_000) -> None:
         self.metrics = metrics
-        self._seen = Seen(runs)
+        self._seen = Seen(remembered)
 
     def take(self, record: TelemetryRecord) -> None:
         """Count one record."""
@@ -184,27 +184,36 @@ COUNTED: Final[dict[str, Callable[[Metrics, Reading, Labels], None]]] = {
 
 
 class Seen:
-    """Which records of the latest runs were counted; `runs` bounds how many runs are remembered."""
+    """Which records were counted: the latest ones, between one and two times `records`.
 
-    PER_RUN: Final = 2_000
+    Known by 64 bits of hash, in two tables of which the older one goes when the newer one is full: beside a hundred
+    thousand others, one record in 10^14 is taken for one of them.
+    """
 
-    def __init__(self, runs: int) -> None:
-        self._runs = runs
-        self._seqs: OrderedDict[tuple[str, str], tuple[int, set[int]]] = OrderedDict()
+    def __init__(self, records: int) -> None:
+        self._records = records
+        self._size = 2 << records.bit_length()  # slots: never more than half are taken
+        self._now, self._before = array("q", bytes(8 * self._size)), array("q")
+        self._count = 0
 
     def first(self, thread_id: str, run_id: str, seq: object) -> bool:
         """Whether this is the first time; a record without a proper seq can't be told apart and always is."""
         if not isinstance(seq, int):
             return True
-        key = (thread_id, run_id)
-        floor, seqs = self._seqs.setdefault(key, (-1, set()))
-        self._seqs.move_to_end(key)
-        if len(self._seqs) > self._runs:
-            self._seqs.popitem(last=False)
-        if seq <= floor or seq in seqs:
+        known = hash((thread_id, run_id, seq)) or 1  # 0 is a free slot
+        slot = self._slot(self._now, known)
+        if self._now[slot] == known or (self._before and self._before[self._slot(self._before, known)] == known):
             return False
-        seqs.add(seq)
-        if len(seqs) > self.PER_RUN:  # a run's records come in order: the lower half will not come for the first time
-            lower = sorted(seqs)[: self.PER_RUN // 2]
-            self._seqs[key] = (lower[-1], seqs.difference(lower))
+        self._now[slot] = known
+        self._count += 1
+        if self._count == self._records:
+            self._now, self._before = array("q", bytes(8 * self._size)), self._now
+            self._count = 0
         return True
+
+    def _slot(self, slots: array[int], known: int) -> int:
+        """Where it is, or would be."""
+        slot = known & (self._size - 1)
+        while slots[slot] not in (0, known):
+            slot = (slot + 1) & (self._size - 1)
+        return slot

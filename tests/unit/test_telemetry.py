@@ -180,17 +180,16 @@ def test_runs_are_apart() -> None:
     assert meter.tokens() == {"input": 20}
 
 
-def test_memory_is_bounded_in_runs_and_within_a_run() -> None:
-    meter = Meter(runs=10)
-    for run in range(50):
-        meter.take(record("data-sys-usage", {"input_tokens": 1}, run_id=f"r{run}"))
-    for seq in range(5_000):
-        meter.take(record("data-sys-usage", {"input_tokens": 1}, seq))
-    assert len(meter.meter._seen._seqs) == 10
-    assert max(len(seqs) for _, seqs in meter.meter._seen._seqs.values()) <= meter.meter._seen.PER_RUN
-    for seq in range(5_000):
-        meter.take(record("data-sys-usage", {"input_tokens": 1}, seq))
-    assert meter.tokens() == {"input": 5_050}
+def test_the_latest_records_are_remembered_and_memory_is_bounded() -> None:
+    meter = Meter(remembered=100)
+    usage = [record("data-sys-usage", {"input_tokens": 1}, seq, run_id=f"r{seq % 7}") for seq in range(1_000)]
+    meter.take(*usage)
+    seen = meter.meter._seen
+    assert len(seen._now) + len(seen._before) == 2 * 256
+    meter.take(*usage[-100:])
+    assert meter.tokens() == {"input": 1_000}
+    meter.take(*usage[:100])
+    assert meter.tokens() == {"input": 1_100}, "too long ago"
 
 
 @pytest.mark.parametrize(
