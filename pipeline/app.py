@@ -70,7 +70,7 @@ def build_app(settings: Settings, role: str, metrics: Metrics) -> faust.App:
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=1_048_576,  # of each partition; 4 MB were no faster, and are held in memory
         stream_wait_empty=False,
-        stream_buffer_maxsize=4,
+        stream_buffer_maxsize=2,
         stream_recovery_delay=0.0,
         table_standby_replicas=0,
         broker_max_poll_records=min(settings.fetch_records, AT_ONCE) if role in STORING else settings.fetch_records,
