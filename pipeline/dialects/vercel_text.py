@@ -80,7 +80,10 @@ def _plain_deltas(kind: str, parts: dict[str, Part], events: list[Any], start: i
             chunks.append(delta)
     except (KeyError, TypeError):  # another kind of event
         pass
-    return start + len(chunks) - before
+    taken = len(chunks) - before
+    if taken > 1:  # one text in memory, not one for each delta
+        chunks[before:] = ("".join(chunks[before:]),)
+    return start + taken
 
 
 def reasoning_end(builder: Builder, event: Event) -> None:
