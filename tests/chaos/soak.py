@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 import time
@@ -98,7 +99,8 @@ def soak(minutes: float, warm_up: float, *, write: bool) -> None:
     text = table(("what", "is"), rows)
     click.echo(text)
     if write:
-        command = f"python -m tests.chaos soak --minutes {minutes:g} --warm-up {warm_up:g}"
+        allocator = f"PYTHONMALLOC={os.environ['PYTHONMALLOC']} " if "PYTHONMALLOC" in os.environ else ""
+        command = f"{allocator}python -m tests.chaos soak --minutes {minutes:g} --warm-up {warm_up:g}"
         write_part("soak", circumstances(command) + "\n" + text)
     sys.exit(0 if good else 1)
 
