@@ -20,6 +20,8 @@ POSTGRES: Final = ("postgresql://", "postgres://")
 BUSY_SECONDS: Final = 15.0
 CONNECT_SECONDS: Final = 10.0
 COMMAND_SECONDS: Final = 60.0
+LOG_BYTES: Final = 64 * 1024 * 1024  # of SQLite's write-ahead log, until it is emptied
+EMPTY_MS: Final = 200  # that emptying it waits for readers and writers
 WRITE: Final = "threadmill_write"  # execution option: the transaction will write
 
 
@@ -51,7 +53,7 @@ def _sqlite(path: Path) -> AsyncEngine:
         connect_args={"timeout": BUSY_SECONDS},
     )
     event.listen(engine.sync_engine, "connect", _configure_sqlite)
-    event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    event.listen(engine.sync_engine, "begin", partial(_begin_sqlite, log=WriteAheadLog(Path(f"{path}-wal"))))
     return engine
 
 
@@ -67,9 +69,33 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     cursor.close()
 
 
-def _begin_sqlite(connection: Connection) -> None:
+class WriteAheadLog:
+    """Keeps SQLite's log small. By itself SQLite begins it anew only when a writer finds all of it in the database, and
+    nobody reads: between several busy workers that moment never comes.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.limit = LOG_BYTES
+
+    def keep_small(self, connection: Connection) -> None:
+        """Empty it where it is large; while somebody reads for long, again after another LOG_BYTES."""
+        size = self.file.stat().st_size if self.file.exists() else 0
+        if size < self.limit:
+            return
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={EMPTY_MS}")
+        try:
+            busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalars().one()
+        finally:
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
+        self.limit = size + LOG_BYTES if busy else LOG_BYTES
+
+
+def _begin_sqlite(connection: Connection, *, log: WriteAheadLog) -> None:
     """A writer takes the lock at once, and so waits for its turn instead of failing in the middle."""
     writes = connection.get_execution_options().get(WRITE)
+    if writes:
+        log.keep_small(connection)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
