@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-from typing import Final
+from typing import Any, Final
 
 M_ARENA_MAX: Final = -8  # of <malloc.h>
 GIVE_BACK_EVERY: Final = 10.0  # seconds
@@ -17,10 +17,9 @@ GIVE_BACK_EVERY: Final = 10.0  # seconds
 
 def one_heap() -> None:
     """Have glibc's threads share one heap: else each has its own, and each keeps what its own peak has taken."""
-    try:
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
-    except (OSError, AttributeError, TypeError):  # another libc, which has its own ways
-        return
+    mallopt = _of_glibc("mallopt")
+    if mallopt is not None:
+        mallopt(M_ARENA_MAX, 1)
 
 
 async def give_back() -> None:
@@ -28,13 +27,18 @@ async def give_back() -> None:
 
     By itself glibc gives back only what is free at the heap's end, and something is always in use there.
     """
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError, TypeError):  # as above
-        return
-    while True:
+    trim = _of_glibc("malloc_trim")
+    while trim is not None:
         await asyncio.sleep(GIVE_BACK_EVERY)
         trim(0)
+
+
+def _of_glibc(name: str) -> Any:
+    """A function of the C library; None where that is another one, which has its own ways."""
+    try:
+        return getattr(ctypes.CDLL(None), name)
+    except (OSError, AttributeError, TypeError):
+        return None
 
 
 def relax_collector() -> None:

@@ -31,10 +31,7 @@ class ClosedRuns:
         """Remember a run; `parked` where it can be reopened."""
         self.marks.add(key, closed)
         while len(self.marks) > self.limits.closed_runs and (first := self.marks.oldest()) is not None:
-            oldest, _ = first
-            self.marks.remove(oldest)
-            if self._no_more(oldest):
-                self.forget(oldest)
+            self._drop(first[0])
         if parked is None:
             return
         self.reopenable[key] = parked
@@ -63,11 +60,14 @@ class ClosedRuns:
             key, closed = oldest
             if now - closed.at <= self.limits.dedupe_ms:
                 break
-            self.marks.remove(key)
-            if self._no_more(key):
-                self.forget(key)
+            self._drop(key)
             expired.append((key, closed))
         return expired
+
+    def _drop(self, key: RunKey) -> None:
+        self.marks.remove(key)
+        if self._no_more(key):
+            self.forget(key)
 
     def _no_more(self, key: RunKey) -> bool:
         parked = self.reopenable.pop(key, None)

@@ -1,7 +1,7 @@
 """The marks of closed runs: found by their run, forgotten in the order in which they came, and packed.
 
-They are what a worker remembers by the ten thousand, for a day. As objects each would be eight small blocks, 460 bytes
-and holes between the blocks of what comes and goes; packed it is a quarter of that, in large ones.
+They are what a worker remembers by the ten thousand, for a day. As objects each would be eight small blocks, 525 bytes
+and holes between the blocks of what comes and goes; packed it is 150 bytes of large ones.
 """
 
 from __future__ import annotations

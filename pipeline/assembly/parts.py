@@ -24,7 +24,7 @@ RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """One message part. `chunks` are the deltas of its text (or of its arguments), joined once at the end."""
+    """One message part. `chunks` are the deltas of its text (or of its arguments), some joined already."""
 
     fields: Fields
     chunks: list[str] = field(default_factory=list)

@@ -71,19 +71,18 @@ def _plain_deltas(kind: str, parts: dict[str, Part], events: list[Any], start: i
         chunks = parts[key].chunks
     except (KeyError, TypeError):  # the handler says what is wrong
         return start
-    before = len(chunks)
+    deltas = []
     try:
         for event in events[start:] if start else events:
             delta = event["delta"]
             if event["type"] != kind or event["id"] != key or len(event) != 3 or delta.__class__ is not str:
                 break
-            chunks.append(delta)
+            deltas.append(delta)
     except (KeyError, TypeError):  # another kind of event
         pass
-    taken = len(chunks) - before
-    if taken > 1:  # one text in memory, not one for each delta
-        chunks[before:] = ("".join(chunks[before:]),)
-    return start + taken
+    if deltas:
+        chunks.append("".join(deltas))  # one text in memory, not one for each delta
+    return start + len(deltas)
 
 
 def reasoning_end(builder: Builder, event: Event) -> None:

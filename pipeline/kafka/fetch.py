@@ -77,10 +77,10 @@ def _take_as_batches(fetcher: Any) -> None:
 def _take(reference: weakref.ref[Any], max_records: int | None = None) -> Batch | None:
     """`FetchResult.getall`, which tells how far the position went, too."""
     fetched: Any = reference()  # whoever calls this has it in hand
-    parsed = fetched._partition_records  # noqa: SLF001
+    parsed = fetched._partition_records  # noqa: SLF001  # aiokafka tells neither the position nor what it skips
     if parsed is None:
         return None
-    parsed._consumer_record = _as_parsed  # noqa: SLF001
+    parsed._consumer_record = _as_parsed  # noqa: SLF001  # nor has it a setting for this
     start = parsed.next_fetch_offset
     return Batch(FetchResult.getall(fetched, max_records), start, parsed.next_fetch_offset)
 

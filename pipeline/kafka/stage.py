@@ -153,7 +153,7 @@ class Stage:
             self._building.cancel()
         self._accept = False
         self._ready.clear()
-        self.next = {}
+        self.next, self._handed = {}, {}
         self.work.drop()
 
     def committable(self, partition: int) -> int | None:

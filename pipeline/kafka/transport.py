@@ -77,7 +77,8 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
             if not self.flow_active:
                 return
             if found and tp in active:  # aiokafka returns every partition when `active` became empty meanwhile
-                yield tp, self._to_message(tp, found if isinstance(found, Batch) else Batch.of(found))
+                batch = found if isinstance(found, Batch) else Batch.of(found)  # it came while the thread was waiting
+                yield tp, self._to_message(tp, batch)
 
     def _to_message(self, tp: TP, batch: Batch) -> ConsumerMessage:
         return ConsumerMessage(

@@ -58,7 +58,8 @@ class Work:
 
 
 def batch(start: int, end: int) -> Batch:
-    return Batch.of([StoredRecord(b"{}", offset, 0) for offset in range(start, end)])  # type: ignore[arg-type]
+    records = [StoredRecord(b"{}", offset, 0) for offset in range(start, end)]
+    return Batch.of(records)  # type: ignore[arg-type]  # has all that a stage reads
 
 
 @pytest.fixture
