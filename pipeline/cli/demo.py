@@ -121,8 +121,9 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Work
                 await asyncio.wait([publishing], timeout=0.3)
                 bar.update(storing, completed=(await store.counts()).runs)
         finally:
-            publishing.cancel()
-            await asyncio.wait([publishing])
+            while not publishing.done():  # one cancellation may get lost in a library's clean-up
+                publishing.cancel()
+                await asyncio.wait([publishing], timeout=0.5)
         published = publishing.result()
         deadline = time.monotonic() + STORED_WITHIN
         while not await _all_read(settings) or await asyncio.to_thread(worker.open_turns) > 0:
