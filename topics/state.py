@@ -74,18 +74,32 @@ def encode(entry: Segment | Closed) -> bytes:
     )
 
 
+def run_of(key: bytes) -> RunKey:
+    """Record key -> run. Raises InvalidRecord."""
+    try:
+        return _split(key)[0]
+    except ValueError as error:
+        raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"not the key of a state entry: {error}") from None
+
+
+def _split(key: bytes) -> tuple[RunKey, str]:
+    name, _, which = key.decode().rpartition("#")
+    thread_id, _, run_id = name.partition("/")
+    return (thread_id, run_id), which
+
+
 def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
     """Record key and value -> (run, entry). Raises InvalidRecord."""
     try:
-        name, _, which = key.decode().rpartition("#")
-        thread_id, _, run_id = name.partition("/")
+        run, which = _split(key)
         head, _, rest = value.partition(b"\n")
         body: dict[str, Any] = orjson.loads(head)
         if body["v"] != VERSION:
             raise InvalidRecord(Reason.UNSUPPORTED_VERSION, f"state entry of version {body['v']!r:.80}")
         first, _, last = which.partition("-")
         if first == "closed":
-            return (thread_id, run_id), Closed(int(last), body["seq"], body["complete"], body["at"], body["revision"])
+            seq, at, revision = (_whole(body[name]) for name in ("seq", "at", "revision"))
+            return run, Closed(_whole(int(last)), seq, bool(body["complete"]), at, revision)
         last, _, part = last.partition(".")
         ends = list(accumulate(body["sizes"], initial=0))
         if ends[-1] != len(rest):
@@ -93,6 +107,12 @@ def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
         records = [rest[start:end] for start, end in pairwise(ends)]
         said = body.get("traceparent")
         trace = said if isinstance(said, str) and said.isascii() else None
-        return (thread_id, run_id), Segment(int(first), int(last), body["at"], records, int(part), trace)
+        return run, Segment(int(first), int(last), _whole(body["at"]), records, int(part), trace)
     except (KeyError, ValueError, TypeError) as error:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"not a state entry: {error}") from None
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise ValueError(f"{value!r:.80} is not a whole number of 64 bits")
+    return value

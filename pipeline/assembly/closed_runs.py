@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.marks import Marks
@@ -30,12 +30,21 @@ class ClosedRuns:
     def add(self, key: RunKey, closed: Closed, parked: Parked | None = None) -> None:
         """Remember a run; `parked` where it can be reopened."""
         self.marks.add(key, closed)
+        if parked is not None:
+            self.reopenable[key] = parked
+            self.bytes += parked.size
+        self._keep_within_limits()
+
+    def take_over(self, marks: Marks, reopenable: Mapping[RunKey, Parked]) -> None:
+        """Remember what another worker did; `reopenable` are among the `marks`, in any order."""
+        self.marks = marks.by_age()
+        self.reopenable = {key: reopenable[key] for key in self.marks if key in reopenable} if reopenable else {}
+        self.bytes = sum(parked.size for parked in self.reopenable.values())
+        self._keep_within_limits()
+
+    def _keep_within_limits(self) -> None:
         while len(self.marks) > self.limits.closed_runs and (first := self.marks.oldest()) is not None:
             self._drop(first[0])
-        if parked is None:
-            return
-        self.reopenable[key] = parked
-        self.bytes += parked.size
         while self.bytes > self.limits.reopen_bytes:
             oldest = next(iter(self.reopenable))
             self._no_more(oldest)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from struct import Struct
 from typing import Final
 
@@ -68,6 +69,7 @@ class Marks:
     def remove(self, key: RunKey) -> None:
         """Forget a run, if it is there."""
         self._remove(_packed(key))
+        self._first()
 
     def _remove(self, name: bytes) -> None:
         slot = self._find(name)
@@ -79,16 +81,33 @@ class Marks:
 
     def oldest(self) -> tuple[RunKey, Closed] | None:
         """The run that was added first."""
+        place = self._first()
+        return None if place is None else (self._key(place), self._closed(place))
+
+    def by_age(self) -> Marks:
+        """These, in the order in which the runs were closed; the same object where they are so already."""
+        places = list(self._places())
+        ages = [self._closed(place).at for place in places]
+        if all(one <= other for one, other in pairwise(ages)):
+            return self
+        marks = Marks()
+        for _, place in sorted(zip(ages, places, strict=True)):
+            marks.add(self._key(place), self._closed(place))
+        return marks
+
+    # ---- pages
+
+    def _first(self) -> int | None:
+        """The oldest place in use; what lies before it is given up."""
         place = next(self._places(), None)
         if place is None:
+            self._pages, self._head = deque([bytearray()]), 0
             return None
         while place // PAGE > self._gone:
             self._pages.popleft()
             self._gone += 1
         self._head = place % PAGE
-        return self._key(place), self._closed(place)
-
-    # ---- pages
+        return place
 
     def _places(self) -> Iterator[int]:
         at = self._head

@@ -17,6 +17,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import close
 from pipeline.assembly.parked import Parked, stored_bytes
+from pipeline.assembly.remembered import Remembered
 from pipeline.assembly.results import Counts, Out
 from pipeline.assembly.run import Record, Refused, Run, StoredRecord
 from pipeline.assembly.telemetry import closing_records, streamed_records
@@ -316,30 +317,26 @@ class Partition:
             size += len(value)
         run.unspilled, run.spilled = [], run.size
 
-    def restore(self, entries: Mapping[RunKey, Sequence[Segment | Closed]]) -> None:
+    def restore(self, remembered: Remembered) -> None:
         """Take what the state topic holds of this partition, before the first record."""
-        marks: list[tuple[RunKey, Closed]] = []
-        for key, found in entries.items():
-            segments = [entry for entry in found if isinstance(entry, Segment)]
-            closes = [entry for entry in found if isinstance(entry, Closed)]
-            closed = max(closes, key=lambda c: (c.complete, c.revision, c.offset), default=None)
-            self.now = max([self.now, *(entry.at for entry in found)])
-            if segments:
-                self.segments[key] = [state.segment_key(key, segment) for segment in segments]
+        self.now = max(self.now, remembered.now)
+        reopenable: dict[RunKey, Parked] = {}
+        for key, found in remembered.segments.items():
+            segments = list(found.values())
+            self.segments[key] = [state.segment_key(key, segment) for segment in segments]
+            closed = remembered.marks.get(key)
             if closed is not None and closed.complete:
                 self._remove_segments(key)  # left by a worker that died before it removed them
+                continue
             # Records behind the mark: the run was reopened, and is open still.
             newer = [segment for segment in segments if closed is None or segment.last_offset > closed.offset]
-            if newer and not (closed is not None and closed.complete):
+            size = stored_bytes(segments)
+            if newer:
                 revision = 0 if closed is None else closed.revision + 1
                 opened_at, last_at = min(s.at for s in newer), max(s.at for s in newer)
-                self.parked[key] = Parked(segments, last_at, opened_at, revision, stored_bytes(segments))
+                self.parked[key] = Parked(segments, last_at, opened_at, revision, size)
+                remembered.marks.remove(key)
             elif closed is not None:
-                marks.append((key, closed))
-        for key, closed in sorted(marks, key=lambda mark: mark[1].at):
-            segments = [entry for entry in entries[key] if isinstance(entry, Segment)]
-            if segments and not closed.complete:
                 at = max(segment.at for segment in segments)
-                self.closed.add(key, closed, Parked(segments, at, at, closed.revision, stored_bytes(segments)))
-            else:
-                self.closed.add(key, closed)
+                reopenable[key] = Parked(segments, at, at, closed.revision, size)
+        self.closed.take_over(remembered.marks, reopenable)

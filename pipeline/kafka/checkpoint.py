@@ -127,12 +127,12 @@ class Checkpoint:
 
     async def assign(self, starts: Mapping[int, int]) -> None:
         """Partitions with their committed offsets; open runs and closed ones come back from the state topic."""
-        entries = await read_state(self.settings, starts)
+        remembered = await read_state(self.settings, starts)
         held = {}
         for number, start in starts.items():
             polish = self.redaction.record if self.redaction is not None else None
             partition = Partition(self.dialects, self.limits, start, polish)
-            partition.restore(entries.get(number, {}))
+            partition.restore(remembered.pop(number))
             held[number] = Held(partition)
         self.held = held
         self.patience.gone.clear()

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 
+from pipeline.assembly.remembered import Remembered
 from pipeline.kafka.client import client_options
 from pipeline.settings import Settings
-from topics import state
 from topics.catalog import STATE
 from topics.errors import InvalidRecord
-from topics.state import Closed, RunKey, Segment
+
+AT_ONCE: Final = 1000  # records, which are many small objects until they are taken
 
 log = logging.getLogger(__name__)
 
-Entries = dict[RunKey, list[Segment | Closed]]
 
-
-async def read_state(settings: Settings, partitions: Iterable[int]) -> dict[int, Entries]:
-    """-> per partition, the entries of each run. A plain consumer without a group: Faust's tables take seconds."""
+async def read_state(settings: Settings, partitions: Iterable[int]) -> dict[int, Remembered]:
+    """-> what each partition had. A plain consumer without a group: Faust's tables take seconds."""
     topic = STATE.full_name(settings.topic_prefix)
     mine = [TopicPartition(topic, partition) for partition in partitions]
     if not mine:
         return {}
-    latest: dict[TopicPartition, dict[bytes, bytes]] = {tp: {} for tp in mine}
+    remembered = {tp: Remembered() for tp in mine}
     consumer = AIOKafkaConsumer(**client_options(settings), auto_offset_reset="earliest", enable_auto_commit=False)
     await consumer.start()
     try:
@@ -36,28 +36,19 @@ async def read_state(settings: Settings, partitions: Iterable[int]) -> dict[int,
         unread = {tp for tp in mine if ends[tp] > starts[tp]}
         await consumer.seek_to_beginning(*mine)
         while unread:
-            for tp, records in (await consumer.getmany(timeout_ms=200)).items():
-                held = latest[tp]
+            for tp, records in (await consumer.getmany(timeout_ms=200, max_records=AT_ONCE)).items():
                 for record in records:
-                    if record.value is None:
-                        held.pop(record.key, None)
-                    else:
-                        held[record.key] = record.value
+                    _take(remembered[tp], record.key, record.value)
             for tp in list(unread):
                 if await consumer.position(tp) >= ends[tp]:
                     unread.discard(tp)
     finally:
         await consumer.stop()
-    return {tp.partition: _decoded(held) for tp, held in latest.items()}
+    return {tp.partition: found for tp, found in remembered.items()}
 
 
-def _decoded(held: dict[bytes, bytes]) -> Entries:
-    entries: Entries = {}
-    for key, value in held.items():
-        try:
-            run, entry = state.decode(key, value)
-        except InvalidRecord as error:  # of a newer worker, or not ours
-            log.warning("state entry %r skipped: %s", key[:80], error)
-            continue
-        entries.setdefault(run, []).append(entry)
-    return entries
+def _take(remembered: Remembered, key: bytes, value: bytes | None) -> None:
+    try:
+        remembered.take(key, value)
+    except InvalidRecord as error:  # of a newer worker, or not ours
+        log.warning("state entry %r skipped: %s", key[:80], error)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
+from pipeline.assembly.remembered import Remembered
 from pipeline.assembly.run import StoredRecord
 from pipeline.dialects import DIALECTS
 from tests.fleet import START, AgentRun, fleet, record_bytes
 from tests.toy import said
-from topics import agent_event, state, turn_record
-from topics.state import Closed, RunKey, Segment
+from topics import agent_event, turn_record
 from topics.turn_record import TurnRecord
 
 Envelope = dict[str, Any]
@@ -90,11 +90,10 @@ class Topics:
                 self.state[name] = value
         partition.out = type(out)()
 
-    def entries(self) -> dict[RunKey, list[Segment | Closed]]:
-        found: dict[RunKey, list[Segment | Closed]] = {}
+    def remembered(self) -> Remembered:
+        found = Remembered()
         for name, value in self.state.items():
-            key, entry = state.decode(name.encode(), value)
-            found.setdefault(key, []).append(entry)
+            found.take(name.encode(), value)
         return found
 
 
@@ -134,7 +133,7 @@ def test_a_restart_anywhere_changes_nothing(seed: int, restarts: int, lost: bool
             if not lost:
                 topics.take(partition)
             partition = Partition(DIALECTS, LIMITS, floor)
-            partition.restore(topics.entries())
+            partition.restore(topics.remembered())
             partition.feed(log[floor:at])
         partition.feed(log[at : at + 1])
         if rng.random() < 0.2:

@@ -23,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from pipeline.assembly.offline import close
 from pipeline.assembly.partition import Partition
+from pipeline.assembly.remembered import Remembered
 from pipeline.assembly.run import Run, StoredRecord
 from pipeline.assembly.thread import rank
 from pipeline.kafka import checkpoint as checkpoint_module
@@ -31,11 +32,10 @@ from pipeline.kafka.checkpoint import Checkpoint, limits_of
 from pipeline.kafka.ledger import Ledger
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.kafka.stage import HOLE_READS, Batch, Stage
-from pipeline.kafka.state_reader import Entries
 from pipeline.metrics import Metrics
 from pipeline.settings import Settings
 from tests.toy import START, TOYS, Envelope, envelope, said, text
-from topics import agent_event, state, telemetry, turn_record
+from topics import agent_event, telemetry, turn_record
 from topics.turn_record import TurnRecord
 
 PARTITIONS = 2
@@ -216,20 +216,12 @@ class World(RuleBasedStateMachine):
             self.loop.run_until_complete(asyncio.sleep(0))
             self.loop.close()
 
-    async def read_state(self, _: Settings, partitions: Mapping[int, int]) -> dict[int, Entries]:
+    async def read_state(self, _: Settings, partitions: Mapping[int, int]) -> dict[int, Remembered]:
         await asyncio.sleep(0)
-        answer: dict[int, Entries] = {}
-        for partition in partitions:
-            latest: dict[bytes, bytes] = {}
+        answer = {partition: Remembered() for partition in partitions}
+        for partition, remembered in answer.items():
             for key, value, _headers in self.topics.get(("threadmill.state", partition), []):
-                if value is None:
-                    latest.pop(key, None)
-                else:
-                    latest[key] = value
-            entries = answer.setdefault(partition, {})
-            for key, value in latest.items():
-                run, entry = state.decode(key, value)
-                entries.setdefault(run, []).append(entry)
+                remembered.take(key, value)
         return answer
 
     # ---- how a worker's coroutines get on

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +11,13 @@ import pytest
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
+from pipeline.assembly.remembered import Remembered
 from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
 from tests.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, envelope, right, said, text
 from topics import agent_event, json_text, state, turn_record
 from topics.errors import Reason
-from topics.state import Closed, RunKey, Segment
+from topics.state import Segment
 from topics.turn_record import TurnRecord
 
 KEY = (THREAD, "r")
@@ -50,15 +50,13 @@ def interruption(record: TurnRecord) -> str | None:
     return ((record["turn"] or {}).get("interruption") or {}).get("reason")
 
 
-def entries(*outs: Out) -> dict[RunKey, Sequence[Segment | Closed]]:
+def remembered(*outs: Out) -> Remembered:
     """What a restart finds, when all of these were delivered."""
-    found = {name: value for out in outs for name, value in [*out.segments, *out.marks]}
-    answer: dict[RunKey, list[Segment | Closed]] = {}
-    for name, value in found.items():
-        if value is not None:
-            key, entry = state.decode(name.encode(), value)
-            answer.setdefault(key, []).append(entry)
-    return answer  # type: ignore[return-value]
+    found = Remembered()
+    for out in outs:
+        for name, value in [*out.segments, *out.marks]:
+            found.take(name.encode(), value)
+    return found
 
 
 def taken(partition: Partition) -> Out:
@@ -474,7 +472,7 @@ def test_a_run_built_again_gives_the_same_bytes_and_says_nothing_twice(restarts:
     for number in range(2):
         if number < restarts:
             partition = Partition(TOYS, partition.limits, len(log.records))
-            partition.restore(entries(*outs))
+            partition.restore(remembered(*outs))
         log.add(REST[number], at=200 + number)
         partition.feed(log.records)
         if number == 0:
@@ -492,7 +490,7 @@ def test_a_run_built_again_gives_the_same_bytes_and_says_nothing_twice(restarts:
 def test_doubles_of_a_parked_run_leave_it_parked() -> None:
     log, partition = spilled()
     restored = Partition(TOYS, partition.limits, 3)
-    restored.restore(entries(partition.out))
+    restored.restore(remembered(partition.out))
     log.add(envelope(1, text("b")), at=200)
     restored.feed(log.records)
     assert (restored.runs, restored.counts.duplicates, restored.floor()) == ({}, 1, 4)
@@ -503,7 +501,7 @@ def test_a_parked_run_keeps_its_deadlines(restart: bool) -> None:  # noqa: FBT00
     _, partition = spilled()
     if restart:
         fresh = Partition(TOYS, replace(partition.limits, idle_ms=1000), 3)
-        fresh.restore(entries(partition.out))
+        fresh.restore(remembered(partition.out))
         assert fresh.now == START + 5, "a partition without new records goes on from here"
         partition = fresh
     partition.tick(partition.now + 40_000)
@@ -520,7 +518,7 @@ def test_large_spills_go_in_parts() -> None:
     partition.spill()
     assert [name.rpartition("#")[2] for name, _ in partition.out.segments] == ["0-5.0", "0-5.1", "0-5.2"]
     restored = Partition(TOYS, Limits(), 6)
-    restored.restore(entries(partition.out))
+    restored.restore(remembered(partition.out))
     log.add(envelope(6, [], end="complete"))
     restored.feed(log.records)
     assert [turn_record.encode(r) for r in restored.out.turns] == right([orjson.loads(r.value) for r in log.records])
@@ -538,7 +536,7 @@ def test_overlapping_segments_of_two_workers() -> None:
         partition.tick(START + 1)
         partition.spill()
     restored = Partition(TOYS, Limits(), 6)
-    restored.restore(entries(zombie.out, first.out))
+    restored.restore(remembered(zombie.out, first.out))
     log.add(envelope(6, [], end="complete"))
     restored.feed(log.records)
     assert [words(record) for record in restored.out.turns] == [["0", "1", "2", "3", "4", "5"]]
@@ -553,12 +551,12 @@ def test_a_reopened_run_that_was_spilled_is_open_after_a_restart() -> None:
     partition.tick(START + 260)
     partition.spill()
     restored = Partition(TOYS, partition.limits, 2)
-    restored.restore(entries(partition.out))
+    restored.restore(remembered(partition.out))
     assert (restored.open_runs(), list(restored.closed.marks), restored.closed.reopenable) == (1, [], {})
     restored.tick(START + 400)
     assert [(words(record), record["revision"]) for record in restored.out.turns] == [(["a", "b"], 1)]
     again = Partition(TOYS, partition.limits, 2)
-    again.restore(entries(partition.out, restored.out))
+    again.restore(remembered(partition.out, restored.out))
     assert (again.open_runs(), list(again.closed.marks), list(again.closed.reopenable)) == (0, [KEY], [KEY])
 
 
@@ -570,12 +568,12 @@ def test_a_run_that_was_over_before_its_mark_was_written() -> None:
     out = taken(partition)
     out.marks.clear()
     restored = Partition(TOYS, Limits(), 0)
-    restored.restore(entries(out))
+    restored.restore(remembered(out))
     restored.feed(log.records)
     assert [turn_record.encode(r) for r in restored.out.turns] == [turn_record.encode(r) for r in out.turns]
     assert interruption(restored.out.turns[0]) == "user_cancelled"
     waiting = Partition(TOYS, Limits(), 0)
-    waiting.restore(entries(out))
+    waiting.restore(remembered(out))
     waiting.tick(START + 10 * MINUTE)
     assert interruption(waiting.out.turns[0]) == "user_cancelled"
 
@@ -588,7 +586,7 @@ def test_a_complete_run_is_not_opened_again_by_what_a_dead_worker_left() -> None
     partition.feed(log.records)
     left.marks += [mark for mark in partition.out.marks if mark[1] is not None]  # its tombstones were not written
     restored = Partition(TOYS, partition.limits, 0)
-    restored.restore(entries(left))
+    restored.restore(remembered(left))
     assert (restored.open_runs(), list(restored.closed.marks)) == (0, [KEY])
     assert [(name.endswith("#0-2.0"), value) for name, value in restored.out.marks] == [(True, None)]
     restored.feed(log.records)
@@ -602,7 +600,7 @@ def test_a_spilled_run_of_an_unknown_dialect_stops_nothing() -> None:
     old.tick(START + 1)
     old.spill()
     partition = Partition({"toy": TOY}, Limits(idle_ms=10), 1)
-    partition.restore(entries(old.out))
+    partition.restore(remembered(old.out))
     partition.tick(START + 100)
     assert reasons(partition) == ["unknown_dialect"]
     assert partition.out.dead[0].record.value == log.records[0].value
@@ -641,7 +639,7 @@ def test_what_json_can_barely_hold_becomes_a_turn_all_the_same(restart: bool, en
         partition.tick(START + 1)
         partition.spill()
         fresh = Partition(TOYS, Limits(), len(RAW))
-        fresh.restore(entries(partition.out))
+        fresh.restore(remembered(partition.out))
         partition = fresh
     log.add(envelope(4, [{"type": "step"}], end=end))
     partition.feed(log.records)
@@ -749,7 +747,7 @@ def test_odd_names(name: str) -> None:
     partition.tick(START + 1)
     partition.spill()
     restored = Partition(TOYS, Limits(), 2)
-    restored.restore(entries(partition.out))
+    restored.restore(remembered(partition.out))
     log.add(envelope(2, [{"type": name, name: 1}], run_id=name, agent_id=name, end="complete", run={name: 1}))
     restored.feed(log.records)
     (record,) = restored.out.turns

@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
+from pipeline.assembly.remembered import Remembered
 from tests.toy import START, TOYS, Log, envelope, text
-from topics import state
 from topics.traceparent import headers
 
 SAID = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -59,8 +59,10 @@ def test_a_run_that_was_spilled_gives_the_same_turn_to_another_worker(said: Any)
     first.tick(START + 101)
     first.spill()
     second = Partition(TOYS, Limits(), first.floor())
-    entries = [state.decode(name.encode(), value) for name, value in first.out.segments]
-    second.restore({key: [entry] for key, entry in entries})
+    remembered = Remembered()
+    for name, value in first.out.segments:
+        remembered.take(name.encode(), value)
+    second.restore(remembered)
     rest = log.add(LAST, at=200)
     for partition in (first, second):
         partition.feed([rest])

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from pipeline.assembly.remembered import Remembered
 from pipeline.assembly.run import Refused, StoredRecord
 from pipeline.kafka import checkpoint as checkpoint_module
 from pipeline.kafka.checkpoint import MANY, Checkpoint, limits_of
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.ledger import Ledger
 from pipeline.kafka.outbox import Outbox, Outgoing
-from pipeline.kafka.state_reader import Entries
 from pipeline.metrics import Metrics
 from pipeline.settings import Settings
 from tests.toy import START, TOYS, Log, envelope, text
@@ -57,8 +57,8 @@ async def producer() -> Producer:
 
 @pytest.fixture
 async def work(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
-    async def nothing(_: Settings, partitions: Mapping[int, int]) -> dict[int, Entries]:
-        return {}
+    async def nothing(_: Settings, partitions: Mapping[int, int]) -> dict[int, Remembered]:
+        return {partition: Remembered() for partition in partitions}
 
     monkeypatch.setattr(checkpoint_module, "read_state", nothing)
     checkpoint = Checkpoint(SETTINGS, TOYS, Outbox(producer), Ledger(Metrics(10), "events"))
