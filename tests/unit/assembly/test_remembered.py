@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from pipeline.assembly.remembered import Remembered
@@ -88,3 +90,21 @@ def test_what_is_no_entry_says_so_and_changes_nothing(name: bytes, value: bytes 
 def test_a_key_that_nobody_knows_removes_nothing() -> None:
     remembered = taken((RUN, FIRST), b"strange", b"", key(OTHER, FIRST))
     assert list(remembered.marks) == [RUN]
+
+
+def test_what_was_removed_since_takes_no_memory_and_the_rest_is_packed() -> None:
+    runs = [(f"6f1d6f5e-6f0a-4c0b-9d51-{number:012}", f"run-{number}") for number in range(30_000)]
+    tracemalloc.start()
+    try:
+        remembered = Remembered()
+        for number, run in enumerate(runs):
+            mark = Closed(number, 3, complete=True, at=number)
+            remembered.take(key(run, mark), state.encode(mark))
+            if number >= 10_000:
+                oldest = Closed(number - 10_000, 3, complete=True, at=number - 10_000)
+                remembered.take(key(runs[number - 10_000], oldest), None)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(remembered.marks) == 10_000
+    assert most < 10_000 * 300  # bytes; as objects it was three times as much
