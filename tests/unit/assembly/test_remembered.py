@@ -19,7 +19,8 @@ DONE = Closed(15, 4, complete=True, at=1_500)
 
 
 def key(run: RunKey, entry: Segment | Closed) -> bytes:
-    return (state.closed_key if isinstance(entry, Closed) else state.segment_key)(run, entry).encode()  # type: ignore[operator]
+    name = state.closed_key(run, entry) if isinstance(entry, Closed) else state.segment_key(run, entry)
+    return name.encode()
 
 
 def taken(*entries: tuple[RunKey, Segment | Closed] | bytes) -> Remembered:
