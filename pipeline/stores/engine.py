@@ -79,16 +79,18 @@ class WriteAheadLog:
         self.limit = LOG_BYTES
 
     def keep_small(self, connection: Connection) -> None:
-        """Empty it where it is large; while somebody reads for long, again after another LOG_BYTES."""
+        """Empty it where it is large. Where another writer is in the way, the next transaction tries again; where
+        somebody reads for long, that after another LOG_BYTES.
+        """
         size = self.file.stat().st_size if self.file.exists() else 0
         if size < self.limit:
             return
         connection.exec_driver_sql(f"PRAGMA busy_timeout={EMPTY_MS}")
         try:
-            busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").scalars().one()
+            busy, pages, copied = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
         finally:
             connection.exec_driver_sql(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
-        self.limit = size + LOG_BYTES if busy else LOG_BYTES
+        self.limit = size + LOG_BYTES if busy and copied < pages else LOG_BYTES
 
 
 def _begin_sqlite(connection: Connection, *, log: WriteAheadLog) -> None:
