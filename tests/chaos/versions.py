@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import io
 import json
@@ -16,6 +17,7 @@ from tests.chaos.load import Answer, Load, TurnKey, load_of, mixed
 from tests.chaos.scene import Scene
 
 ROOT: Final = Path(__file__).parents[2]
+WRITERS: Final = {"segment_key", "closed_key", "encode"}
 # Prints what the old version makes of runs: {thread/turn: hash}, from their envelopes on standard input.
 ASSEMBLE: Final = """
 import json, sys
@@ -43,11 +45,19 @@ def git(*arguments: str) -> bytes:
 
 def older() -> str:
     """The oldest commit whose worker runs, and whose records at rest are those of today: topics and state."""
-    formats = git("rev-parse", "HEAD:topics/state.py")
+    today = written("HEAD")
     for commit in git("log", "--reverse", "--format=%h", "--", "pipeline/cli/worker.py").decode().split():
-        if git("rev-parse", f"{commit}:topics/state.py") == formats:
+        if written(commit) == today:
             return commit
     raise NoHistory("no older version can be had: no commit has the same formats")
+
+
+def written(commit: str) -> list[str]:
+    """What decides, in that version, how entries of the state topic are written."""
+    statements = ast.parse(git("show", f"{commit}:topics/state.py")).body
+    versions = [node for node in statements if isinstance(node, ast.Assign)]
+    writers = [node for node in statements if isinstance(node, ast.FunctionDef) and node.name in WRITERS]
+    return [ast.dump(node) for node in (*versions, *writers)]
 
 
 def same_tables(commit: str) -> bool:
