@@ -34,7 +34,8 @@ async def read_state(settings: Settings, partitions: Iterable[int]) -> dict[int,
         ends = await consumer.end_offsets(mine)
         starts = await consumer.beginning_offsets(mine)
         unread = {tp for tp in mine if ends[tp] > starts[tp]}
-        await consumer.seek_to_beginning(*mine)
+        for tp in mine:  # `seek_to_beginning` would wait for the fetcher, at times until the request timeout
+            consumer.seek(tp, starts[tp])
         while unread:
             for tp, records in (await consumer.getmany(timeout_ms=200, max_records=AT_ONCE)).items():
                 for record in records:
