@@ -10,6 +10,7 @@ WORKDIR /src
 # Dependencies first: this layer stays the same until the lock file changes. Wheels only, so no compiler is needed.
 COPY pyproject.toml uv.lock README.md LICENSE ./
 RUN /opt/uv/bin/uv sync --frozen --no-dev --extra otlp --no-install-project --no-cache --python "$(command -v python3)"
+COPY threadmill ./threadmill
 COPY topics ./topics
 COPY pipeline ./pipeline
 RUN /opt/uv/bin/uv sync --frozen --no-dev --extra otlp --no-editable --no-cache

@@ -11,7 +11,7 @@ export UV_NO_PROGRESS := 1
 ENVIRONMENT := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
-CODE := topics pipeline tests docs examples helm
+CODE := threadmill topics pipeline tests docs examples helm
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14

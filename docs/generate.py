@@ -13,12 +13,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from pipeline import metrics
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.losses import LOSSES, OVER
 from pipeline.gateway.app import create_app
 from pipeline.gateway.problems import KINDS
+from pipeline.observability import metrics
 from pipeline.settings import Settings, table
 from topics.catalog import CATALOG
 
@@ -70,7 +70,7 @@ def topics_table() -> str:
 
 def events_table(dialect: Dialect) -> str:
     """What a dialect does with each event: the table in the docstring of its module."""
-    module = import_module(f"pipeline.dialects.{dialect.name.replace('-', '_')}")
+    module = import_module(f"pipeline.dialects.{dialect.name.replace('-', '_')}.events")
     return "".join(f"{line}\n" for line in str(module.__doc__).splitlines() if line.startswith("|"))
 
 

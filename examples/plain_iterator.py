@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from pipeline.publisher import Publisher
 from pipeline.settings import load
+from threadmill.publisher import Publisher
 
 
 async def events() -> AsyncIterator[dict[str, Any]]:

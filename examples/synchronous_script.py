@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.integrations.synchronous import SyncPublisher
 from pipeline.settings import load
+from threadmill.synchronous import SyncPublisher
 
 STREAM = Path(__file__).with_name("weather.sse")
 

@@ -1,29 +1,10 @@
-"""The error tree, by who is at fault. Each message says what to do.
-
-ThreadmillError
-├── CallerError      the settings or the arguments         exit 2
-├── InvalidRecord    a producer's data (topics.errors)     exit 1, or a dead letter
-├── BrokerError      Kafka refuses or can't be reached     exit 3
-└── StoreError       the store refuses or can't be reached exit 4
-"""
+"""The error tree of `threadmill.errors`, and its one branch that only the pipeline knows: the store's."""
 
 from __future__ import annotations
 
-from topics.errors import InvalidRecord, Reason, ThreadmillError
+from threadmill.errors import BrokerError, CallerError, InvalidRecord, Reason, ThreadmillError
 
 __all__ = ["BrokerError", "CallerError", "InvalidRecord", "Reason", "StoreError", "ThreadmillError"]
-
-
-class CallerError(ThreadmillError):
-    """The call can't work as it was made: a bad setting, a missing file, a missing program."""
-
-    exit_code = 2
-
-
-class BrokerError(ThreadmillError):
-    """Kafka is not there, refuses us, or lacks a topic."""
-
-    exit_code = 3
 
 
 class StoreError(ThreadmillError):

@@ -1,6 +1,7 @@
-"""All options, in one frozen class; nothing else reads the environment.
+"""All options, in one frozen class: those of the client (`threadmill.settings`), and those of the pipeline.
 
-Each field is the variable THREADMILL_<NAME>. A name that is not here, or a bad value, is an error at start.
+Nothing else reads the environment. Each field is the variable THREADMILL_<NAME>. A name that is not here, or a bad
+value, is an error at start.
 """
 
 from __future__ import annotations
@@ -12,26 +13,16 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AfterValidator, Field, SecretStr
 
-from pipeline.errors import CallerError
+from threadmill.settings import PREFIX, ClientSettings, Count, read, without_password
 from topics.catalog import CATALOG
 
-PREFIX = "THREADMILL_"
 INLINE = "inline"  # THREADMILL_CONTENT: large values stay in their turns
 
 HOST: Final = r"(?:\[[^\]/]+\]|[^\[\]:,/?#@]*)(?::[0-9]{1,5})?"
 OBJECTS: Final = "file:///folder, s3://bucket/prefix, gs://bucket/prefix, azure://container/prefix"
 POSTGRES: Final = re.compile(rf"postgres(?:ql)?://(?:[^/?#]*@)?{HOST}(?:,{HOST})*/[^/?#].*")
-
-
-def _brokers(value: str) -> str:
-    for address in value.split(","):
-        host, _, port = address.strip().rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError("host:port[,host:port] is expected")
-    return ",".join(address.strip() for address in value.split(","))
 
 
 def _store(value: str) -> str:
@@ -74,13 +65,6 @@ def _holds_objects(value: str) -> bool:
     return parts.scheme in ("s3", "gs", "azure") and bool(parts.netloc) and not parts.query
 
 
-def _token_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme in ("http", "https") and parts.hostname and not parts.username:
-        return value
-    raise ValueError("https://host/path is expected, without a user or a password in it")
-
-
 def _origins(value: str) -> str:
     origins = [origin.strip().rstrip("/") for origin in value.split(",") if origin.strip()]
     for origin in origins:
@@ -99,54 +83,11 @@ def _collector(value: str) -> str:
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Seconds = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
 
 
-class Settings(BaseSettings):
+class Settings(ClientSettings):
     """The options of all parts, with their defaults; durations in seconds, sizes in bytes."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
-
-    brokers: Annotated[str, AfterValidator(_brokers)] = Field(
-        "127.0.0.1:9092", description="Kafka bootstrap addresses, host:port,…; `threadmill up` listens on the first."
-    )
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT",
-        description="How the brokers are spoken to: `PLAINTEXT`, `SSL` (TLS), `SASL_SSL` (TLS and a login), or "
-        "`SASL_PLAINTEXT` (a login that others on the network can read).",
-    )
-    ssl_ca_file: Path | None = Field(
-        None,
-        description="PEM file of the authorities whose brokers are trusted; by default those that the system trusts.",
-    )
-    ssl_certificate_file: Path | None = Field(
-        None, description="PEM file of our own certificate, for brokers that ask for one (mutual TLS)."
-    )
-    ssl_key_file: Path | None = Field(
-        None, description="PEM file of its private key, where that is not in the same file."
-    )
-    ssl_key_password: SecretStr | None = Field(None, description="The private key's password, if it has one.")
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
-        None, description="How to log in to the brokers: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`."
-    )
-    sasl_username: str | None = Field(None, description="The user, for `PLAIN` and `SCRAM`.")
-    sasl_password: SecretStr | None = Field(None, description="The user's password.")
-    sasl_password_file: Path | None = Field(None, description="File that holds the user's password instead.")
-    oauth_token_file: Path | None = Field(
-        None,
-        description="For `OAUTHBEARER`: file that holds a token, read for each connection, as it is renewed.",
-    )
-    oauth_token_url: Annotated[str, AfterValidator(_token_url)] | None = Field(
-        None, description="For `OAUTHBEARER`: endpoint that gives tokens for client credentials, `https://…`."
-    )
-    oauth_client_id: str | None = Field(None, description="The client's id at the token endpoint.")
-    oauth_client_secret: SecretStr | None = Field(None, description="The client's secret there.")
-    oauth_client_secret_file: Path | None = Field(None, description="File that holds the client's secret instead.")
-    oauth_scope: str | None = Field(None, description="The scope to ask for, if the endpoint wants one.")
-    home: Path = Field(
-        Path(".threadmill"),
-        description="Folder for the development broker's data, the SQLite file, the spool and logs.",
-    )
     cache: Path = Field(Path(".cache/threadmill"), description="Folder for what is downloaded once: Kafka's jars.")
     store: Annotated[str, AfterValidator(_store)] | None = Field(
         None,
@@ -177,22 +118,6 @@ class Settings(BaseSettings):
         "rules (`rules.json`), separated by commas. By default nothing.",
     )
     mask_errors: bool = Field(False, description="Replace the texts of errors in finished turns by a generic one.")
-    spool: Path | None = Field(
-        None,
-        description="Folder where publishers keep what the broker can't take now; by default `spool` in "
-        "THREADMILL_HOME.",
-    )
-    spool_bytes: Count = Field(1_073_741_824, description="Most bytes that one publisher keeps there.")
-    spool_policy: Literal["block", "drop"] = Field(
-        "block",
-        description="When there is no room either: `block` lets the agent wait, `drop` loses what comes, and counts "
-        "it.",
-    )
-    topic_prefix: str = Field(
-        "threadmill",
-        pattern=r"^[A-Za-z0-9._-]{1,100}$",
-        description="Topics are named PREFIX.events, PREFIX.turns, …; consumer groups likewise.",
-    )
     partitions: Count = Field(
         12, description="Partitions of each topic when it is created: the bound on parallel workers."
     )
@@ -275,24 +200,10 @@ class Settings(BaseSettings):
 
     session_timeout: Seconds = Field(10.0, description="A worker that is silent for longer loses its partitions.")
     fetch_records: Count = Field(5000, description="Most records that are taken at once; of turns, 500.")
-    compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
     metric_series: Count = Field(
         200,
         description="Values of one metric label (model, agent, tenant, …) before the rest is counted as `other`.",
     )
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, then the environment; no dotenv, no secret files."""
-        del settings_cls, dotenv_settings, file_secret_settings
-        return init_settings, env_settings
 
     @property
     def store_url(self) -> str:
@@ -307,16 +218,6 @@ class Settings(BaseSettings):
         return (self.home / "content").absolute().as_uri() if self.store_url.startswith("sqlite:") else None
 
     @property
-    def spool_folder(self) -> Path:
-        """The publishers' spool, the default filled in."""
-        return self.spool or self.home / "spool"
-
-    @property
-    def broker_list(self) -> list[str]:
-        """The bootstrap addresses, one string each."""
-        return self.brokers.split(",")
-
-    @property
     def retention_ms(self) -> dict[str, int]:
         """Topic (without the prefix) -> how long it keeps records, where that is not as in the catalog."""
         parts = (part.partition("=") for part in (self.retention or "").split(",") if part)
@@ -327,55 +228,21 @@ class Settings(BaseSettings):
         """The origins whose pages may call the gateway."""
         return self.gateway_origins.split(",") if self.gateway_origins else []
 
-    @property
-    def speaks_tls(self) -> bool:
-        """Whether the brokers are spoken to over TLS."""
-        return self.security_protocol.endswith("SSL")
-
-    @property
-    def speaks_sasl(self) -> bool:
-        """Whether we log in to the brokers."""
-        return self.security_protocol.startswith("SASL")
-
 
 def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
     """Read the environment. Raises CallerError that names each unknown or bad variable."""
     environ = os.environ if environ is None else environ
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
-    problems = [
+    unknown = [
         f"{name} is no setting of Threadmill; `threadmill settings` lists them"
         for name in sorted(environ)
-        if name.startswith(PREFIX) and name not in known
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX).lower() not in Settings.model_fields
     ]
-    values = {
-        name: environ[PREFIX + name.upper()] for name in Settings.model_fields if environ.get(PREFIX + name.upper())
-    }
-    try:
-        settings = Settings(**{**values, **overrides})
-    except ValidationError as error:
-        problems += [
-            f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')} (got {_shown(e['input'])})"
-            for e in error.errors(include_url=False)
-        ]
-    if problems:
-        raise CallerError("\n".join(problems))
-    return settings
+    return read(Settings, environ, overrides, unknown)
 
 
 def tool_home(name: Literal["JAVA_HOME", "KAFKA_HOME"]) -> Path | None:
     """Where another program is installed, by its own standard variable: the only ones read beside THREADMILL_*."""
     return Path(os.environ[name]) if os.environ.get(name) else None
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return repr(without_password(text) if "://" in text else text)
-
-
-def without_password(url: str) -> str:
-    """A URL fit to be printed, also one whose password breaks it in two."""
-    url = re.sub(r"([?&]password=)[^&]*", r"\1***", url)
-    return re.sub(r"(://[^:/?#@]*):.*@", r"\1:***@", url)
 
 
 def table(settings: Settings) -> list[tuple[str, str, str, str]]:

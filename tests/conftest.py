@@ -13,11 +13,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from pipeline.kafka import local
+from pipeline.devbroker import local
+from pipeline.devbroker.local import Cluster
+from pipeline.devbroker.ports import free_ports
 from pipeline.kafka.admin import apply_topics
-from pipeline.kafka.local import Cluster
-from pipeline.kafka.ports import free_ports
-from pipeline.settings import PREFIX, Settings
+from pipeline.settings import Settings
+from threadmill.settings import PREFIX
 
 ROOT = Path(__file__).parent.parent
 CACHE = ROOT / ".cache" / "threadmill"

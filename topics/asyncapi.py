@@ -11,10 +11,11 @@ from typing import Any, Final, Literal, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from topics import dead_letter, traceparent
+from threadmill import traceparent
+from threadmill.errors import Reason
+from topics import dead_letter
 from topics.agent_event import AgentEvent
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS, Topic
-from topics.errors import Reason
 from topics.telemetry import TelemetryRecord
 from topics.thread import AgentConfig, Turn
 from topics.turn_record import TurnRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from topics.errors import Reason
+from threadmill.errors import Reason
 
 PREFIX = "threadmill."
 MAX_DETAIL = 500

@@ -18,6 +18,8 @@ import orjson
 MAYBE_LARGE = re.compile(r"\d{20}")
 MAX_DEPTH = 10_000
 
+Fields = dict[str, Any]  # a JSON object
+
 # Line ends to Unicode, though not to JSON: readers that split text by them must not cut a value in two.
 LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 

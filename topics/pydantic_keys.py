@@ -1,7 +1,7 @@
 """`meta:*` keys of turns that came from Pydantic AI: what its messages say beyond ThreadProtocol.
 
-They are out of the canonical hash; `pipeline.dialects.pydantic_messages` writes them, `pipeline.exports.pydantic_ai`
-restores the SDK's messages from them.
+They are out of the canonical hash; `messages` of `pipeline.dialects.pydantic_ai` writes them, its `export` restores the
+SDK's messages from them.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from topics.errors import InvalidRecord, Reason
+from threadmill.errors import InvalidRecord, Reason
 
 VERSION = 1
 MAX_SEGMENT_BYTES = 800_000

@@ -11,9 +11,9 @@ from typing import Any, NotRequired, TypedDict
 
 import orjson
 
+from threadmill.envelope import loads
+from threadmill.errors import InvalidRecord, Reason
 from topics import json_text
-from topics.agent_event import loads
-from topics.errors import InvalidRecord, Reason
 
 VERSION = 1
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from threadmill.identity import is_uuid
 from topics.findings import Finding, Severity, joined, objects, shown, texts
-from topics.identity import is_uuid
 from topics.thread_invariants import INVARIANTS
 from topics.thread_schema import schema_findings
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from topics.errors import InvalidRecord, Reason
+from threadmill.errors import InvalidRecord, Reason
 from topics.thread import VERSION
 
 Document = dict[str, Any]

@@ -3,7 +3,7 @@
 A record is a plain JSON object. `turn` is a ThreadProtocol turn; a record without one carries only thread facts
 (an agent's configuration, a title, a link). Writing a record again changes nothing: `turn_id` is derived from
 (thread_id, run_id, ordinal), and of two records of one turn the complete one wins, then the one that was made of more
-events, then the higher revision, then the one whose end the publisher has said (pipeline.assembly.thread.rank).
+events, then the higher revision, then the one whose end the publisher has said (pipeline.turns.thread_document.rank).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, NotRequired, TypedDict
 
 import orjson
 
+from threadmill.envelope import loads
+from threadmill.errors import InvalidRecord, Reason
 from topics import json_text
-from topics.agent_event import loads
-from topics.errors import InvalidRecord, Reason
 
 VERSION = 1
 

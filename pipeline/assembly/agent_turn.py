@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.assembly import usage as tokens
 from pipeline.assembly.builder import Turn
 from pipeline.assembly.parts import Context, Fields, Message, Part
-from pipeline.assembly.text import join
-from pipeline.assembly.times import iso
+from pipeline.turns import tokens
+from pipeline.turns.text import join
+from pipeline.turns.times import iso
 
 REASONS: Final = {"aborted": "user_cancelled", "error": "error", "disconnected": "network_failure"}
 PLACE: Final = "meta:after_part"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.marks import Marks
-from pipeline.assembly.parked import Parked
+from pipeline.assembly.spilled_run import Parked
 from topics.state import Closed, RunKey
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from pipeline.assembly.builder import Builder
-from topics.errors import InvalidRecord, Reason
+from threadmill.errors import InvalidRecord, Reason
+from threadmill.wires import Wire
 
 Handler = Callable[[Builder, dict[str, Any]], None]
 Stretch = Callable[[Builder, list[Any], int], int]
-Framing = Literal["sse", "named-sse", "data-lines"]  # as `pipeline.dialects.framing` describes them
 
 
 class Violation(InvalidRecord):
@@ -34,10 +34,9 @@ def nothing(builder: Builder, event: dict[str, Any]) -> None:
 class Dialect:
     """One wire protocol.
 
-    `kind` is the key that holds an event's type. `handlers` maps that type to a function, all others go to
-    `unknown`. `begin` runs before the first event (the run's context is in `builder.context`: read the request
-    body there), `finish` before the turns are built, with how the run ended: complete, aborted, error, disconnected,
-    timeout, events_lost.
+    `handlers` maps the type of an event (under the key `wire.kind`) to a function, all others go to `unknown`. `begin`
+    runs before the first event (the run's context is in `builder.context`: read the request body there), `finish`
+    before the turns are built, with how the run ended: complete, aborted, error, disconnected, timeout, events_lost.
 
     `stretches` is for deltas, nine of ten events: by type, a function that takes as many of a record's events as are
     like the one at an index, at once, and returns the index behind them; that index itself where the one there is
@@ -45,13 +44,11 @@ class Dialect:
     """
 
     name: str
-    kind: str
+    wire: Wire
     handlers: Mapping[str, Handler]
     unknown: Handler
     begin: Callable[[Builder], None] = lambda builder: None
     finish: Callable[[Builder, str], None] = lambda builder, end: None
-    done_marker: str | None = None  # SSE data that says "end of stream" and is no event
-    framing: Framing = "sse"
     stretches: Mapping[str, Stretch] = field(default_factory=dict)
     conversation: Callable[[Any], str | None] = lambda event: None  # the conversation's id, if this event tells it
     losses: Mapping[str, str] = field(default_factory=dict)  # what this wire can't carry, and what becomes of it

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pipeline.assembly.agent_turn import agent_turn
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.canonical import turn_hash
 from pipeline.assembly.parts import Context, Fields
-from pipeline.assembly.text import mended
-from pipeline.assembly.times import epoch_ms, iso
+from pipeline.turns.canonical import sealed
+from pipeline.turns.times import epoch_ms, iso
+from threadmill.identity import thread_uuid, turn_id
 from topics import turn_record
-from topics.identity import thread_uuid, turn_id
-from topics.json_text import with_room
 from topics.turn_record import TurnRecord
 
 Timings = list[dict[str, int | None]]
@@ -123,15 +121,3 @@ def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
         links += [] if spawned in links else [spawned]
     if links:
         record["links"] = links
-
-
-def sealed(record: TurnRecord) -> TurnRecord:
-    """With its hash; text and numbers that JSON in UTF-8 can't hold are mended first."""
-    if record["turn"] is None:
-        return record
-    try:
-        record["hash"] = turn_hash(record["turn"])
-    except (TypeError, ValueError, RecursionError):  # refused by orjson or rfc8785, or nested deeply
-        record = with_room(lambda: mended(record))
-        record["hash"] = with_room(lambda: turn_hash(record["turn"] or {}))
-    return record

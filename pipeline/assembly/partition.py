@@ -16,14 +16,14 @@ from pipeline.assembly.closed_runs import ClosedRuns
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import close
-from pipeline.assembly.parked import Parked, stored_bytes
-from pipeline.assembly.remembered import Remembered
+from pipeline.assembly.restored_state import Remembered
 from pipeline.assembly.results import Counts, Out
 from pipeline.assembly.run import Record, Refused, Run, StoredRecord
+from pipeline.assembly.spilled_run import Parked, stored_bytes
 from pipeline.assembly.telemetry import closing_records, streamed_records
-from topics import agent_event, state
-from topics.agent_event import LARGEST
-from topics.errors import InvalidRecord, Reason
+from threadmill.envelope import LARGEST, checked, decode
+from threadmill.errors import InvalidRecord, Reason
+from topics import state
 from topics.state import MAX_SEGMENT_BYTES, Closed, RunKey, Segment
 from topics.turn_record import TurnRecord
 
@@ -69,7 +69,7 @@ class Partition:
                 if at > now:
                     now = at
                 # The usual case: the next record of an open run, and nothing special about it. What is taken here must
-                # pass `agent_event.decode`, too: after a restart the same record may go that way.
+                # pass `decode`, too: after a restart the same record may go that way.
                 envelope = None
                 try:
                     envelope = loads(value)  # type: ignore[arg-type]  # None raises, too
@@ -119,7 +119,7 @@ class Partition:
             self.out.dead.append(Refused(record, Reason.TOO_LARGE, detail))
             return
         try:
-            self._route(agent_event.decode(value) if parsed is None else agent_event.checked(parsed), record)
+            self._route(decode(value) if parsed is None else checked(parsed), record)
         except InvalidRecord as error:
             self.out.dead.append(Refused(record, error.reason, error.detail))
         except Exception as error:  # nothing in one record may stop the rest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from topics import traceparent
+from threadmill import traceparent
 
 MessageKind = Literal["request", "response", "system"]
 Fields = dict[str, Any]

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.parts import Context
-from topics import traceparent
-from topics.errors import InvalidRecord, Reason
+from threadmill import traceparent
+from threadmill.errors import InvalidRecord, Reason
 
 Envelope = dict[str, Any]
 
@@ -182,7 +182,7 @@ class Run:
             builder.at = at = ts if dt is None else ts + dt[0]
             event = events[0]
             try:
-                dialect.handlers.get(event[dialect.kind], dialect.unknown)(builder, event)
+                dialect.handlers.get(event[dialect.wire.kind], dialect.unknown)(builder, event)
             except Exception as error:  # whatever a hostile event does: it is one dead letter
                 self._refuse(event, error, record)
         else:
@@ -199,7 +199,7 @@ class Run:
         handler_of, stretch_of, kind, unknown = (
             dialect.handlers.get,
             dialect.stretches.get,
-            dialect.kind,
+            dialect.wire.kind,
             dialect.unknown,
         )
         builder.at = ts
@@ -229,7 +229,7 @@ class Run:
         if isinstance(error, InvalidRecord):
             reason, detail = error.reason, error.detail
         else:
-            reason, detail = Reason.INVALID_EVENT, _why(event, self.dialect.kind, error)
+            reason, detail = Reason.INVALID_EVENT, _why(event, self.dialect.wire.kind, error)
         self._refused(record, reason, f"seq {self.next}+: {detail}")
 
     def _refused(self, record: Record, reason: Reason, detail: str) -> None:

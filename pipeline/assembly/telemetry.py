@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.assembly import usage as tokens
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message
 from pipeline.assembly.run import Run
+from pipeline.turns import tokens
 from topics.telemetry import VERSION, TelemetryRecord
 from topics.turn_record import TurnRecord
 

@@ -19,9 +19,9 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from pipeline.integrations.asgi import PublishStreams
-from pipeline.publisher import Publisher
 from pipeline.settings import load
+from threadmill.integrations.asgi import PublishStreams
+from threadmill.publisher import Publisher
 
 PACE: Final = 50  # tokens/s of one stream
 TOKENS: Final = 500

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.bench.kafka_streams import JAVA
-from pipeline.kafka.jars import POM
+from pipeline.devbroker.jars import POM
 
 PACKAGES: Final = ("threadmill", "faust-streaming", "aiokafka", "orjson", "uvloop", "quixstreams")
 JARS: Final = {"kafka": (POM, "kafka_2.13"), "kafka-streams": (JAVA / "pom.xml", "kafka-streams")}

@@ -6,9 +6,9 @@ from typing import Final
 
 from pipeline.bench import kafka_streams
 from pipeline.bench.engines import quix, quix_missing, raw, stock_faust, streams
-from pipeline.bench.measured import Contender
-from pipeline.bench.ourselves import apart, cores_for_two_workers, to_postgres, to_sqlite, to_turns, two_workers
 from pipeline.bench.postgres import missing
+from pipeline.bench.result import Contender
+from pipeline.bench.threadmill_runs import apart, cores_for_two_workers, to_postgres, to_sqlite, to_turns, two_workers
 
 LIMIT: Final = "raw"
 TURNS: Final = "turns"

@@ -11,8 +11,8 @@ from typing import Final
 import orjson
 
 from pipeline.bench import kafka_streams
-from pipeline.bench.measured import Measured
-from pipeline.bench.site import Site
+from pipeline.bench.load_topics import Site
+from pipeline.bench.result import Measured
 from pipeline.bench.worker import environment
 from pipeline.errors import BrokerError
 from topics import catalog

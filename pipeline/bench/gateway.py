@@ -18,16 +18,17 @@ import aiohttp
 import orjson
 from aiokafka import AIOKafkaProducer
 
-from pipeline import metrics as m
-from pipeline.bench.site import until
+from pipeline.bench.load_topics import until
 from pipeline.bench.streams import STREAMS
 from pipeline.bench.worker import Worker, gateway, worker
+from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError
-from pipeline.kafka.client import client_options
-from pipeline.kafka.ports import free_ports
+from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from topics import agent_event, catalog
+from threadmill.envelope import VERSION, encode
+from threadmill.kafka.client import client_options
+from topics import catalog
 
 RUNS: Final = 2_000
 UPLOADS: Final = 32  # at the same time
@@ -167,13 +168,13 @@ async def _live(settings: Settings, running: Worker) -> Live:
 async def _speak(settings: Settings, threads: list[str]) -> None:
     """A run in each thread, an event a record, its text the time; the threads take turns."""
     topic = catalog.EVENTS.full_name(settings.topic_prefix)
-    shared = {"v": agent_event.VERSION, "run_id": "live", "agent_id": "bench", "dialect": "vercel-ai"}
+    shared = {"v": VERSION, "run_id": "live", "agent_id": "bench", "dialect": "vercel-ai"}
     async with AIOKafkaProducer(**client_options(settings), acks="all", linger_ms=5) as producer:
 
         async def send(thread_id: str, seq: int, events: list[dict[str, Any]], **more: str) -> None:
             at = time.time_ns() // 1_000_000
             envelope = {**shared, "thread_id": thread_id, "seq": seq, "ts": at, "events": events, **more}
-            await producer.send(topic, key=thread_id.encode(), value=agent_event.encode(envelope))
+            await producer.send(topic, key=thread_id.encode(), value=encode(envelope))
 
         for thread_id in threads:
             await send(thread_id, 0, [{"type": "start"}, {"type": "text-start", "id": "t"}])

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from pipeline.devbroker.file_lock import locked
+from pipeline.devbroker.jars import java, maven_jars
 from pipeline.errors import CallerError
-from pipeline.kafka.file_lock import locked
-from pipeline.kafka.jars import java, maven_jars
 from pipeline.settings import Settings
 
 JAVA: Final = Path(__file__).with_name("java")

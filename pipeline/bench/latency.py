@@ -13,14 +13,14 @@ from aiokafka import AIOKafkaProducer
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pipeline.bench.ourselves import processes
-from pipeline.bench.site import Site
+from pipeline.bench.load_topics import Site
+from pipeline.bench.threadmill_runs import processes
 from pipeline.bench.worker import Worker, worker
 from pipeline.errors import StoreError
-from pipeline.kafka.client import client_options
 from pipeline.stores.engine import create_engine
 from pipeline.stores.schema import threads
 from pipeline.stores.sql import ThreadStore
+from threadmill.kafka.client import client_options
 from topics import catalog
 
 RATE: Final = 5_000  # events/s

@@ -15,7 +15,7 @@ from pipeline.assembly.partition import Partition
 from pipeline.assembly.run import StoredRecord
 from pipeline.bench.streams import STREAMS, Event, tool_results
 from pipeline.dialects import DIALECTS
-from topics import agent_event
+from threadmill.envelope import VERSION, encode
 
 START_MS: Final = 1_768_928_342_002
 EVENT_MS: Final = 20  # between two events of a run: 50 tokens a second
@@ -102,7 +102,7 @@ class Load:
         for seq in range(0, len(script.events), self.per_record):
             some = script.events[seq : seq + self.per_record]
             envelope: dict[str, Any] = {
-                "v": agent_event.VERSION,
+                "v": VERSION,
                 "thread_id": thread_id,
                 "run_id": f"run-{number}",
                 "agent_id": "bench",
@@ -117,7 +117,7 @@ class Load:
                 envelope["run"] = script.info
             if script.end is not None and seq + self.per_record >= len(script.events):
                 envelope["end"] = script.end
-            yield key, agent_event.encode(envelope)
+            yield key, encode(envelope)
 
 
 def _answer(dialect: str, deltas: int, rng: random.Random) -> Script:

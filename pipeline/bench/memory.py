@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline import metrics as m
-from pipeline.bench.ourselves import processes
-from pipeline.bench.site import Site, until
+from pipeline.bench.load_topics import Site, until
+from pipeline.bench.threadmill_runs import processes
 from pipeline.bench.worker import worker
+from pipeline.observability import metrics as m
 
 READ_WITHIN: Final = 180.0  # seconds
 SPILL_AFTER: Final = 5.0

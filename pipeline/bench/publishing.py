@@ -14,9 +14,9 @@ import aiohttp
 
 from pipeline.bench.chat_server import PACE, TOKENS
 from pipeline.bench.worker import READY_WITHIN, environment
+from pipeline.devbroker.ports import free_ports
+from pipeline.devbroker.processes import last_lines
 from pipeline.errors import BrokerError
-from pipeline.kafka.ports import free_ports
-from pipeline.kafka.processes import last_lines
 from pipeline.settings import Settings
 
 PLAIN: Final = "plain"

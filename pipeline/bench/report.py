@@ -13,8 +13,8 @@ from rich.table import Table
 from pipeline.bench.conditions import in_words
 from pipeline.bench.contenders import CONTENDERS, RATIOS
 from pipeline.bench.gateway import GatewayLoad
-from pipeline.bench.measured import percentile
 from pipeline.bench.publishing import MODES
+from pipeline.bench.result import percentile
 from pipeline.bench.results import Suite
 from pipeline.bench.tables import SHARES, sheets
 from pipeline.errors import CallerError

@@ -9,9 +9,9 @@ from pipeline.bench.gateway import GatewayLoad
 from pipeline.bench.in_process import InProcess
 from pipeline.bench.latency import Latency
 from pipeline.bench.loads import Load
-from pipeline.bench.measured import Measured
 from pipeline.bench.memory import Backlog, OpenTurns
 from pipeline.bench.publishing import Publishing
+from pipeline.bench.result import Measured
 
 
 @dataclass(frozen=True, slots=True)

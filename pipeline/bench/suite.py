@@ -12,15 +12,15 @@ from typing import Final
 
 from pipeline.bench import gateway, in_process, latency, memory, postgres, publishing
 from pipeline.bench.contenders import CONTENDERS, LIMIT, PEERS
+from pipeline.bench.load_topics import Site
 from pipeline.bench.loads import LOADS, Load, Script, fleet, staggered, unfinished
-from pipeline.bench.measured import Contender, Measured
+from pipeline.bench.result import Contender, Measured
 from pipeline.bench.results import Result, Suite
-from pipeline.bench.site import Site
 from pipeline.bench.streams import STREAMS
+from pipeline.devbroker import local
+from pipeline.devbroker.ports import free_ports
 from pipeline.errors import CallerError
-from pipeline.kafka import local
 from pipeline.kafka.admin import apply_topics
-from pipeline.kafka.ports import free_ports
 from pipeline.settings import Settings
 
 Progress = Callable[[str], None]

@@ -8,9 +8,9 @@ from typing import Final
 
 from pipeline.bench.contenders import CONTENDERS, RATIOS
 from pipeline.bench.gateway import PACE, GatewayLoad
-from pipeline.bench.measured import percentile
 from pipeline.bench.memory import OpenTurns
 from pipeline.bench.publishing import MODES, PLAIN, Publishing
+from pipeline.bench.result import percentile
 from pipeline.bench.results import Result, Suite
 from pipeline.bench.targets import aims
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from pipeline.bench.contenders import CONTENDERS, LIMIT, TURNS
 from pipeline.bench.loads import LOADS
-from pipeline.bench.measured import percentile
 from pipeline.bench.publishing import MODES, PLAIN
+from pipeline.bench.result import percentile
 from pipeline.bench.results import Suite
 
 # (load, contender) -> of whom, at least how much.

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import aiohttp
 
+from pipeline.devbroker.processes import last_lines
 from pipeline.errors import BrokerError
-from pipeline.kafka.processes import last_lines
-from pipeline.settings import PREFIX, Settings
+from pipeline.settings import Settings
+from threadmill.settings import PREFIX
 
 READY_WITHIN = 60.0
 STOP_WITHIN = 25.0

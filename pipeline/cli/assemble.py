@@ -10,16 +10,16 @@ import click
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.offline import assemble as assemble_run
-from pipeline.assembly.thread import thread_document
-from pipeline.assembly.times import epoch_ms
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
+from pipeline.dialects.exports import EXPORTS
 from pipeline.errors import CallerError, InvalidRecord
-from pipeline.exports import EXPORTS
+from pipeline.turns.thread_document import thread_document
+from pipeline.turns.times import epoch_ms
+from threadmill.envelope import ENDS, VERSION
+from threadmill.envelope import loads as load_json
+from threadmill.framing import decode
+from threadmill.identity import thread_uuid
 from topics import json_text
-from topics.agent_event import ENDS, VERSION
-from topics.agent_event import loads as load_json
-from topics.identity import thread_uuid
 
 RUN_INFO: Final = (
     "agent_name",
@@ -61,7 +61,7 @@ def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
 
 def assemble_file(file: Path, dialect: Dialect, form: str) -> dict[str, Any]:
     """One run's stream -> the object that is printed for it. Raises CallerError where the file can't be read."""
-    items = decode(read_file(file), dialect)
+    items = decode(read_file(file), dialect.wire)
     info = run_info(file)
     events = [item.event for item in items if item.event is not None]
     conversation = info.get("thread_id") or dialect.conversation_of(events)

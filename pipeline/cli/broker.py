@@ -7,8 +7,8 @@ import time
 import click
 from rich.console import Console
 
+from pipeline.devbroker import local
 from pipeline.errors import CallerError
-from pipeline.kafka import local
 from pipeline.settings import load
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from pipeline.balance import Balance
 from pipeline.cli.output import many
 from pipeline.kafka.admin import ClusterInfo, PartitionLag
 from pipeline.kafka.topic_plan import Change, Found
 from pipeline.settings import Settings
+from pipeline.worker.ledger import Balance
 from topics.catalog import CATALOG, EVENTS, STATE
 
 Level = Literal["ok", "warning", "error"]

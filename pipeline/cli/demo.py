@@ -19,8 +19,6 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.app import consumer_group
-from pipeline.balance import Balance, take_stock
 from pipeline.cli.demo_stage import Worker, settings_of_demo, stage, variables
 from pipeline.cli.output import wide_console
 from pipeline.cli.publish import Summary, progress, publish_all, repeated
@@ -33,6 +31,8 @@ from pipeline.settings import Settings, load
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage
 from pipeline.stores.usage_report import UsageQuery
+from pipeline.worker.app import consumer_group
+from pipeline.worker.ledger import Balance, take_stock
 from topics.catalog import EVENTS, TELEMETRY, TURNS
 
 RECORDINGS: Final = Path(__file__).parents[2] / "examples" / "fleet"

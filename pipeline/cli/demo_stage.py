@@ -18,12 +18,13 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline.devbroker import local
+from pipeline.devbroker.file_lock import locked
+from pipeline.devbroker.ports import free_ports
+from pipeline.devbroker.processes import last_lines, watchdog
 from pipeline.errors import BrokerError, CallerError
-from pipeline.kafka import local
-from pipeline.kafka.file_lock import locked
-from pipeline.kafka.ports import free_ports
-from pipeline.kafka.processes import last_lines, watchdog
-from pipeline.settings import PREFIX, Settings
+from pipeline.settings import Settings
+from threadmill.settings import PREFIX
 
 READY_WITHIN: Final = 60.0  # seconds; 3 are usual
 STOP_WITHIN: Final = 25.0  # seconds; a worker gives itself 20

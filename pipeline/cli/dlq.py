@@ -21,9 +21,9 @@ from pipeline.errors import CallerError, InvalidRecord
 from pipeline.kafka.redrive import Filed, filed_letters
 from pipeline.kafka.redrive import redrive as redrive_letters
 from pipeline.settings import Settings, load
-from topics.agent_event import loads
+from threadmill.envelope import loads
+from threadmill.errors import Reason
 from topics.dead_letter import DeadLetter
-from topics.errors import Reason
 
 REASONS: Final = tuple(reason.value for reason in Reason)
 AT_ONCE: Final = 200  # letters that are held in memory while they are sent

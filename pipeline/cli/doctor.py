@@ -16,8 +16,6 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.app import consumer_group
-from pipeline.balance import take_stock
 from pipeline.cli.checks import (
     Finding,
     balance_finding,
@@ -33,14 +31,17 @@ from pipeline.cli.checks import (
 from pipeline.cli.output import many, wide_console
 from pipeline.errors import CallerError, StoreError, ThreadmillError
 from pipeline.kafka.admin import cluster_info, describe_topics, group_lag, topic_changes
-from pipeline.kafka.client import client_options
 from pipeline.kafka.expiry import expiries
 from pipeline.kafka.reading import answering
 from pipeline.kafka.topic_plan import Found
-from pipeline.redaction_rules import redaction_of
-from pipeline.settings import Settings, load, without_password
+from pipeline.settings import Settings, load
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.app import consumer_group
+from pipeline.worker.ledger import take_stock
+from pipeline.worker.redaction_rules import redaction_of
+from threadmill.kafka.client import client_options
+from threadmill.settings import without_password
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 
 GROUPS: Final = (("assemble", EVENTS), ("store", TURNS), ("metrics", TELEMETRY))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import click
 
-from pipeline.assembly.canonical import turn_hash
 from pipeline.cli.json_files import each_object
 from pipeline.dialects.losses import LOSSES, shared_hash
 from pipeline.errors import CallerError, InvalidRecord
+from pipeline.turns.canonical import turn_hash
 from topics import json_text
 from topics.thread import VERSION
 from topics.thread_versions import OLD, downgrade, repeat_user_prompt, upgrade

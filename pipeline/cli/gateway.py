@@ -15,9 +15,9 @@ from pipeline.gateway.app import create_app
 from pipeline.gateway.security import SCOPES, VARIABLE, Scope, new_token
 from pipeline.gateway.server import STOP_WITHIN, Server, listen, url_of
 from pipeline.gateway.threads import audit
-from pipeline.kafka.refusal import refusal
-from pipeline.logs import set_up
+from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
+from threadmill.kafka.refusal import refusal
 
 STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # what is not confirmed by then is in the publisher's spool
 

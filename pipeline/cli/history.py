@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from pipeline.cli.json_files import each_value
+from pipeline.dialects.history import Origin, thread
+from pipeline.dialects.imports import IMPORTS
 from pipeline.errors import CallerError, InvalidRecord
-from pipeline.imports import IMPORTS
-from pipeline.imports.history import Origin, thread
-from pipeline.publisher import Publisher
 from pipeline.settings import load
+from threadmill.identity import thread_uuid
+from threadmill.publisher import Publisher
 from topics import json_text
-from topics.identity import thread_uuid
 
 Document = dict[str, Any]
 

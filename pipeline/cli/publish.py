@@ -20,9 +20,9 @@ from pipeline.cli.output import many
 from pipeline.cli.recordings import Envelopes, Recording, Stream, files_of, read
 from pipeline.dialects import DIALECTS
 from pipeline.errors import CallerError
-from pipeline.publisher import Publisher
 from pipeline.settings import Settings, load
-from topics.identity import thread_uuid
+from threadmill.identity import thread_uuid
+from threadmill.publisher import Publisher
 
 PACE: Final = 50  # events/s of one run at --speed 1: a recording does not say when its events came
 SHOWN: Final = 20  # problems that are named

@@ -12,13 +12,15 @@ from typing import Any, Final
 from uuid import uuid4
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.times import epoch_ms
 from pipeline.cli.assemble import read_file, run_info
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import Framed, decode
 from pipeline.errors import CallerError, InvalidRecord
-from topics.agent_event import MAX_BYTES, VERSION, RunInfo, encode, explain, loads
-from topics.identity import thread_uuid
+from pipeline.turns.times import epoch_ms
+from threadmill.envelope import MAX_BYTES, VERSION, encode, loads
+from threadmill.framing import Framed, decode
+from threadmill.identity import thread_uuid
+from threadmill.run_info import RunInfo
+from topics.agent_event import explain
 
 SUFFIXES: Final = (".sse", ".jsonl", ".ndjson")
 STDIN: Final = Path("-")
@@ -118,7 +120,7 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
         return Found(problems=(f"{name}: --dialect says which protocol it is: {', '.join(sorted(DIALECTS))}",))
     if wire not in DIALECTS:
         return Found(problems=(f"{name}.run.json: no dialect is called {wire!r:.80}",))
-    framed = decode(data, DIALECTS[wire])
+    framed = decode(data, DIALECTS[wire].wire)
     problems, warnings = check(framed, DIALECTS[wire])
     if problems:
         return Found(problems=tuple(f"{name}: {problem}" for problem in problems))
@@ -150,8 +152,8 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
         if item.event is None:
             detail = item.error.detail if item.error else f"line {item.line}: no event"
             problems.append(PLACE.sub(r" at column \1", detail))
-        elif not isinstance(kind := item.event.get(dialect.kind), str):
-            needs = f"an event of {dialect.name} needs a string {dialect.kind!r}"
+        elif not isinstance(kind := item.event.get(dialect.wire.kind), str):
+            needs = f"an event of {dialect.name} needs a string {dialect.wire.kind!r}"
             problems.append(f"line {item.line}: {needs}, got {kind!r:.80}")
         elif len(item.raw) > LARGEST:
             problems.append(f"line {item.line}: the event has {len(item.raw):,} bytes, and a record holds {LARGEST:,}")
@@ -161,7 +163,7 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
         problems.append("no event is in it")
     elif not problems and unknown.total() == len(framed):
         first = framed[0]
-        kind = first.event[dialect.kind] if first.event else None
+        kind = first.event[dialect.wire.kind] if first.event else None
         problems.append(f"line {first.line}: {kind!r:.80} is no event of {dialect.name}, nor is any other here")
     if problems:
         other = _guess(framed, dialect)
@@ -180,7 +182,7 @@ def _guess(framed: Sequence[Framed], dialect: Dialect) -> str | None:
     events = [item.event for item in framed if item.event is not None]
 
     def known(to: Dialect) -> int:
-        return sum(str(event.get(to.kind)) in to.handlers for event in events)
+        return sum(str(event.get(to.wire.kind)) in to.handlers for event in events)
 
     best, second = sorted(DIALECTS.values(), key=known, reverse=True)[:2]
     return best.name if known(best) > max(known(second), len(events) / 2) and best is not dialect else None

@@ -16,19 +16,20 @@ from typing import Final
 import click
 from rich.console import Console
 
-from pipeline.assembly.times import epoch_ms, iso
 from pipeline.cli.output import many
 from pipeline.cli.publish import progress
 from pipeline.errors import CallerError
-from pipeline.kafka.replay import Seen, Stretch, replayed
-from pipeline.metrics import Metrics
-from pipeline.redaction_rules import redaction_of
-from pipeline.settings import INLINE, Settings, load, without_password
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import INLINE, Settings, load
 from pipeline.stores.content import ContentStore, Ref
 from pipeline.stores.offload import Offload
 from pipeline.stores.sql import ThreadStore
+from pipeline.turns.times import epoch_ms, iso
+from pipeline.worker.redaction_rules import redaction_of
+from pipeline.worker.replay import Seen, Stretch, replayed
+from threadmill.identity import thread_uuid
+from threadmill.settings import without_password
 from topics import turn_record
-from topics.identity import thread_uuid
 from topics.turn_record import TurnRecord
 
 AT_ONCE: Final = 500  # turn records in a transaction

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from pipeline.settings import load, without_password
+from pipeline.settings import load
 from pipeline.stores import migrate as migrations
 from pipeline.stores.sql import ThreadStore
+from threadmill.settings import without_password
 
 
 @click.group()

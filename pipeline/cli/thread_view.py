@@ -14,8 +14,8 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from pipeline.assembly.times import epoch_ms, iso
 from pipeline.stores.summaries import ThreadSummary
+from pipeline.turns.times import epoch_ms, iso
 from topics import json_text
 
 CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -18,10 +18,11 @@ from rich.text import Text
 
 from pipeline.cli.output import many, wide_console
 from pipeline.cli.thread_view import plain, short_time, view
+from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects.pydantic_ai import export as pydantic_ai
+from pipeline.dialects.pydantic_ai.export_parts import NEWEST
+from pipeline.dialects.pydantic_ai.export_versions import parse
 from pipeline.errors import CallerError
-from pipeline.exports import EXPORTS, pydantic_ai
-from pipeline.exports.pydantic_parts import NEWEST
-from pipeline.exports.pydantic_versions import parse
 from pipeline.settings import load
 from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import erase

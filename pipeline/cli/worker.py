@@ -10,10 +10,10 @@ import threading
 import click
 import uvloop
 
-from pipeline import heap
-from pipeline.app import ROLES, Pipeline, default_roles
-from pipeline.logs import set_up
+from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
+from pipeline.worker import process_memory as heap
+from pipeline.worker.app import ROLES, Pipeline, default_roles
 
 STOP_DEADLINE = 20.0
 

@@ -1,16 +1,16 @@
-"""The wire protocols, one file each, and the registry of them all."""
+"""The wires that agents speak, one folder each, and the registry of them all."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.agents_sdk import AGENTS_SDK
-from pipeline.dialects.pi_agent import PI_AGENT
-from pipeline.dialects.pi_proxy import PI_PROXY
-from pipeline.dialects.pydantic_ai import PYDANTIC_AI
-from pipeline.dialects.thread_protocol import THREAD_PROTOCOL
-from pipeline.dialects.vercel_ai import VERCEL_AI
+from pipeline.dialects.agents_sdk.events import AGENTS_SDK
+from pipeline.dialects.pi_agent.events import PI_AGENT
+from pipeline.dialects.pi_proxy.events import PI_PROXY
+from pipeline.dialects.pydantic_ai.events import PYDANTIC_AI
+from pipeline.dialects.thread_protocol.events import THREAD_PROTOCOL
+from pipeline.dialects.vercel_ai.events import VERCEL_AI
 
 DIALECTS: Final[dict[str, Dialect]] = {
     "agents-sdk": AGENTS_SDK,

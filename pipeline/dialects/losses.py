@@ -10,9 +10,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipeline.assembly.canonical import essence, jcs
-from pipeline.dialects import without
-from pipeline.dialects.without import Drop
+from pipeline.turns import essence_filters as without
+from pipeline.turns.canonical import essence, jcs
+from pipeline.turns.essence_filters import Drop
 
 NOT_EXECUTED: Final = "Tool not executed - a final result was already processed."
 

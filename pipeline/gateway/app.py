@@ -10,11 +10,12 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from pipeline.gateway import docs_page, ingest, live, problems, status, threads, usage
+from pipeline.gateway import docs_page, ingest, problems, status, threads, usage
 from pipeline.gateway.connections import Gateway
 from pipeline.gateway.dashboard import dead_letters, ledger, live_figures, page, turn_usage
 from pipeline.gateway.facts import HEADERS
 from pipeline.gateway.headers import Guard
+from pipeline.gateway.live import routes as live
 from pipeline.settings import Settings
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (

@@ -8,9 +8,9 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from pipeline.app import consumer_group
 from pipeline.kafka.admin import describe_topics, group_lag
 from pipeline.settings import Settings
+from pipeline.worker.app import consumer_group
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS, Topic
 
 ROLES: Final[dict[str, Topic]] = {"assemble": EVENTS, "metrics": TELEMETRY, "store": TURNS}

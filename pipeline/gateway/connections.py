@@ -15,21 +15,21 @@ from typing import Annotated, Final, Generic, TypeVar
 
 from fastapi import Depends, Request
 
-from pipeline import metrics as m
 from pipeline.errors import ThreadmillError
 from pipeline.gateway.broker_status import BrokerStatus
 from pipeline.gateway.dashboard.tail import Tail
-from pipeline.gateway.following import Live
 from pipeline.gateway.limits import Rate
+from pipeline.gateway.live.following import Live
+from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.security import Authenticator
-from pipeline.gateway.tail import EventTail
 from pipeline.gateway.upload import Upload
-from pipeline.metrics import Metrics
-from pipeline.publisher import Publisher
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
+from threadmill.publisher import Publisher
 
 AGAIN: Final = 1.0  # seconds after a failure in which nobody tries again
 

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pipeline.dialects import DIALECTS
 from pipeline.errors import InvalidRecord
 from pipeline.gateway.problems import Problem
-from topics.agent_event import LARGEST, RunInfo, loads
-from topics.identity import thread_uuid
+from threadmill.envelope import LARGEST, loads
+from threadmill.identity import thread_uuid
+from threadmill.run_info import RunInfo
 
 PREFIX: Final = "threadmill_"
 DIALECT_NAMES: Final = tuple(DIALECTS)

@@ -10,9 +10,9 @@ from uuid import uuid4
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pipeline import metrics as m
 from pipeline.gateway.problems import Problem
-from pipeline.metrics import Metrics
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Principal, Sender
 from pipeline.gateway.threads import ThreadId
 from pipeline.gateway.upload import Upload
-from pipeline.publisher import PublishedRun
-from topics.identity import thread_uuid
+from threadmill.identity import thread_uuid
+from threadmill.published_run import PublishedRun
 
 UNFIT: Final = ("multipart/", "image/", "audio/", "video/")
 PROBLEMS: Final = (

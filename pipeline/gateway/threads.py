@@ -11,16 +11,17 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
-from pipeline.assembly.times import epoch_ms
+from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects.pydantic_ai import export as pydantic_ai
+from pipeline.dialects.pydantic_ai.export_parts import NEWEST
+from pipeline.dialects.pydantic_ai.export_versions import parse
 from pipeline.errors import CallerError, StoreError
-from pipeline.exports import EXPORTS, pydantic_ai
-from pipeline.exports.pydantic_parts import NEWEST
-from pipeline.exports.pydantic_versions import parse
 from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Principal, Reader
 from pipeline.stores.erasure import erase
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
+from pipeline.turns.times import epoch_ms
 from topics import json_text
 from topics.thread_versions import repeat_user_prompt
 

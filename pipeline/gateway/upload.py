@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.framing import Framed, decoder_for
 from pipeline.errors import InvalidRecord, Reason
-from pipeline.publisher import PublishedRun
-from topics.agent_event import MAX_BYTES
+from threadmill.envelope import MAX_BYTES
+from threadmill.framing import Framed, decoder_for
+from threadmill.published_run import PublishedRun
 
 SHOWN: Final = 20  # refusals that are told
 End = Literal["complete", "aborted", "disconnected"]
@@ -33,7 +33,7 @@ class Upload:
         self, dialect: Dialect, begin: Callable[[dict[str, Any]], PublishedRun], *, info_first: bool = False
     ) -> None:
         self._dialect = dialect
-        self._decoder = decoder_for(dialect, MAX_BYTES)
+        self._decoder = decoder_for(dialect.wire, MAX_BYTES)
         self._begin = begin
         self._info_first = info_first
         self._info: dict[str, Any] = {}
@@ -89,11 +89,11 @@ class Upload:
         if self._info_first:
             self._info_first = False
             data = event.get("data")
-            self._info = data if self._dialect.framing == "named-sse" and isinstance(data, dict) else event
+            self._info = data if self._dialect.wire.framing == "named-sse" and isinstance(data, dict) else event
             return
-        kind = event.get(self._dialect.kind)
+        kind = event.get(self._dialect.wire.kind)
         if not isinstance(kind, str):
-            needs = f"an event of {self._dialect.name} needs a string {self._dialect.kind!r}"
+            needs = f"an event of {self._dialect.name} needs a string {self._dialect.wire.kind!r}"
             raise InvalidRecord(Reason.INVALID_EVENT, f"line {line}: {needs}, got {kind!r:.80}")
         if self._run is None:
             self._run = self._begin(self._info)

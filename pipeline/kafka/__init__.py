@@ -1,1 +1,1 @@
-"""Everything that speaks to Kafka: transport, checkpoints, topics, the development broker."""
+"""What is asked of Kafka beside the flow of records: topics, groups, dead letters, a topic read to its end."""

@@ -24,11 +24,11 @@ from aiokafka.errors import (
 )
 
 from pipeline.errors import BrokerError
-from pipeline.kafka.client import client_options
-from pipeline.kafka.client_log import below_warning, client_log
-from pipeline.kafka.refusal import refusal
 from pipeline.kafka.topic_plan import Change, Found, Partition, Wanted, plan, wanted
 from pipeline.settings import Settings
+from threadmill.kafka.client import client_options
+from threadmill.kafka.client_log import below_warning, client_log
+from threadmill.kafka.refusal import refusal
 from topics.catalog import CATALOG, Topic
 
 CONNECT, WORK = 10.0, 30.0  # seconds: until a broker answers, and for all the rest of a call

@@ -9,9 +9,10 @@ from contextlib import suppress
 from pipeline.assembly.run import Record, Refused
 from pipeline.errors import InvalidRecord
 from pipeline.kafka.outbox import Outgoing
-from pipeline.logs import of_run
-from topics import catalog, dead_letter, traceparent
-from topics.agent_event import MAX_BYTES, loads
+from threadmill import traceparent
+from threadmill.envelope import MAX_BYTES, loads
+from threadmill.log_ids import log_ids
+from topics import catalog, dead_letter
 from topics.dead_letter import DeadLetter
 
 log = logging.getLogger(__name__)
@@ -56,4 +57,4 @@ def _about(record: Record) -> dict[str, object]:
             said = value if isinstance(value, dict) else {}
     thread_id = said.get("thread_id") or (record.key or b"").decode("utf-8", "replace") or None
     span = said.get("traceparent") or traceparent.of_headers(record.headers)
-    return of_run(thread_id, said.get("run_id"), span)
+    return log_ids(thread_id, said.get("run_id"), span)

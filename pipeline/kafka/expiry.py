@@ -11,9 +11,9 @@ from typing import Final
 
 from cryptography import x509
 
-from pipeline.kafka.client import client_options
-from pipeline.kafka.probe import host_port
 from pipeline.settings import Settings
+from threadmill.kafka.client import client_options
+from threadmill.kafka.probe import host_port
 
 ANSWER: Final = 5.0  # seconds
 

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from aiokafka.errors import MessageSizeTooLargeError
 
-log = logging.getLogger(__name__)
+from threadmill.envelope import Headers
 
-Headers = list[tuple[str, bytes]]
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

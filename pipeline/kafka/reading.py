@@ -12,9 +12,9 @@ from aiokafka.errors import KafkaError
 
 from pipeline.errors import BrokerError
 from pipeline.kafka.admin import describe_topics
-from pipeline.kafka.client import client_options
-from pipeline.kafka.refusal import refusal
 from pipeline.settings import Settings
+from threadmill.kafka.client import client_options
+from threadmill.kafka.refusal import refusal
 from topics.catalog import Topic
 
 ANSWER_WITHIN = 15.0  # seconds that the broker may be silent

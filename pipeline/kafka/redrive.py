@@ -9,9 +9,9 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from pipeline.kafka.client import client_options
 from pipeline.kafka.reading import answering, records_of
 from pipeline.settings import Settings
+from threadmill.kafka.client import client_options
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS
 from topics.dead_letter import DeadLetter

@@ -12,10 +12,10 @@ import hashlib
 import re
 from typing import Any, Final, Self
 
-from pipeline.assembly.content import references, resolved
 from pipeline.errors import StoreError
 from pipeline.settings import Settings
 from pipeline.stores.objects import Objects
+from pipeline.turns.content import references, resolved
 
 OURS: Final = re.compile(r"/([0-9A-Fa-f-]{36})/([0-9a-f]{64})$")
 HASH: Final = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})", re.IGNORECASE)

@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from pipeline.errors import StoreError
-from pipeline.settings import without_password
+from threadmill.settings import without_password
 
 MIGRATE: Final = "run `threadmill store migrate`"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from pipeline import metrics as m
-from pipeline.assembly.content import Piece, large, moved
-from pipeline.metrics import Metrics
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
 from pipeline.stores.content import ContentStore, Fields
+from pipeline.turns.content import Piece, large, moved
 from topics import catalog, turn_record
 
 MOST: Final = catalog.TURNS.max_message_bytes - 1_000_000  # of a record: the topic takes no larger ones

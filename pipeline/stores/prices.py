@@ -11,7 +11,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
-NANO: Final = 1_000_000_000
+from pipeline.turns.tokens import NANO
+
 STREAM: Final = "stream"  # the price source of a cost that the stream carried
 PRICED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 LONGEST_NAME: Final = 200  # of a model; longer ones are no names

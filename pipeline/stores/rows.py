@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.assembly.thread import GIVEN_UP, agent_configs, digest, interruption, outgoing, position, span
-from pipeline.stores.text import column_text, snippet
 from pipeline.stores.usage import usage_rows
+from pipeline.turns.column_text import column_text, snippet
+from pipeline.turns.thread_document import GIVEN_UP, agent_configs, digest, interruption, outgoing, position, span
 from topics.turn_record import TurnRecord
 
 Row = dict[str, Any]
@@ -31,7 +31,7 @@ class RecordRows:
 
     @property
     def rank(self) -> tuple[bool, int, int, bool, str]:
-        """Sort key among records of one turn, the same as pipeline.assembly.thread.rank."""
+        """Sort key among records of one turn, the same as pipeline.turns.thread_document.rank."""
         turn = self.turn
         said = turn["interruption"] not in GIVEN_UP
         return turn["status"] == "complete", turn["events"], turn["revision"], said, turn["digest"]

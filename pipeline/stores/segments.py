@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.stores.rows import RecordRows, record_rows
-from pipeline.stores.usage import COUNTS
+from pipeline.turns.tokens import COUNTS
+from threadmill.errors import InvalidRecord
 from topics import json_text, turn_record
-from topics.errors import InvalidRecord
 
 MEDIA_TYPE: Final = "application/vnd.apache.parquet"
 ROLES: Final = ("user", "agent", "facts")

@@ -15,19 +15,19 @@ from sqlalchemy import Select, delete, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.assembly.thread import outgoing, thread_document
 from pipeline.stores import migrate as migrations
 from pipeline.stores import statements, usage_query
 from pipeline.stores.engine import POSTGRES, WRITE, create_engine
 from pipeline.stores.failures import store_error
-from pipeline.stores.prices import NANO
 from pipeline.stores.rows import record_of, without_links
 from pipeline.stores.schema import threads, turns
 from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
-from pipeline.stores.text import column_text
 from pipeline.stores.usage_report import UsageQuery, UsageReport
 from pipeline.stores.write import best_of, compare, erased_of, write
-from topics.identity import thread_uuid
+from pipeline.turns.column_text import column_text
+from pipeline.turns.thread_document import outgoing, thread_document
+from pipeline.turns.tokens import NANO
+from threadmill.identity import thread_uuid
 from topics.turn_record import TurnRecord
 
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
@@ -104,9 +104,9 @@ class ThreadStore:
     async def write(self, records: Sequence[TurnRecord]) -> WriteResult:
         """Store a batch, in one transaction: all of it or nothing.
 
-        Of two records of one turn the one that ranks higher stays (`pipeline.assembly.thread.rank`). A record that is
-        there already changes nothing, nor does one of an erased thread. Safe to call from several processes with the
-        same records. Cancelled, it still ends its transaction first.
+        Of two records of one turn the one that ranks higher stays (`rank` of `pipeline.turns.thread_document`). A
+        record that is there already changes nothing, nor does one of an erased thread. Safe to call from several
+        processes with the same records. Cancelled, it still ends its transaction first.
         """
         best = best_of(records)
         if not best:

@@ -27,10 +27,10 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
-from pipeline.assembly.thread import GIVEN_UP
 from pipeline.stores.schema import agents, erased, links, threads, turns, usage
 from pipeline.stores.summaries import decode_cursor
-from pipeline.stores.text import column_text
+from pipeline.turns.column_text import column_text
+from pipeline.turns.thread_document import GIVEN_UP
 
 ORDER: Final = (turns.c.started_at, turns.c.role, turns.c.run_id, turns.c.ordinal, turns.c.turn_id)
 FACTS: Final = 2  # the role of a record without turn

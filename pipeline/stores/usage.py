@@ -7,25 +7,16 @@ any rows: what there is one of in a turn (`turns`, `interrupted`, `errors`) is c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
-from pipeline.assembly.thread import agent_configs, interruption, span
-from pipeline.assembly.times import epoch_ms
-from pipeline.stores.prices import NANO, STREAM, cost_nano_usd, source
-from pipeline.stores.text import column_text
+from pipeline.stores.prices import STREAM, cost_nano_usd, source
+from pipeline.turns.column_text import column_text
+from pipeline.turns.thread_document import agent_configs, interruption, span
+from pipeline.turns.times import epoch_ms
+from pipeline.turns.tokens import COUNTS, counts
 from topics.turn_record import TurnRecord
 
-COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "thinking_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "total_tokens",
-)
 ERROR = "error"  # the reason of an interruption that is the agent's failure, and not a user's wish or a lost line
-MAX_COUNT = 2**53  # what JavaScript can read; larger is no count of tokens
-
 Row = dict[str, Any]
 
 
@@ -73,31 +64,10 @@ def _price(rows: Iterable[Row]) -> None:
             row |= {"cost_nano_usd": cost, "price_source": source()}
 
 
-def counts(usage: Any) -> dict[str, int]:
-    """ThreadProtocol usage -> what is known of COUNTS, and `cost_nano_usd`."""
-    if not isinstance(usage, dict):
-        return {}
-    details = usage.get("details")
-    found = {"thinking_tokens": details.get("reasoning_tokens")} if isinstance(details, dict) else {}
-    found |= {name: usage[name] for name in COUNTS if usage.get(name) is not None}
-    known = {name: int(value) for name, value in found.items() if _is_count(value)}
-    if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
-        known["total_tokens"] = known.get("input_tokens", 0) + known.get("output_tokens", 0)
-    cost = usage.get("cost")
-    cost = cost.get("total") if isinstance(cost, dict) else cost
-    if _is_count(cost) and cost * NANO < MAX_COUNT:
-        known["cost_nano_usd"] = round(cost * NANO)
-    return known
-
-
 def remainder(total: Mapping[str, int], rows: Iterable[Row]) -> dict[str, int]:
     """What a turn's total has beyond its responses."""
     summed = {name: sum(row[name] or 0 for row in rows) for name in total}
     return {name: value - summed[name] for name, value in total.items() if value > summed[name]}
-
-
-def _is_count(value: Any) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
 
 
 def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Mapping[str, int]) -> Row:

@@ -25,20 +25,12 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.errors import CallerError
-from pipeline.metrics import UNKNOWN
+from pipeline.observability.metrics import UNKNOWN
 from pipeline.stores.schema import usage
-from pipeline.stores.text import column_text
 from pipeline.stores.time_buckets import edges as bucket_edges
-from pipeline.stores.usage import COUNTS
-from pipeline.stores.usage_report import (
-    MOST_ROWS,
-    SUMMED,
-    Figures,
-    Percentiles,
-    UsageQuery,
-    UsageReport,
-    UsageRow,
-)
+from pipeline.stores.usage_report import MOST_ROWS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
+from pipeline.turns.column_text import column_text
+from pipeline.turns.tokens import COUNTS
 
 GROUPS: Final[dict[str, ColumnElement[Any]]] = {
     "model": usage.c.model,

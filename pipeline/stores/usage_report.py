@@ -10,8 +10,8 @@ from datetime import UTC, tzinfo
 from typing import Any, Final, Self
 
 from pipeline.errors import CallerError
-from pipeline.stores.prices import NANO
 from pipeline.stores.time_buckets import STARTS, label, moment, zone
+from pipeline.turns.tokens import NANO
 
 GROUPS: Final = ("model", "provider", "agent", "tenant", "thread", "finish_reason")
 BUCKETS: Final = tuple(STARTS)

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from pipeline.cli.recordings import Stream
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage, publish, streaming
-from tests.gateways import words
+from tests.support.gateways import words
 
 ROUNDS = 5
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from pipeline.kafka.ports import free_ports
+from pipeline.devbroker.ports import free_ports
 from tests.browser import chromium, showcase
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage, serving
-from tests.gateways import Tokens
-from topics.identity import thread_uuid
+from tests.support.gateways import Tokens
+from threadmill.identity import thread_uuid
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 THREAD = thread_uuid(showcase.THREAD, "acme")[0]

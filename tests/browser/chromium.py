@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Playwright
 
-from tests import npm
+from tests.support import npm
 
 SOURCES = Path(__file__).with_name("node")
 

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from tests.browser import chromium, demo_fleet, showcase
 from tests.browser.stage import Stage, publish, serving, settled, stage
 from tests.browser.watched import PATIENCE, Watched, watched
-from tests.gateways import Tokens
+from tests.support.gateways import Tokens
 
 Open = Callable[..., Page]
 expect.set_options(timeout=PATIENCE)

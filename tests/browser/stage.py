@@ -16,14 +16,14 @@ import httpx
 
 from pipeline.cli.publish import publish_all
 from pipeline.cli.recordings import Recording, Stream, files_of, read
+from pipeline.devbroker import local
+from pipeline.devbroker.ports import free_ports
 from pipeline.gateway.app import create_app
 from pipeline.gateway.server import Server, listen, url_of
-from pipeline.kafka import local
 from pipeline.kafka.admin import apply_topics
-from pipeline.kafka.ports import free_ports
-from pipeline.publisher import Publisher
 from pipeline.settings import Settings
-from tests.workers import WorkerProcess
+from tests.support.workers import WorkerProcess
+from threadmill.publisher import Publisher
 
 ROOT = Path(__file__).parents[2]
 FLEET = ROOT / "examples" / "fleet"

@@ -13,8 +13,8 @@ from typing import Any, Final
 from tests.chaos.load import Answer, Load, Record, cut, load_of, mixed
 from tests.chaos.memory import rss
 from tests.chaos.scene import Scene
-from tests.fleet import START, AgentRun, interleaved, vercel_events
-from topics import agent_event
+from tests.support.fleet import START, AgentRun, interleaved, vercel_events
+from threadmill.envelope import MAX_BYTES, encode
 
 LOST_EVENTS: Final = 3.0  # gap_timeout of these plays
 SILENT: Final = 5.0  # idle_timeout
@@ -32,7 +32,7 @@ async def usual(scene: Scene) -> None:
 
 def _envelope(number: int, **wrong: Any) -> bytes:
     good = {"v": 1, "thread_id": str(uuid.UUID(int=number, version=4)), "run_id": f"poison-{number}", "agent_id": "a"}
-    return agent_event.encode({**good, "seq": 0, "ts": START, "dialect": "vercel-ai", "events": [], **wrong})
+    return encode({**good, "seq": 0, "ts": START, "dialect": "vercel-ai", "events": [], **wrong})
 
 
 POISON: Final[dict[str, Callable[[int], bytes]]] = {
@@ -180,7 +180,7 @@ def after_close(seed: int, runs: int) -> Load:
             late |= {"seq": last["seq"] + len(last["events"]), "events": [{"type": "late", "n": number}]}
             sent.append(replace(run, envelopes=[*run.envelopes, late]))
             answer.add(run)
-            answer.letters.add(agent_event.encode(late))
+            answer.letters.add(encode(late))
         else:
             if number % 6 == 1 and len(run.envelopes) > 1:
                 broken = rng.randrange(len(run.envelopes) - 1)
@@ -215,7 +215,7 @@ def large(seed: int, runs: int) -> Load:
 
 
 def _large_run(rng: random.Random, number: int) -> AgentRun:
-    room = agent_event.MAX_BYTES - 2_000
+    room = MAX_BYTES - 2_000
     said = [rng.randbytes(room // 2).hex() for _ in range(2)]
     output = {"rows": rng.randbytes(room // 2 - 100).hex()}
     records: list[list[dict[str, Any]]] = [

@@ -11,13 +11,13 @@ from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient
 
-from pipeline.kafka import local, processes
-from pipeline.kafka.client import client_options
-from pipeline.kafka.local import Cluster
-from pipeline.kafka.ports import free_ports
-from pipeline.kafka.properties import render, server_properties
+from pipeline.devbroker import local, processes
+from pipeline.devbroker.local import Cluster
+from pipeline.devbroker.ports import free_ports
+from pipeline.devbroker.properties import render, server_properties
 from pipeline.settings import Settings
 from tests.chaos.proxy import Proxy
+from threadmill.kafka.client import client_options
 
 HOST = "127.0.0.1"
 STARTED: Final = 240.0  # seconds: patience with a busy machine

@@ -13,9 +13,9 @@ from typing import Any, Final
 from pipeline.assembly.offline import assemble, close
 from pipeline.assembly.run import Run, StoredRecord
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
 from pipeline.stores.rows import record_rows
-from tests.fleet import START, AgentRun, interleaved, run_of
+from tests.support.fleet import START, AgentRun, interleaved, run_of
+from threadmill.framing import decode
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus"
 STREAMS: Final = {
@@ -137,7 +137,7 @@ def recordings(dialect: str) -> list[Events]:
     """The corpus of one dialect: all streams that are not large and can be read whole."""
     found = []
     for path in sorted(CORPUS.glob(STREAMS[dialect])):
-        items = decode(path.read_bytes(), DIALECTS[dialect]) if path.stat().st_size <= LARGEST_STREAM else []
+        items = decode(path.read_bytes(), DIALECTS[dialect].wire) if path.stat().st_size <= LARGEST_STREAM else []
         events = [item.event for item in items if item.event is not None]
         if events and len(events) == len(items):
             found.append(events)

@@ -16,7 +16,7 @@ from tests.chaos.outcomes import Line
 from tests.chaos.scenarios import BY_NAME
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "reliability.md"
-POM: Final = Path(__file__).parents[2] / "pipeline" / "kafka" / "pom.xml"
+POM: Final = Path(__file__).parents[2] / "pipeline" / "devbroker" / "pom.xml"
 STORES: Final = {"sqlite": "SQLite", "postgres": "Postgres"}
 COUNTED: Final = ("runs", "stored", "dead", "open", "turns", "twice", "truncated", "different")
 

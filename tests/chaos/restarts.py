@@ -19,21 +19,22 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from sqlalchemy import select
 
-from pipeline.app import consumer_group
 from pipeline.kafka.admin import group_lag
-from pipeline.kafka.client import client_options
 from pipeline.settings import Settings
 from pipeline.stores.schema import turns
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.app import consumer_group
 from tests.chaos.bad_data import many_open
 from tests.chaos.cluster import Brokers, three_brokers
 from tests.chaos.load import load_of, mixed
 from tests.chaos.report import circumstances, table, write_part
 from tests.chaos.scene import Scene
 from tests.chaos.stores import Postgres, PostgresServer, Sqlite
-from tests.fleet import interleaved
-from tests.workers import WorkerProcess
-from topics import agent_event, state
+from tests.support.fleet import interleaved
+from tests.support.workers import WorkerProcess
+from threadmill.envelope import encode, loads
+from threadmill.kafka.client import client_options
+from topics import state
 from topics.catalog import EVENTS, STATE, TURNS
 from topics.state import Closed, Segment
 
@@ -183,7 +184,7 @@ def _beginning(thread_id: str, run_id: str) -> bytes:
     events = [{"type": "start"}, {"type": "start-step"}, {"type": "text-start", "id": "t"}]
     events.append({"type": "text-delta", "id": "t", "delta": "word " * 400})
     base = {"v": 1, "thread_id": thread_id, "run_id": run_id, "agent_id": "a", "dialect": "vercel-ai"}
-    return agent_event.encode({**base, "seq": 0, "ts": int(time.time() * 1000), "events": events})
+    return encode({**base, "seq": 0, "ts": int(time.time() * 1000), "events": events})
 
 
 async def roll_under_load(brokers: Brokers) -> list[float]:
@@ -191,7 +192,7 @@ async def roll_under_load(brokers: Brokers) -> list[float]:
     load = load_of(mixed(1, 1500), 1)
     last_of = {}
     for place, (_, value) in enumerate(load.records):
-        envelope = agent_event.loads(value or b"{}")
+        envelope = loads(value or b"{}")
         if envelope.get("end"):
             last_of[envelope["thread_id"], envelope["run_id"]] = place
     store = Postgres(await PostgresServer().start(), own=True)

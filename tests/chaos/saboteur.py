@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline.__main__ import main
-from pipeline.kafka.checkpoint import Checkpoint
 from pipeline.kafka.outbox import Outbox
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.checkpoint import Checkpoint
 
 
 def die() -> None:

@@ -16,21 +16,21 @@ import aiohttp
 from aiokafka import AIOKafkaProducer
 from sqlalchemy import func, select
 
-from pipeline.app import consumer_group
-from pipeline.assembly.canonical import turn_hash
-from pipeline.balance import Balance, take_stock
 from pipeline.errors import ThreadmillError
 from pipeline.kafka.admin import apply_topics, group_lag
-from pipeline.kafka.client import client_options
 from pipeline.kafka.redrive import filed_letters
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.schema import turns, usage
 from pipeline.stores.sql import ThreadStore
+from pipeline.turns.canonical import turn_hash
+from pipeline.worker.app import consumer_group
+from pipeline.worker.ledger import Balance, take_stock
 from tests.chaos.cluster import Brokers
 from tests.chaos.load import Load, Record, Right, TurnKey
 from tests.chaos.stores import Store
-from tests.workers import WorkerProcess
+from tests.support.workers import WorkerProcess
+from threadmill.kafka.client import client_options
 from topics.catalog import EVENTS, TURNS
 
 PACE: Final = 10.0  # seconds over which a load is spread

@@ -15,11 +15,11 @@ from typing import Any, Final
 import click
 from sqlalchemy import func, select
 
-from pipeline.app import consumer_group
-from pipeline.balance import take_stock
 from pipeline.kafka.admin import group_lag
 from pipeline.stores.schema import turns
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.app import consumer_group
+from pipeline.worker.ledger import take_stock
 from tests.chaos.cluster import three_brokers
 from tests.chaos.load import Answer, Load
 from tests.chaos.memory import rss, slope
@@ -27,7 +27,7 @@ from tests.chaos.report import circumstances, table, write_part
 from tests.chaos.scene import Scene
 from tests.chaos.source import SCRIPTS, Source
 from tests.chaos.stores import Sqlite
-from tests.workers import WorkerProcess
+from tests.support.workers import WorkerProcess
 from topics.catalog import EVENTS, TURNS
 
 ROOT: Final = Path(__file__).parents[2]

@@ -12,10 +12,10 @@ from typing import Any, Final
 import orjson
 from aiokafka import AIOKafkaProducer
 
-from pipeline.kafka.client import client_options
 from tests.chaos.load import Answer
 from tests.chaos.scene import Scene
-from tests.fleet import START, AgentRun
+from tests.support.fleet import START, AgentRun
+from threadmill.kafka.client import client_options
 from topics.catalog import EVENTS
 
 SCRIPTS: Final = 64  # different answers, which all runs take turns with

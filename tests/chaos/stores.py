@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 import asyncpg
 
-from pipeline.kafka.ports import free_ports
+from pipeline.devbroker.ports import free_ports
 from tests.chaos.proxy import Proxy
 
 SLOW: Final = 0.05  # seconds that each piece of data waits on its way to or from a slow Postgres

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.assembly.offline import assemble
+from pipeline.devbroker.local import Cluster
 from pipeline.dialects import DIALECTS
-from pipeline.kafka.local import Cluster
 from pipeline.stores.sql import ThreadStore
 from tests.chaos.cluster import Brokers
 from tests.chaos.load import cut, load_of
 from tests.chaos.scene import Scene
 from tests.chaos.stores import Sqlite
 from tests.conftest import CACHE
-from tests.fleet import AgentRun, run_of
+from tests.support.fleet import AgentRun, run_of
 from topics.turn_record import TurnRecord
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.kafka.local import Cluster
+from pipeline.devbroker.local import Cluster
 from tests.chaos.cluster import Brokers
 from tests.chaos.play import Stage, play
 from tests.chaos.scenarios import BY_NAME, Scenario

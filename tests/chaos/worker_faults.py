@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from tests.chaos.scene import STARTED, Scene
-from tests.workers import WorkerProcess
+from tests.support.workers import WorkerProcess
 
 
 async def killed_in_mid_turn(scene: Scene) -> None:

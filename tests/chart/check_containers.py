@@ -16,10 +16,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from pipeline.devbroker.local import Cluster
+from pipeline.devbroker.ports import free_ports
 from pipeline.gateway.security import new_token
 from pipeline.kafka.admin import check_topics
-from pipeline.kafka.local import Cluster
-from pipeline.kafka.ports import free_ports
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.chaos.stores import PostgresServer
@@ -27,10 +27,10 @@ from tests.chart.container import Container, Pod
 from tests.chart.render import Manifest, manifests, of_kind
 from tests.chart.sandbox import dockerfile
 from tests.conftest import CACHE
-from tests.fleet import expected, fleet, interleaved
-from tests.gateways import client, sse, talk
-from tests.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
-from tests.workers import publish, stored
+from tests.support.fleet import expected, fleet, interleaved
+from tests.support.gateways import client, sse, talk
+from tests.support.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
+from tests.support.workers import publish, stored
 from topics.catalog import EVENTS
 
 TOKEN, LINE = new_token("test", ("publish", "read"), None)

@@ -18,10 +18,10 @@ from helm.generate import CHART, DASHBOARDS
 from pipeline.settings import Settings
 from tests.chart.check_alerts import rules
 from tests.chart.prometheus import NAMESPACE, RELEASE, Prometheus, running, samples
-from tests.gateways import client, sse, talk
-from tests.gateways import running as gateway_running
-from tests.workers import WorkerProcess, publish, wait_until_stored
-from topics import agent_event
+from tests.support.gateways import client, sse, talk
+from tests.support.gateways import running as gateway_running
+from tests.support.workers import WorkerProcess, publish, wait_until_stored
+from threadmill.envelope import encode
 from topics.catalog import EVENTS
 
 Json = dict[str, Any]
@@ -197,4 +197,4 @@ def records(run_id: str, end: str | None = "complete") -> list[tuple[bytes, byte
     envelopes[0]["run"] = run
     if end is not None:
         envelopes[-1]["end"] = end
-    return [(thread_id.encode(), agent_event.encode(envelope)) for envelope in envelopes]
+    return [(thread_id.encode(), encode(envelope)) for envelope in envelopes]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from helm.generate import DASHBOARDS
-from tests import npm
+from tests.support import npm
 
 SOURCES: Final = Path(__file__).with_name("grafana")
 OPTIONS: Final = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022"]

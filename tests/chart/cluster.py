@@ -21,7 +21,7 @@ from typing import Any, Final
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from pipeline.kafka.ports import free_ports
+from pipeline.devbroker.ports import free_ports
 from tests.chart.definitions import definitions
 from tests.chart.stages import stages
 from tests.chart.tools import BIN

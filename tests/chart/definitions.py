@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from pipeline.kafka.jars import java, maven_jars
+from pipeline.devbroker.jars import java, maven_jars
 from pipeline.settings import Settings
 from tests.chart.tools import (
     BIN,

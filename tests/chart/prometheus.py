@@ -13,7 +13,7 @@ from typing import Any, Final
 import httpx
 import yaml
 
-from pipeline.kafka.ports import free_ports
+from pipeline.devbroker.ports import free_ports
 from tests.chart.tools import BIN
 
 NAMESPACE: Final = "agents"

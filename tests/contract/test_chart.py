@@ -12,13 +12,13 @@ import yaml
 
 from helm.generate import CHART, DASHBOARDS, files
 from helm.schema import ELSEWHERE, comments, values_schema
-from pipeline import metrics
 from pipeline.__main__ import COMMANDS
-from pipeline.app import ROLES
 from pipeline.cli.gateway import STOP_DEADLINE as GATEWAY_DEADLINE
 from pipeline.cli.worker import STOP_DEADLINE
 from pipeline.gateway.security import hashed, parse_tokens
+from pipeline.observability import metrics
 from pipeline.settings import Settings, load
+from pipeline.worker.app import ROLES
 
 VALUES = (CHART / "values.yaml").read_text()
 SCHEMA = values_schema()

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from pipeline import metrics
 from pipeline.__main__ import cli
-from pipeline.settings import PREFIX, Settings
+from pipeline.observability import metrics
+from pipeline.settings import Settings
+from threadmill.settings import PREFIX
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])

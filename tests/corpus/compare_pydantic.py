@@ -10,9 +10,9 @@ from typing import Any
 
 from pipeline.assembly.offline import assemble
 from pipeline.assembly.run import Refused
-from pipeline.assembly.thread import thread_document
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
+from pipeline.turns.thread_document import thread_document
+from threadmill.framing import decode
 
 Messages = list[dict[str, Any]]
 
@@ -40,7 +40,7 @@ def recordings() -> Iterator[Recording]:
     for about in sorted(RECORDED.glob("*/*.meta.json")):
         run = about.name.removesuffix(".meta.json")
         meta = json.loads(about.read_text())
-        items = decode(about.with_name(f"{run}.pai_events.jsonl").read_bytes(), DIALECTS["pydantic-ai"])
+        items = decode(about.with_name(f"{run}.pai_events.jsonl").read_bytes(), DIALECTS["pydantic-ai"].wire)
         new = json.loads(about.with_name(f"{run}.messages.json").read_text())[meta.get("new_message_index") or 0 :]
         name = f"{about.parent.name}/{run}"
         complete = meta["outcome"] in ("complete", "deferred")

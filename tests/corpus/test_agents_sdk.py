@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
-from tests.assembled import assembled
+from tests.support.assembled import assembled
+from threadmill.framing import decode
 from topics.thread_rules import check
 
 STREAMS = sorted((Path(__file__).parent / "agents-sdk").glob("*.sse"))
@@ -32,7 +32,7 @@ def _part(part):
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
 def test_a_stream_is_what_a_careful_client_makes_of_it(path):
     truth = json.loads(path.with_name(f"{path.stem}.uimessages.recommended.json").read_text(encoding="utf-8"))
-    items = decode(path.read_bytes(), DIALECTS["agents-sdk"])
+    items = decode(path.read_bytes(), DIALECTS["agents-sdk"].wire)
     got = assembled("agents-sdk", [item.event for item in items if item.event is not None], ts=0)
     complete = bool(truth["done"]) and truth["done"]["finishReason"] != "error"
     assert got.agent_turns[-1]["completion_status"] == ("complete" if complete else "interrupted")

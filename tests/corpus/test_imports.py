@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.exports import EXPORTS
-from pipeline.imports import IMPORTS
-from pipeline.imports.history import Origin, thread
+from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects.history import Origin, thread
+from pipeline.dialects.imports import IMPORTS
 from tests.corpus import compare_pi, compare_pydantic, compare_ui
 from topics.thread_rules import check
 

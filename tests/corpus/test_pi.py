@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
-from tests.assembled import Assembled, assembled
 from tests.corpus.compare_pi import essence, kept
+from tests.support.assembled import Assembled, assembled
+from threadmill.framing import decode
 from topics.thread_rules import check
 
 HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ def load(path: Path):
 
 
 def read(dialect: str, path: Path, **rest) -> Assembled:
-    items = decode(path.read_bytes(), DIALECTS[dialect])
+    items = decode(path.read_bytes(), DIALECTS[dialect].wire)
     return assembled(dialect, [item.event for item in items if item.event is not None], ts=0, step=0, **rest)
 
 

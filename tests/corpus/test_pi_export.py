@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
-from tests.assembled import assembled
+from tests.support.assembled import assembled
+from threadmill.framing import decode
 
 HERE = Path(__file__).parent
 STREAMS = [
@@ -25,7 +25,7 @@ TOKENS = ("input", "output", "cacheRead", "cacheWrite", "totalTokens")
 
 @pytest.mark.parametrize(("dialect", "path"), STREAMS, ids=lambda value: getattr(value, "stem", value))
 def test_a_thread_is_a_pi_history(dialect, path):
-    items = decode(path.read_bytes(), DIALECTS[dialect])
+    items = decode(path.read_bytes(), DIALECTS[dialect].wire)
     got = assembled(dialect, [item.event for item in items if item.event is not None])
     calls: set[str] = set()
     for message in got.export("pi-agent"):

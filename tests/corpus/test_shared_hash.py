@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.assembly.canonical import essence
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
 from pipeline.dialects.losses import LOSSES, shared_essence, shared_hash
-from tests.assembled import assembled
+from pipeline.turns.canonical import essence
+from tests.support.assembled import assembled
+from threadmill.framing import decode
 
 HERE = Path(__file__).parent
 RUNS = sorted((HERE / "pydantic-ai").glob("*/*.meta.json"))
@@ -32,7 +32,7 @@ Events = list[dict[str, Any]]
 
 
 def events(dialect: str, path: Path) -> Events:
-    return [item.event for item in decode(path.read_bytes(), DIALECTS[dialect]) if item.event is not None]
+    return [item.event for item in decode(path.read_bytes(), DIALECTS[dialect].wire) if item.event is not None]
 
 
 def agent_turn(dialect: str, given: Events, **rest: Any) -> dict[str, Any]:

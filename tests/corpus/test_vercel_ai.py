@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
-from tests.assembled import assembled
 from tests.corpus.compare_ui import beside, full, holds, steps
+from tests.support.assembled import assembled
+from threadmill.framing import decode
 from topics.thread_rules import check
 
 STREAMS = sorted((Path(__file__).parent / "vercel-ai").glob("*.sse"))
@@ -33,7 +33,7 @@ def test_a_stream_is_what_the_sdk_makes_of_it(path):
     meta, truth = (load(path.with_name(f"{path.stem}.{kind}.json")) for kind in ("meta", "uimessage"))
     initial = path.with_name(f"{path.stem}.initial.json")
     run = {"request": {"messages": [load(initial)]}} if initial.exists() else {}
-    events = [item.event for item in decode(path.read_bytes(), DIALECTS["vercel-ai"]) if item.event is not None]
+    events = [item.event for item in decode(path.read_bytes(), DIALECTS["vercel-ai"].wire) if item.event is not None]
     got = assembled("vercel-ai", events, run=run, ts=0)
     messages, truth = got.export("vercel-ai"), [truth]
 

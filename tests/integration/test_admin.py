@@ -9,10 +9,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from pipeline.devbroker.local import Cluster
+from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError
 from pipeline.kafka import admin
-from pipeline.kafka.local import Cluster
-from pipeline.kafka.ports import free_ports
 from pipeline.settings import Settings
 from topics.catalog import CATALOG, EVENTS, STATE
 

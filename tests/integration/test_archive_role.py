@@ -8,13 +8,13 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from pipeline.app import consumer_group
-from pipeline.kafka.client import client_options
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.archived import archive, turns_of
-from tests.fleet import expected, fleet, interleaved
-from tests.workers import WorkerProcess, publish, wait_until_stored
+from pipeline.worker.app import consumer_group
+from tests.support.archived import archive, turns_of
+from tests.support.fleet import expected, fleet, interleaved
+from tests.support.workers import WorkerProcess, publish, wait_until_stored
+from threadmill.kafka.client import client_options
 from topics.catalog import EVENTS, TURNS
 
 RUNS = 60

@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaProducer
 from pipeline.kafka.admin import group_lag
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.fleet import START, expected, fleet, interleaved
-from tests.workers import WorkerProcess, read_all, wait_until_stored
+from tests.support.fleet import START, expected, fleet, interleaved
+from tests.support.workers import WorkerProcess, read_all, wait_until_stored
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.kafka.ports import bindable
-from pipeline.kafka.probe import ask, host_port
+from pipeline.devbroker.ports import bindable
 from tests.conftest import CACHE
+from threadmill.kafka.probe import ask, host_port
 
 COMMAND = [sys.executable, "-m", "pipeline", "demo"]
 

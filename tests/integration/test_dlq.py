@@ -9,12 +9,12 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from pipeline.settings import Settings
-from tests.commands import threadmill
-from tests.workers import WorkerProcess, publish, read_all, wait_until_stored
-from topics.agent_event import encode
+from tests.support.commands import threadmill
+from tests.support.workers import WorkerProcess, publish, read_all, wait_until_stored
+from threadmill.envelope import encode
+from threadmill.errors import Reason
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
-from topics.errors import Reason
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 BROKEN = b'\xff{"v":1 \x00'

@@ -11,12 +11,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from pipeline.app import consumer_group
 from pipeline.cli.doctor import examine
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.commands import threadmill
-from tests.workers import WorkerProcess, wait_until_stored
+from pipeline.worker.app import consumer_group
+from tests.support.commands import threadmill
+from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import CATALOG, EVENTS, STATE, TURNS
 
 FLEET = Path(__file__).parents[2] / "examples" / "fleet"

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeline.assembly.canonical import turn_hash
-from pipeline.exports import EXPORTS
+from pipeline.dialects.exports import EXPORTS
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.workers import WorkerProcess, environment, wait_until_stored
+from pipeline.turns.canonical import turn_hash
+from tests.support.workers import WorkerProcess, environment, wait_until_stored
 
 HISTORY = Path(__file__).parents[1] / "corpus/pydantic-ai/2.68.0/history_two_turns__2.messages.json"
 

@@ -11,13 +11,13 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from pipeline.assembly.canonical import turn_hash
-from pipeline.kafka.ports import free_ports
+from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
-from tests.fleet import AgentRun, expected, run_of
-from tests.workers import WorkerProcess, publish, read_all, wait_until_stored
+from pipeline.turns.canonical import turn_hash
+from tests.support.fleet import AgentRun, expected, run_of
+from tests.support.workers import WorkerProcess, publish, read_all, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 
 KEY = "AKIAIOSFODNN7EXAMPLE"

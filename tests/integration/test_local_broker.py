@@ -17,13 +17,13 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from pipeline.cli.doctor import examine
+from pipeline.devbroker import local
+from pipeline.devbroker.local import Cluster
+from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError, CallerError
-from pipeline.kafka import local
 from pipeline.kafka.admin import apply_topics, cluster_info, describe_topics
-from pipeline.kafka.local import Cluster
-from pipeline.kafka.ports import free_ports
-from pipeline.kafka.probe import ask
 from pipeline.settings import Settings
+from threadmill.kafka.probe import ask
 from topics.catalog import EVENTS
 
 ROOT = Path(__file__).parents[2]

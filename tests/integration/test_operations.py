@@ -9,12 +9,12 @@ from pathlib import Path
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 
-from pipeline.app import consumer_group
-from pipeline.kafka.client import client_options
 from pipeline.settings import Settings
-from tests.commands import threadmill
-from tests.fleet import AgentRun, expected, fleet, interleaved
-from tests.workers import WorkerProcess, publish, read_all, wait_until_stored
+from pipeline.worker.app import consumer_group
+from tests.support.commands import threadmill
+from tests.support.fleet import AgentRun, expected, fleet, interleaved
+from tests.support.workers import WorkerProcess, publish, read_all, wait_until_stored
+from threadmill.kafka.client import client_options
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode as decode_stream
 from pipeline.settings import Settings
-from tests.commands import threadmill
-from tests.workers import read_all
-from topics.agent_event import decode, explain
+from tests.support.commands import threadmill
+from tests.support.workers import read_all
+from threadmill.envelope import decode
+from threadmill.framing import decode as decode_stream
+from threadmill.identity import thread_uuid
+from topics.agent_event import explain
 from topics.catalog import EVENTS
-from topics.identity import thread_uuid
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WEATHER = EXAMPLES / "weather.sse"

@@ -12,16 +12,17 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.partitioner import murmur2
 
-from pipeline.delivery import UNCONFIRMED_BYTES
+from pipeline.devbroker import local
+from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError, CallerError, InvalidRecord
-from pipeline.kafka import local
 from pipeline.kafka.admin import apply_topics
-from pipeline.kafka.ports import free_ports
-from pipeline.publisher import Publisher
 from pipeline.settings import Settings
-from topics.agent_event import MAX_BYTES, decode, explain
+from threadmill.delivery import UNCONFIRMED_BYTES
+from threadmill.envelope import MAX_BYTES, decode
+from threadmill.identity import thread_uuid
+from threadmill.publisher import Publisher
+from topics.agent_event import explain
 from topics.catalog import EVENTS
-from topics.identity import thread_uuid
 
 CACHE = Path(__file__).parents[2] / ".cache" / "threadmill"
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
@@ -246,7 +247,7 @@ async def test_a_broker_that_goes_away_is_waited_for_and_then_reported(
 
                 await asyncio.to_thread(cluster.kill, 0)
                 await run.send(delta(50))
-                monkeypatch.setattr("pipeline.publisher.FLUSH_WITHIN", 1.0)
+                monkeypatch.setattr("threadmill.publisher.FLUSH_WITHIN", 1.0)
 
         with pytest.raises(BrokerError, match=f"{settings.brokers} has not confirmed 1 record, which"):
             await lose_the_broker_for_good()

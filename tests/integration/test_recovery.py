@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from pipeline.settings import Settings
-from tests.fleet import expected, fleet, interleaved
-from tests.workers import WorkerProcess, publish, read_all, stored, wait_until_stored
+from tests.support.fleet import expected, fleet, interleaved
+from tests.support.workers import WorkerProcess, publish, read_all, stored, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS
 
 

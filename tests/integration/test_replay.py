@@ -10,9 +10,9 @@ from typing import Any
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.commands import threadmill
-from tests.fleet import AgentRun, fleet, interleaved, run_of
-from tests.workers import WorkerProcess, publish, wait_until_stored
+from tests.support.commands import threadmill
+from tests.support.fleet import AgentRun, fleet, interleaved, run_of
+from tests.support.workers import WorkerProcess, publish, wait_until_stored
 from topics.catalog import EVENTS
 
 Documents = dict[str, dict[str, Any]]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.kafka.ports import free_ports
+from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from topics.catalog import CATALOG
 

@@ -8,15 +8,16 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
-from pipeline.kafka.client import client_options
-from pipeline.publisher import Publisher
 from pipeline.settings import Settings
-from tests.collector import attributes, collecting
-from tests.workers import WorkerProcess, read_all, wait_until_stored
-from topics import agent_event, turn_record
+from tests.support.collector import attributes, collecting
+from tests.support.workers import WorkerProcess, read_all, wait_until_stored
+from threadmill.envelope import encode
+from threadmill.identity import thread_uuid
+from threadmill.kafka.client import client_options
+from threadmill.publisher import Publisher
+from threadmill.traceparent import headers
+from topics import turn_record
 from topics.catalog import EVENTS, TURNS
-from topics.identity import thread_uuid
-from topics.traceparent import headers
 
 TRACES = ["4bf92f3577b34da6a3ce929d0e0e4736", "5bf92f3577b34da6a3ce929d0e0e4737", "6bf92f3577b34da6a3ce929d0e0e4738"]
 SPAN = "00f067aa0ba902b7"
@@ -55,7 +56,7 @@ async def publish_by_others(settings: Settings) -> None:
         for record, trace in ((envelope, TRACES[1]), ({**envelope, "run_id": "bad", "dialect": "none"}, TRACES[2])):
             await producer.send_and_wait(
                 EVENTS.full_name(settings.topic_prefix),
-                agent_event.encode(record),
+                encode(record),
                 key=record["thread_id"].encode(),  # type: ignore[attr-defined]
                 headers=headers(f"00-{trace}-{SPAN}-01"),
             )

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from aiokafka import AIOKafkaProducer
 
-from pipeline.app import consumer_group
 from pipeline.kafka.admin import group_lag
 from pipeline.settings import Settings
-from tests.fleet import expected, fleet
-from tests.workers import WorkerProcess, wait_until_stored
+from pipeline.worker.app import consumer_group
+from tests.support.fleet import expected, fleet
+from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import EVENTS
 
 

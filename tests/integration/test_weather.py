@@ -10,11 +10,11 @@ from typing import Any
 import aiohttp
 
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.workers import WorkerProcess, publish, wait_until_stored
-from topics import agent_event
+from tests.support.workers import WorkerProcess, publish, wait_until_stored
+from threadmill.envelope import encode
+from threadmill.framing import decode
 from topics.catalog import EVENTS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -35,7 +35,7 @@ def bare(value: Any) -> Any:
 
 def envelope(run_id: str, seq: int, events: list[dict[str, Any]], **more: Any) -> tuple[bytes, bytes]:
     base = {"v": 1, "thread_id": THREAD, "run_id": run_id, "agent_id": "weather", "seq": seq, "ts": 1768928342002 + seq}
-    return THREAD.encode(), agent_event.encode({**base, "events": events, **more})
+    return THREAD.encode(), encode({**base, "events": events, **more})
 
 
 async def test_the_weather_example(applied_settings: Settings) -> None:
@@ -43,7 +43,7 @@ async def test_the_weather_example(applied_settings: Settings) -> None:
     turn = {"turn_type": "user", "submitted_at": "2026-01-20T16:59:00Z"}
     turn["parts"] = [{"part_kind": "user-prompt", "content": prompt}]  # type: ignore[assignment]
     records = [envelope("user-1", 0, [{"type": "user-turn", "turn": turn}], dialect="thread-protocol", end="complete")]
-    framed = decode((EXAMPLES / "weather.sse").read_bytes(), DIALECTS["vercel-ai"])
+    framed = decode((EXAMPLES / "weather.sse").read_bytes(), DIALECTS["vercel-ai"].wire)
     events = [item.event for item in framed if item.event is not None]
     info = {"agent_name": "Weather", "model_name": "gpt-5", "provider_name": "openai"}
     records += [

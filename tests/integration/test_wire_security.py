@@ -19,17 +19,17 @@ from pipeline.cli.doctor import examine
 from pipeline.errors import CallerError
 from pipeline.kafka import admin
 from pipeline.kafka.admin import apply_topics, check_topics, cluster_info
-from pipeline.kafka.client import client_options
-from pipeline.kafka.refusal import refusal
 from pipeline.settings import Settings, load
-from tests.certificates import Authority
-from tests.commands import threadmill
 from tests.conftest import CACHE
-from tests.fleet import expected, fleet
-from tests.gateways import client, replayed, running, sse, talk
-from tests.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
-from tests.token_endpoint import CLIENT, SECRET, token_endpoint
-from tests.workers import WorkerProcess, publish, stored, wait_until_stored
+from tests.support.certificates import Authority
+from tests.support.commands import threadmill
+from tests.support.fleet import expected, fleet
+from tests.support.gateways import client, replayed, running, sse, talk
+from tests.support.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
+from tests.support.token_endpoint import CLIENT, SECRET, token_endpoint
+from tests.support.workers import WorkerProcess, publish, stored, wait_until_stored
+from threadmill.kafka.client import client_options
+from threadmill.kafka.refusal import refusal
 from topics.catalog import EVENTS
 
 WEATHER: Final = Path(__file__).parents[2] / "examples" / "weather.sse"

@@ -9,10 +9,10 @@ import sys
 
 import aiohttp
 
-from pipeline.kafka.ports import free_ports
+from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
-from tests.fleet import expected, fleet, interleaved
-from tests.workers import WorkerProcess, environment, publish, wait_until_stored
+from tests.support.fleet import expected, fleet, interleaved
+from tests.support.workers import WorkerProcess, environment, publish, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 
 
@@ -127,7 +127,7 @@ async def test_a_record_that_is_no_turn_does_not_hold_up_the_store(applied_setti
         await wait_until_stored(applied_settings, 20, [process])
     finally:
         process.end()
-    from tests.workers import read_all
+    from tests.support.workers import read_all
 
     letters = await read_all(applied_settings, DEAD_LETTERS)
     assert sorted(letter.value for letter in letters) == sorted(value for _, value in rubbish)  # type: ignore[attr-defined]

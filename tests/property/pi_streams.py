@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.assembled import START
+from tests.support.assembled import START
 
 Fields = dict[str, Any]
 

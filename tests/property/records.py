@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.assembled import START, THREAD_ID
+from tests.support.assembled import START, THREAD_ID
 
 Envelope = dict[str, Any]
 

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.assembly.offline import assemble
-from pipeline.assembly.thread import thread_document
 from pipeline.dialects import DIALECTS
-from pipeline.exports import EXPORTS
-from tests.assembled import THREAD_ID, assembled
+from pipeline.dialects.exports import EXPORTS
+from pipeline.turns.thread_document import thread_document
 from tests.property.agents_sdk_streams import streams
 from tests.property.records import deliveries, envelope
+from tests.support.assembled import THREAD_ID, assembled
 from topics.thread_rules import check
 from topics.turn_record import encode
 

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.remembered import Remembered
+from pipeline.assembly.restored_state import Remembered
 from pipeline.assembly.run import StoredRecord
 from pipeline.dialects import DIALECTS
-from tests.fleet import START, AgentRun, fleet, record_bytes
-from tests.toy import said
-from topics import agent_event, turn_record
+from tests.support.fleet import START, AgentRun, fleet, record_bytes
+from tests.support.toy import said
+from threadmill.envelope import encode
+from topics import turn_record
 from topics.turn_record import TurnRecord
 
 Envelope = dict[str, Any]
@@ -65,7 +66,7 @@ def mixed(runs: list[list[Envelope]], rng: random.Random) -> list[StoredRecord]:
         if record is None:
             waiting.remove(one)
         else:
-            log.append(StoredRecord(agent_event.encode(record), len(log), START + 5 * len(log)))
+            log.append(StoredRecord(encode(record), len(log), START + 5 * len(log)))
     return log
 
 

@@ -23,19 +23,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from pipeline.assembly.offline import close
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.remembered import Remembered
+from pipeline.assembly.restored_state import Remembered
 from pipeline.assembly.run import Run, StoredRecord
-from pipeline.assembly.thread import rank
-from pipeline.kafka import checkpoint as checkpoint_module
-from pipeline.kafka import stage as stage_module
-from pipeline.kafka.checkpoint import Checkpoint, limits_of
-from pipeline.kafka.ledger import Ledger
 from pipeline.kafka.outbox import Outbox, Outgoing
-from pipeline.kafka.stage import HOLE_READS, Batch, Stage
-from pipeline.metrics import Metrics
+from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from tests.toy import START, TOYS, Envelope, envelope, said, text
-from topics import agent_event, telemetry, turn_record
+from pipeline.turns.thread_document import rank
+from pipeline.worker import checkpoint as checkpoint_module
+from pipeline.worker import stage as stage_module
+from pipeline.worker.assembly_metrics import Ledger
+from pipeline.worker.checkpoint import Checkpoint, limits_of
+from pipeline.worker.stage import HOLE_READS, Batch, Stage
+from tests.support.toy import START, TOYS, Envelope, envelope, said, text
+from threadmill.envelope import encode
+from topics import telemetry, turn_record
 from topics.turn_record import TurnRecord
 
 PARTITIONS = 2
@@ -301,7 +302,7 @@ class World(RuleBasedStateMachine):
     def append(self, number: int, record: Envelope) -> None:
         self.now += self.rng.randint(0, 60)
         log = self.logs[number % PARTITIONS]
-        log.append(StoredRecord(agent_event.encode(record), len(log), self.now, b"key"))
+        log.append(StoredRecord(encode(record), len(log), self.now, b"key"))
         self.sent.append((number, record))
 
     @rule(number=st.integers(0, PARTITIONS - 1))
@@ -423,7 +424,7 @@ class World(RuleBasedStateMachine):
         number = 1000 + partition
         end = envelope(0, text("end"), thread_id=f"6f1d6f5e-6f0a-4c0b-9d51-{number:012d}", end="complete")
         log = self.logs[partition]
-        log.append(StoredRecord(agent_event.encode(end), len(log), self.now, b"key"))
+        log.append(StoredRecord(encode(end), len(log), self.now, b"key"))
         log.append(None)
         return self.batch(partition, worker.position[partition])
 

@@ -14,10 +14,11 @@ from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import delivery as delivery_module
-from pipeline.delivery import Counts, Delivery
 from pipeline.errors import BrokerError
-from pipeline.spool import Spool
+from threadmill import delivery as delivery_module
+from threadmill.counts import Counts
+from threadmill.delivery import Delivery
+from threadmill.spool import Spool
 
 FAULTS = st.lists(st.sampled_from(["", "late", "lost", "unheard", "no broker", "stuck"]), max_size=30)
 KEYS = (b"a", b"b")

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.run import StoredRecord
-from pipeline.assembly.thread import thread_document
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
-from tests.fleet import START
-from topics import agent_event, json_text, telemetry, turn_record
+from pipeline.turns.thread_document import thread_document
+from tests.support.fleet import START
+from threadmill.envelope import encode
+from threadmill.framing import decode
+from topics import json_text, telemetry, turn_record
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 FILES = {
@@ -57,7 +58,7 @@ HOSTILE: list[Any] = [
 @cache
 def streams(dialect: str) -> list[list[Any]]:
     files = [file for file in sorted((CORPUS / dialect).rglob(FILES[dialect])) if file.stat().st_size < 200_000]
-    framed = [decode(file.read_bytes(), DIALECTS[dialect]) for file in files]
+    framed = [decode(file.read_bytes(), DIALECTS[dialect].wire) for file in files]
     found = [[item.event for item in items if item.event is not None] for items in framed]
     return [events for events in found if events]
 
@@ -96,11 +97,11 @@ def test_whatever_an_event_holds(dialect: str, seed: int) -> None:
     fixed = {"v": 1, "thread_id": thread_id, "run_id": "r", "agent_id": "a", "dialect": dialect}
     request = {"run": {"request": broken({"messages": [{"role": "user", "content": "hi"}], "prompt": "x"}, rng)}}
     values = [
-        agent_event.encode({**fixed, "seq": n, "ts": START + n, "events": [event], **({} if n else request)})
+        encode({**fixed, "seq": n, "ts": START + n, "events": [event], **({} if n else request)})
         for n, event in enumerate(events)
     ]
     end = rng.choice(["complete", "aborted", "error", "disconnected"])
-    values.append(agent_event.encode({**fixed, "seq": len(events), "ts": START, "events": [], "end": end}))
+    values.append(encode({**fixed, "seq": len(events), "ts": START, "events": [], "end": end}))
     partition = Partition(DIALECTS, Limits(), 0)
     partition.feed([StoredRecord(value, n, START + n) for n, value in enumerate(values)])
     assert partition.open_runs() == 0

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.exports import EXPORTS
-from pipeline.imports import IMPORTS
-from pipeline.imports.history import Origin, thread
+from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects.history import Origin, thread
+from pipeline.dialects.imports import IMPORTS
 from tests.corpus import compare_pi, compare_pydantic, compare_ui
 from tests.property import pi_streams, pydantic_streams, vercel_streams
 from topics.thread_rules import check

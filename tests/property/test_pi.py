@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from tests.assembled import assembled
 from tests.corpus.compare_pi import kept
 from tests.property.pi_streams import agent_events, proxied, runs
 from tests.property.records import deliveries, envelope
+from tests.support.assembled import assembled
 from topics.thread_rules import check
 from topics.turn_record import encode
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.assembly.offline import assemble
-from pipeline.assembly.thread import thread_document
 from pipeline.dialects import DIALECTS
-from pipeline.exports.pydantic_ai import messages
+from pipeline.dialects.pydantic_ai.export import messages
+from pipeline.turns.thread_document import thread_document
 from tests.corpus.compare_pydantic import THREAD_ID, content, full
 from tests.property.pydantic_streams import Stream, streams
 from topics.thread_rules import check

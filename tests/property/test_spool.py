@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import spool as spool_module
-from pipeline.spool import Place, Spool, SpoolFull
-from pipeline.spool_frames import Damage, Frame, encode, scan
+from threadmill import spool as spool_module
+from threadmill.spool import Place, Spool, SpoolFull
+from threadmill.spool_frames import Damage, Frame, encode, scan
 
 Record = tuple[bytes, bytes]
 RECORDS = st.lists(st.tuples(st.binary(max_size=8), st.binary(max_size=40)), min_size=1, max_size=8)

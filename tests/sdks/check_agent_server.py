@@ -15,18 +15,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from pipeline.devbroker import local
+from pipeline.devbroker.ports import free_ports
+from pipeline.dialects.history import Origin, thread
+from pipeline.dialects.imports import IMPORTS
 from pipeline.dialects.losses import shared_hash
-from pipeline.imports import IMPORTS
-from pipeline.imports.history import Origin, thread
-from pipeline.kafka import local
 from pipeline.kafka.admin import apply_topics
-from pipeline.kafka.ports import free_ports
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.sdks import node_sdks
 from tests.sdks.publishing_python import ROOT, publishing_python
-from tests.workers import WorkerProcess, environment, wait_until_stored
-from topics.identity import thread_uuid
+from tests.support.workers import WorkerProcess, environment, wait_until_stored
+from threadmill.identity import thread_uuid
 
 HERE = Path(__file__).parent
 RELEASE = "2.68.0"  # that the example names

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.exports.vercel_ai import messages
+from pipeline.dialects.vercel_ai.export import messages
 from tests.sdks import node_sdks
 from tests.sdks.threads import STREAMS, all_threads
 

@@ -14,13 +14,13 @@ import pytest
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
+from pipeline.dialects.history import Origin, thread
+from pipeline.dialects.imports import IMPORTS
 from pipeline.dialects.losses import shared_hash
-from pipeline.imports import IMPORTS
-from pipeline.imports.history import Origin, thread
 from tests.sdks.publishing_python import RELEASES, ROOT, publishing_python
-from tests.spools import away, spooled
-from tests.workers import environment
-from topics.identity import thread_uuid
+from tests.support.spools import away, spooled
+from tests.support.workers import environment
+from threadmill.identity import thread_uuid
 
 PROGRAM = Path(__file__).with_name("publishing_agent.py")
 

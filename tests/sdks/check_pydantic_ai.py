@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.exports.pydantic_ai import messages
+from pipeline.dialects.pydantic_ai.export import messages
 from tests.sdks.threads import STREAMS, all_threads
 
 ROOT = Path(__file__).parent.parent.parent

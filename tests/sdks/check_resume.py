@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from pipeline.settings import Settings
-from tests.gateways import client, running, sse, talk
 from tests.sdks import node_sdks
+from tests.support.gateways import client, running, sse, talk
 
 EVENTS = [{**event, "messageId": "answer"} if event["type"] == "start" else event for event in talk(40)]
 TEXT = "".join(event.get("delta", "") for event in EVENTS)

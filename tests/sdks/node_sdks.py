@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests import npm
+from tests.support import npm
 
 SOURCES = Path(__file__).with_name("node")
 

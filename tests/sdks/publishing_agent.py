@@ -16,9 +16,9 @@ from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolC
 from pydantic_ai.ui.vercel_ai import VercelAIAdapter
 from starlette.requests import Request
 
-from pipeline.integrations.pydantic_ai import agent_events, published_response
-from pipeline.publisher import Publisher
 from pipeline.settings import load
+from threadmill.integrations.pydantic_ai import agent_events, published_response
+from threadmill.publisher import Publisher
 
 QUESTION = "What's the weather in Paris and Rome?"
 CHAT = {

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pipeline.cli.assemble import assemble_file
 from pipeline.dialects import DIALECTS
-from tests.assembled import assembled
 from tests.corpus import compare_pydantic
 from tests.property import agents_sdk_streams, pi_streams, pydantic_streams, vercel_streams
+from tests.support.assembled import assembled
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 STREAMS = {

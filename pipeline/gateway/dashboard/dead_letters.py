@@ -15,12 +15,12 @@ from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Principal
 from pipeline.kafka.admin import describe_topics
-from pipeline.kafka.client import client_options
 from pipeline.kafka.reading import answering
 from pipeline.settings import Settings
+from threadmill.errors import InvalidRecord, Reason
+from threadmill.kafka.client import client_options
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS
-from topics.errors import InvalidRecord, Reason
 
 PREVIEW: Final = 4_000  # bytes of an original that a list shows
 FETCH: Final = 262_144  # bytes of one partition at a time

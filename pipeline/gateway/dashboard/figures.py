@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from pipeline.metrics import OTHER
+from pipeline.observability.metrics import OTHER
 
 WINDOW: Final = 900  # seconds that are held
 SERIES: Final = 300  # of one second

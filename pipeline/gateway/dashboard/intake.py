@@ -12,11 +12,12 @@ from typing import Final
 
 from pipeline.gateway.dashboard.figures import Figures, Series
 from pipeline.gateway.dashboard.open_runs import OpenRuns
+from pipeline.observability.telemetry_meter import MODEL, TOKENS, Reading, Seen
 from pipeline.stores.usage import usage_rows
-from pipeline.telemetry import MODEL, TOKENS, Reading, Seen
-from topics import agent_event, telemetry, turn_record
+from threadmill.envelope import decode
+from threadmill.errors import InvalidRecord
+from topics import telemetry, turn_record
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
-from topics.errors import InvalidRecord
 
 TURNS_KNOWN: Final = 20_000
 NAME: Final = 200  # characters of a name that are held
@@ -50,7 +51,7 @@ class Intake:
             return  # somebody's malformed record: it has a dead letter, or the stage that reads it says so
 
     def _event(self, value: bytes, at: int) -> None:
-        envelope = agent_event.decode(value)
+        envelope = decode(value)
         run = self.runs.take(envelope, at)
         self.figures.add(at // 1000, run.series, {"events": len(envelope["events"])})
 

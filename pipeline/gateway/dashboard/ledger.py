@@ -9,11 +9,11 @@ from typing import Annotated, Final
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from pipeline.balance import take_stock
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin
 from pipeline.kafka.admin import describe_topics
+from pipeline.worker.ledger import take_stock
 from topics.catalog import EVENTS
 
 RECORDS: Final = 200_000  # on the events topic; of more, `threadmill doctor --ledger` takes stock

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Response
 from pipeline.gateway.connections import Gateway, TheGateway
 from pipeline.gateway.dashboard.figures import FIELDS, WINDOW, By, Reading, Series
 from pipeline.gateway.dashboard.tail import Tail
-from pipeline.gateway.event_stream import EventStream, frame
+from pipeline.gateway.live.event_stream import EventStream, frame
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import Reader
 

@@ -16,8 +16,8 @@ from pipeline.errors import BrokerError, ThreadmillError
 from pipeline.gateway.dashboard.figures import WINDOW
 from pipeline.gateway.dashboard.intake import Intake
 from pipeline.kafka.admin import describe_topics
-from pipeline.kafka.client import client_options
 from pipeline.settings import Settings
+from threadmill.kafka.client import client_options
 
 LINGER: Final = 60.0  # seconds that it goes on when nobody looks any more
 AGAIN: Final = 2.0  # seconds after a failure

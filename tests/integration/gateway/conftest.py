@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from pipeline.settings import Settings
-from tests.gateways import Running, Tokens, client, running
+from tests.support.gateways import Running, Tokens, client, running
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ import pytest
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.commands import threadmill
-from tests.gateways import client, messages, replayed, running, sse, talk
 from tests.integration.stores.conftest import make_record
-from tests.workers import environment
+from tests.support.commands import threadmill
+from tests.support.gateways import client, messages, replayed, running, sse, talk
+from tests.support.workers import environment
 
 
 class Process:

@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.gateways import Running
+from tests.support.gateways import Running
 
 ENDLESS = ("/v1/figures/live", "/v1/threads/{thread_id}/live")  # read by other tests
 EXAMPLES = 15  # of each operation

@@ -15,11 +15,11 @@ import pytest
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
-from tests.gateways import Running, client, running, sse, talk, words
-from tests.workers import WorkerProcess, read_all, wait_until_stored
-from topics.agent_event import decode
+from tests.support.gateways import Running, client, running, sse, talk, words
+from tests.support.workers import WorkerProcess, read_all, wait_until_stored
+from threadmill.envelope import decode
+from threadmill.identity import thread_uuid
 from topics.catalog import EVENTS
-from topics.identity import thread_uuid
 
 RUN = "/v1/threads/chat-1/runs/r1/stream?dialect=vercel-ai"
 
@@ -265,7 +265,7 @@ async def test_without_a_broker_an_upload_is_safe_on_disk(gateway_settings: Sett
 async def test_a_token_has_so_many_requests(gateway_settings: Settings) -> None:
     from pydantic import SecretStr
 
-    from tests.gateways import Tokens
+    from tests.support.gateways import Tokens
 
     tokens = Tokens()
     changes = {"gateway_rate": 0.5, "gateway_tokens": SecretStr(tokens.setting)}

@@ -10,9 +10,9 @@ import pytest
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.assembled import assembled
-from tests.gateways import Running, Tokens, client, replayed, sse, talk
-from topics.identity import thread_uuid
+from tests.support.assembled import assembled
+from tests.support.gateways import Running, Tokens, client, replayed, sse, talk
+from threadmill.identity import thread_uuid
 
 SECRET = "the-secret-of-acme"
 OPEN = {"/livez", "/readyz", "/metrics"}

@@ -10,13 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.publisher import Publisher
 from pipeline.settings import Settings
-from tests.gateways import Message, Running, client, messages, replayed, running, sse, talk, words
-from tests.workers import publish
-from topics.agent_event import encode
+from tests.support.gateways import Message, Running, client, messages, replayed, running, sse, talk, words
+from tests.support.workers import publish
+from threadmill.envelope import encode
+from threadmill.identity import thread_uuid
+from threadmill.publisher import Publisher
 from topics.catalog import EVENTS
-from topics.identity import thread_uuid
 
 THREAD = thread_uuid("chat-1")[0]
 
@@ -188,7 +188,7 @@ async def test_the_ui_stream_goes_on_with_the_run_that_the_last_id_is_of(
 async def test_what_never_comes_holds_up_no_ui_stream(
     gateway: Running, gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.gateway.live.EARLY", 3)
+    monkeypatch.setattr("pipeline.gateway.live.routes.EARLY", 3)
     events = talk(9)
     records = [
         {"v": 1, "thread_id": THREAD, "run_id": "r", "agent_id": "a", "dialect": "vercel-ai", "seq": seq, "ts": 5,

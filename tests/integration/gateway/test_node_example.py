@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
-from tests.gateways import Running, Tokens, client, replayed
+from tests.support.gateways import Running, Tokens, client, replayed
+from threadmill.framing import decode
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "node-gateway"
@@ -38,7 +38,7 @@ async def node(gateway: Running, token: str, *arguments: str, stdin: bytes = b""
 
 
 def recorded() -> list[object]:
-    return [framed.event for framed in decode(WEATHER.read_bytes(), DIALECTS["vercel-ai"])]
+    return [framed.event for framed in decode(WEATHER.read_bytes(), DIALECTS["vercel-ai"].wire)]
 
 
 async def test_a_stream_is_published_by_fetch(guarded: Running, tokens: Tokens) -> None:

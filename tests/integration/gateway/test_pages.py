@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.gateway.problems import KINDS
 from pipeline.settings import Settings
-from tests.gateways import Running, client, running, sse, talk
+from tests.support.gateways import Running, client, running, sse, talk
 
 STRICT = "default-src 'none'"
 

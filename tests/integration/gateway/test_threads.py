@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.exports import EXPORTS
+from pipeline.dialects.exports import EXPORTS
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.gateways import Running, Tokens, client
 from tests.integration.stores.conftest import make_record
-from topics.identity import thread_uuid
+from tests.support.gateways import Running, Tokens, client
+from threadmill.identity import thread_uuid
 
 
 async def write(settings: Settings, *records: Any) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
-from tests.gateways import Running, Tokens, client
 from tests.integration.stores.conftest import make_record
+from tests.support.gateways import Running, Tokens, client
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 from pipeline.stores.schema import metadata
 from pipeline.stores.sql import ThreadStore
-from topics.identity import thread_uuid, turn_id
+from threadmill.identity import thread_uuid, turn_id
 
 Record = dict[str, Any]
 

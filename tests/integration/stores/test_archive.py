@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from pipeline import metrics as m
-from pipeline.agents.archive import ArchiveWork
 from pipeline.errors import CallerError, StoreError
-from pipeline.metrics import Metrics
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores.archive import Archive
 from pipeline.stores.erasure import erase
 from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
-from tests.archived import QUERIES, archive, turns_of
-from tests.s3 import new_bucket, objects_of, s3_server, use_s3
+from pipeline.worker.archive_role import ArchiveWork
+from tests.support.archived import QUERIES, archive, turns_of
+from tests.support.s3 import new_bucket, objects_of, s3_server, use_s3
+from threadmill.errors import InvalidRecord
+from threadmill.identity import thread_uuid
 from topics import json_text, turn_record
-from topics.errors import InvalidRecord
-from topics.identity import thread_uuid
 
 TOPIC = "threadmill.turns"
 Objects = Callable[[], dict[str, bytes]]
@@ -234,7 +234,7 @@ async def test_a_thread_that_is_erased_while_its_segment_is_written_does_not_sta
 async def test_a_bucket_that_is_away_holds_up_the_role_and_nothing_is_skipped(
     tmp_path: Path, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.kafka.patience.FIRST_DELAY", 0.01)
+    monkeypatch.setattr("pipeline.worker.retry.FIRST_DELAY", 0.01)
     blocked = tmp_path / "blocked"
     blocked.write_text("a file is in the way")
     settings = load({}, home=tmp_path, archive=blocked.as_uri(), archive_bytes=1)

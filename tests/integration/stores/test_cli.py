@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipeline.__main__ import cli
+from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects.pydantic_ai.export import messages
 from pipeline.errors import CallerError, StoreError
-from pipeline.exports import EXPORTS
-from pipeline.exports.pydantic_ai import messages
 from pipeline.stores.sql import ThreadStore
-from topics.identity import thread_uuid
+from threadmill.identity import thread_uuid
 
 CHAT, OTHER = thread_uuid("chat")[0], thread_uuid("other")[0]
 

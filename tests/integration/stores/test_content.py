@@ -18,18 +18,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pipeline import metrics as m
 from pipeline.__main__ import cli
-from pipeline.assembly.canonical import turn_hash
+from pipeline.devbroker.ports import free_ports
 from pipeline.errors import CallerError, StoreError
-from pipeline.kafka.ports import free_ports
-from pipeline.metrics import Metrics
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores.content import ContentStore
 from pipeline.stores.offload import Offload
 from pipeline.stores.sql import ThreadStore
-from tests.s3 import new_bucket, objects_of, s3_server, use_s3
-from tests.workers import environment
+from pipeline.turns.canonical import turn_hash
+from tests.support.s3 import new_bucket, objects_of, s3_server, use_s3
+from tests.support.workers import environment
 from topics import turn_record
 
 THREAD = "11111111-1111-4111-8111-111111111111"

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pipeline import metrics as m
 from pipeline.__main__ import cli
-from pipeline.agents.store import StoreWork
 from pipeline.kafka.outbox import Outbox
-from pipeline.metrics import Metrics
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import Erasure, erase
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult
+from pipeline.worker.store_role import StoreWork
+from threadmill.identity import thread_uuid
 from topics import turn_record
-from topics.identity import thread_uuid
 
 GONE, KEPT = thread_uuid("gone")[0], thread_uuid("kept")[0]
 

@@ -11,11 +11,11 @@ from rich.console import Console
 from pipeline.assembly.offline import assemble
 from pipeline.cli.thread_view import nested, view
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
-from pipeline.exports import EXPORTS
+from pipeline.dialects.exports import EXPORTS
 from pipeline.stores.sql import ThreadStore
 from tests.corpus import compare_ui
-from topics.identity import thread_uuid
+from threadmill.framing import decode
+from threadmill.identity import thread_uuid
 from topics.thread_rules import check
 from topics.turn_record import TurnRecord
 
@@ -34,7 +34,7 @@ HELLO = [
 
 
 def events(dialect: str, path: Path) -> list[dict[str, Any]]:
-    return [item.event for item in decode(path.read_bytes(), DIALECTS[dialect]) if item.event is not None]
+    return [item.event for item in decode(path.read_bytes(), DIALECTS[dialect].wire) if item.event is not None]
 
 
 def run(

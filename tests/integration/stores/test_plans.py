@@ -15,7 +15,7 @@ from pipeline.stores.schema import threads
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import encode_cursor
 from pipeline.stores.usage_report import UsageQuery
-from topics.identity import thread_uuid
+from threadmill.identity import thread_uuid
 
 PAGE = Path(__file__).parents[3] / "docs" / "stores.md"
 START = 1_768_903_200_000

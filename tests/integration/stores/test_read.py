@@ -10,7 +10,7 @@ from pipeline.errors import CallerError
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
 from pipeline.stores.usage_report import UsageQuery
-from topics.identity import thread_uuid
+from threadmill.identity import thread_uuid
 
 CHAT = thread_uuid("chat")[0]
 

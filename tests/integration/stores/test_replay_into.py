@@ -6,9 +6,9 @@ import json
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.commands import threadmill
-from tests.fleet import expected, fleet, interleaved
-from tests.workers import publish
+from tests.support.commands import threadmill
+from tests.support.fleet import expected, fleet, interleaved
+from tests.support.workers import publish
 from topics.catalog import EVENTS
 
 

@@ -19,7 +19,7 @@ from pipeline.stores.schema import metadata
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
 from pipeline.stores.usage_report import UsageQuery
-from topics.identity import thread_uuid
+from threadmill.identity import thread_uuid
 
 OPEN = """
 import asyncio, sys

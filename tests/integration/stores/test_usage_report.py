@@ -21,7 +21,7 @@ from pipeline.stores.rows import record_rows
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import edges, moment, zone
 from pipeline.stores.usage_report import BUCKETS, GROUPS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport
-from topics.identity import thread_uuid
+from threadmill.identity import thread_uuid
 
 CHAT = thread_uuid("chat")[0]
 COLUMNS = {"agent": "agent_id", "thread": "thread_id"}

@@ -7,10 +7,10 @@ import sys
 
 from sqlalchemy import text
 
-from pipeline.kafka.ports import free_ports
+from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.workers import WorkerProcess, environment
+from tests.support.workers import WorkerProcess, environment
 
 
 def start(settings: Settings, url: str, roles: str) -> subprocess.CompletedProcess[str]:

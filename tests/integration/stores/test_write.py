@@ -16,7 +16,7 @@ from pipeline.stores import write as writing
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts, WriteResult
 from pipeline.stores.usage_report import UsageQuery
-from topics.identity import thread_uuid
+from threadmill.identity import thread_uuid
 
 CHAT = thread_uuid("chat")[0]
 

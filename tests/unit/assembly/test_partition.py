@@ -11,12 +11,13 @@ import pytest
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.remembered import Remembered
+from pipeline.assembly.restored_state import Remembered
 from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
-from tests.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, envelope, right, said, text
-from topics import agent_event, json_text, state, turn_record
-from topics.errors import Reason
+from tests.support.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, envelope, right, said, text
+from threadmill.envelope import encode
+from threadmill.errors import Reason
+from topics import json_text, state, turn_record
 from topics.state import Segment
 from topics.turn_record import TurnRecord
 
@@ -609,7 +610,7 @@ def test_a_spilled_run_of_an_unknown_dialect_stops_nothing() -> None:
 RAW = [
     json.dumps({**envelope(0, text("a")), "note": "\ud800 lone"}).encode(),
     json.dumps(envelope(1, [{"type": "note", "data": ["\udc00", 2**70, 1e300, "\0"]}])).encode(),
-    agent_event.encode(envelope(2, [{"type": "note", "data": orjson.loads("[" * 900 + "]" * 900)}])),
+    encode(envelope(2, [{"type": "note", "data": orjson.loads("[" * 900 + "]" * 900)}])),
     json.dumps(envelope(3, text("b")), indent=1).encode(),
 ]
 

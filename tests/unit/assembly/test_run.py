@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.run import Run, StoredRecord
-from tests.toy import START, TOY, Envelope, envelope, text
-from topics.errors import Reason
+from tests.support.toy import START, TOY, Envelope, envelope, text
+from threadmill.errors import Reason
 
 
 def record(offset: int = 0, at: int = 0) -> StoredRecord:

@@ -10,9 +10,9 @@ from pipeline.bench import report
 from pipeline.bench.contenders import CONTENDERS
 from pipeline.bench.latency import Latency
 from pipeline.bench.loads import LOADS
-from pipeline.bench.measured import Measured, percentile
 from pipeline.bench.memory import Backlog, OpenTurns
 from pipeline.bench.publishing import Publishing
+from pipeline.bench.result import Measured, percentile
 from pipeline.bench.results import Result, Suite
 from pipeline.bench.suite import MEASUREMENTS, Plan
 from pipeline.bench.targets import aims

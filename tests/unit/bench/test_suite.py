@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pipeline.bench import report
 from pipeline.bench.contenders import CONTENDERS
+from pipeline.bench.load_topics import Site
 from pipeline.bench.loads import LOADS
-from pipeline.bench.measured import Contender, Measured
+from pipeline.bench.result import Contender, Measured
 from pipeline.bench.results import Suite
-from pipeline.bench.site import Site
 from pipeline.bench.suite import _part, _result
 from pipeline.errors import BrokerError
 from pipeline.settings import load

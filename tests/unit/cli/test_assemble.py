@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from pipeline.__main__ import cli
 from pipeline.errors import CallerError
-from topics.identity import thread_uuid
+from threadmill.identity import thread_uuid
 
 SSE = "".join(
     f"data: {event}\n\n"

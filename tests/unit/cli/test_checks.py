@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.balance import Balance
 from pipeline.cli.checks import (
     Finding,
     balance_finding,
@@ -24,6 +23,7 @@ from pipeline.cli.checks import (
 from pipeline.kafka.admin import ClusterInfo, PartitionLag
 from pipeline.kafka.topic_plan import Change, Found, Partition
 from pipeline.settings import Settings
+from pipeline.worker.ledger import Balance
 from topics.catalog import CATALOG, EVENTS, STATE, Topic
 
 SETTINGS = Settings()

@@ -7,7 +7,8 @@ from click.testing import CliRunner
 
 from pipeline.cli.settings import settings
 from pipeline.errors import CallerError
-from pipeline.settings import PREFIX, Settings, load
+from pipeline.settings import Settings, load
+from threadmill.settings import PREFIX
 
 
 def run(*arguments: str) -> str:

@@ -12,8 +12,8 @@ import pytest
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.framing import decode
-from tests.assembled import Assembled, assembled
+from tests.support.assembled import Assembled, assembled
+from threadmill.framing import decode
 from topics.thread_rules import check
 
 PAGE = (Path(__file__).parents[3] / "docs" / "add-a-dialect.md").read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Dialect:
 
 
 def events(toy: Dialect, stream: str = STREAM) -> list[dict[str, Any]]:
-    return [item.event for item in decode(stream.encode(), toy) if item.event is not None]
+    return [item.event for item in decode(stream.encode(), toy.wire) if item.event is not None]
 
 
 def run(toy: Dialect, *more: dict[str, Any], **rest: Any) -> Assembled:

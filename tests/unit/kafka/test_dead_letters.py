@@ -12,12 +12,12 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.run import Refused, StoredRecord
 from pipeline.kafka.dead_letters import log_refused
-from pipeline.kafka.ledger import Ledger
-from pipeline.logs import IDS
-from pipeline.metrics import Metrics
-from tests.toy import THREAD, TOYS, Log, envelope, text
-from topics.errors import Reason
-from topics.traceparent import headers
+from pipeline.observability.logs import IDS
+from pipeline.observability.metrics import Metrics
+from pipeline.worker.assembly_metrics import Ledger
+from tests.support.toy import THREAD, TOYS, Log, envelope, text
+from threadmill.errors import Reason
+from threadmill.traceparent import headers
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -57,7 +57,7 @@ def test_each_turn_at_the_level_of_details_only(caplog: pytest.LogCaptureFixture
     for level, lines in ((logging.INFO, 0), (logging.DEBUG, 1)):
         partition = Partition(TOYS, Limits(), 0)
         partition.feed(log.records)
-        with caplog.at_level(level, "pipeline.kafka.ledger"):
+        with caplog.at_level(level, "pipeline.worker.assembly_metrics"):
             Ledger(Metrics(), "events").count(3, partition, partition.out)
         assert len(caplog.records) == lines
     (line,) = caplog.records

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.stores.prices import NANO, PRICED, cost_nano_usd
+from pipeline.stores.prices import PRICED, cost_nano_usd
+from pipeline.turns.tokens import NANO
 
 MILLION = 1_000_000
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from threadmill.errors import Reason
 from topics.agent_event import AgentEvent
 from topics.asyncapi import document
 from topics.catalog import CATALOG
-from topics.errors import Reason
 from topics.turn_record import TurnRecord
 
 

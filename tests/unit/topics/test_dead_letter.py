@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadmill.errors import Reason
 from topics.dead_letter import MAX_DETAIL, PREFIX, DeadLetter, from_record
-from topics.errors import Reason
 
 BYTES = st.none() | st.binary()
 COUNT = st.integers(0, 2**62)

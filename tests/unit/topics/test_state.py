@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadmill.errors import InvalidRecord
 from topics import state
-from topics.errors import InvalidRecord
 from topics.state import Closed, Segment
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"

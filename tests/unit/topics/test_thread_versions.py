@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topics.errors import InvalidRecord
+from threadmill.errors import InvalidRecord
 from topics.thread_rules import check
 from topics.thread_versions import downgrade, repeat_user_prompt, upgrade
 

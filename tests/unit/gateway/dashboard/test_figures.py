@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.gateway.dashboard.figures import ANY, FIELDS, INDEX, Figures, Reading, Series
-from pipeline.metrics import OTHER
+from pipeline.observability.metrics import OTHER
 
 ACME, GLOBEX = Series("gpt-5", "support", "acme"), Series("gpt-5", "travel", "globex")
 

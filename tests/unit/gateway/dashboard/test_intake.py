@@ -10,8 +10,8 @@ import pytest
 
 from pipeline.gateway.dashboard.figures import ANY, FIELDS, Reading
 from pipeline.gateway.dashboard.intake import Intake
-from tests.assembled import assembled
-from tests.gateways import talk
+from tests.support.assembled import assembled
+from tests.support.gateways import talk
 from topics import telemetry, turn_record
 
 AT = 1_768_928_342_002

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pipeline.gateway.dashboard.figures import ANY, Series
-from pipeline.gateway.dashboard.last_text import text_of
+from pipeline.gateway.dashboard.live_text import text_of
 from pipeline.gateway.dashboard.open_runs import TAIL, OpenRuns
 
 

@@ -1,1 +1,0 @@
-"""The stages, each a thin agent over its core."""

@@ -1,0 +1,121 @@
+"""Threadmill under measurement: to the turns topic, and on to a store."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import AsyncExitStack
+from functools import partial
+
+from pipeline.bench.load_topics import Observer, Site, until
+from pipeline.bench.result import Measured
+from pipeline.bench.worker import Worker, worker
+from pipeline.devbroker.ports import free_ports
+from pipeline.errors import BrokerError, StoreError
+from pipeline.observability import metrics as m
+from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
+from pipeline.worker.app import consumer_group
+from topics import catalog
+
+TURNS_WITHIN = 180.0  # seconds
+COMMITTED_WITHIN = 30.0
+CORES_FOR_TWO = 3  # the broker has one
+
+
+async def to_turns(site: Site) -> Measured:
+    """From the moment at which the worker reads until every turn is on the turns topic; then all must be committed."""
+    await site.reset()
+    async with site.observed() as observer, worker(site.settings, "assemble") as running:
+        before = await running.cpu()
+        end = await until(partial(_delivered, observer), TURNS_WITHIN, "all turns were on the turns topic")
+        spent = await running.cpu()
+        await _committed(observer)
+        return Measured(site.load.events, end - running.began, spent - before if spent else None)
+
+
+async def two_workers(site: Site) -> Measured:
+    """Likewise, with two workers, from the moment at which both read; what was read before that is left out."""
+    await site.reset()
+    second = site.settings.model_copy(update={"port": free_ports(1)[0]})
+    async with site.observed() as observer, AsyncExitStack() as stack:
+        workers = [
+            await stack.enter_async_context(worker(site.settings, "assemble")),
+            await stack.enter_async_context(worker(second, "assemble")),
+        ]
+        began, read = time.monotonic(), sum([await running.metric(m.EVENTS_ASSEMBLED.name) for running in workers])
+        before = sum([await running.cpu() for running in workers])
+        end = await until(partial(_delivered, observer), TURNS_WITHIN, "all turns were on the turns topic")
+        spent = sum([await running.cpu() for running in workers])
+        read = sum([await running.metric(m.EVENTS_ASSEMBLED.name) for running in workers]) - read
+        await _committed(observer)
+        return Measured(int(read), end - began, spent - before if spent else None)
+
+
+def cores_for_two_workers() -> str | None:
+    """What two workers and a broker need, where it is not there."""
+    cores = os.cpu_count() or 1
+    return None if cores > CORES_FOR_TWO else f"four cores, of which one is the broker's; there are {cores}"
+
+
+async def to_sqlite(site: Site) -> Measured:
+    """Until every turn is in a new store."""
+    file = site.settings.home / f"{site.settings.topic_prefix}-{time.time_ns()}.db"
+    return await _to_store(site, f"sqlite:///{file}")
+
+
+async def to_postgres(site: Site) -> Measured:
+    """Likewise."""
+    async with site.postgres() as url:
+        return await _to_store(site, url)
+
+
+async def _to_store(site: Site, url: str) -> Measured:
+    await site.reset()
+    settings = site.settings.model_copy(update={"store": url})
+    async with await ThreadStore.open(url, migrate=True) as store:
+        async with site.observed() as observer, AsyncExitStack() as stack:
+            workers = [await stack.enter_async_context(worker(one, roles)) for one, roles in processes(settings)]
+            before = sum([await running.cpu() for running in workers])
+            stored = partial(_stored, workers[0], site.load.outcome.turns)
+            end = await until(stored, TURNS_WITHIN, "all turns were in the store")
+            spent = sum([await running.cpu() for running in workers])
+            await _committed(observer)
+        runs = (await store.counts()).runs
+    if runs != site.load.runs:
+        raise StoreError(f"{runs} runs are stored of {site.load.runs}: the figures would mean nothing")
+    return Measured(site.load.events, end - workers[-1].began, spent - before if spent else None)
+
+
+def processes(settings: Settings) -> list[tuple[Settings, str]]:
+    """The store role works in a process of its own where there is a core for it. It is the first, and waits."""
+    if not apart():
+        return [(settings, "assemble,store")]
+    return [(settings.model_copy(update={"port": free_ports(1)[0]}), "store"), (settings, "assemble")]
+
+
+def apart() -> bool:
+    """Whether the roles have a process each."""
+    return (os.cpu_count() or 1) >= CORES_FOR_TWO
+
+
+async def _delivered(observer: Observer) -> bool:
+    return await observer.kept(catalog.TURNS) >= observer.site.load.outcome.turns
+
+
+async def _stored(running: Worker, turns: int) -> bool:
+    return await running.metric(m.STORE_ROWS.name) >= turns
+
+
+async def _committed(observer: Observer) -> None:
+    """Wait until the group has committed all records of the load, and see that it refused no more than expected."""
+    settings, expected = observer.site.settings, observer.site.load.outcome.dead
+    records = await observer.records(catalog.EVENTS)
+
+    async def committed() -> bool:
+        return await observer.committed(consumer_group(settings, "assemble"), catalog.EVENTS) >= records
+
+    await until(committed, COMMITTED_WITHIN, "all offsets were committed")
+    dead = await observer.kept(catalog.DEAD_LETTERS)
+    if dead != expected:
+        raise BrokerError(f"{dead} dead letters instead of {expected}: the figures would mean nothing")

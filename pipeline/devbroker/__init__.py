@@ -1,0 +1,1 @@
+"""The development broker: a real Apache Kafka on this machine; its jars, processes, ports and settings."""

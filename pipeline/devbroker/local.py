@@ -1,0 +1,214 @@
+"""The development broker: real Apache Kafka in KRaft mode, one process or three, under THREADMILL_HOME.
+
+`start` and `stop` are what `threadmill up` and `down` do; `running` is for tests and the demo: its brokers end with
+the block, and with the process, however that dies. All that is known of a cluster is in <home>/kafka:
+
+    cluster.json                    its id and the addresses of its latest start
+    node-N/server.properties, data/, server.log, pid
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.devbroker import processes
+from pipeline.devbroker.file_lock import locked
+from pipeline.devbroker.jars import Progress, jars, java
+from pipeline.devbroker.ports import check_listenable, free_ports, next_addresses
+from pipeline.devbroker.processes import Launcher, last_lines, pid_of
+from pipeline.devbroker.properties import Node, render, server_properties
+from pipeline.errors import BrokerError, CallerError
+from pipeline.settings import Settings
+from threadmill.kafka.probe import ask
+
+READY_WITHIN = 60.0  # seconds; 3 to 6 are usual
+SIZES = (1, 3)
+
+
+def silent(_: str) -> None:
+    """The progress callback of those who don't want to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A development cluster. `started`: the ids of the nodes that were started just now; none where all ran."""
+
+    cluster_id: str
+    nodes: tuple[Node, ...]
+    launcher: Launcher
+    started: tuple[int, ...] = ()
+
+    @property
+    def bootstrap(self) -> str:
+        """The brokers' addresses, as THREADMILL_BROKERS takes them."""
+        return ",".join(node.address for node in self.nodes)
+
+    @property
+    def pids(self) -> tuple[int | None, ...]:
+        """The process id of each broker; None where it does not run."""
+        return tuple(pid_of(node) for node in self.nodes)
+
+    def kill(self, index: int) -> None:
+        """End one broker as a power cut would."""
+        processes.kill([self.nodes[index]], signal.SIGKILL, processes.STOP_WITHIN)
+
+    def restart(self, index: int) -> None:
+        """Start a broker that was killed, on its address, and wait until all are ready again."""
+        self.launcher.start(self.nodes[index])
+        self.wait()
+
+    def wait(self, within: float = READY_WITHIN) -> None:
+        """Return when each broker that runs sees all that run. Raises BrokerError where one ends, or none comes."""
+        running = [node for node in self.nodes if pid_of(node) is not None]
+        expected = {node.id for node in running}
+        deadline = time.monotonic() + within
+        for node in running:
+            while True:
+                answer = ask(node.address)
+                if answer and expected.issubset(answer.brokers) and answer.controller >= 0:
+                    break
+                if pid_of(node) is None:
+                    raise BrokerError(f"broker {node.id} ended while it was starting:\n{last_lines(node.log)}")
+                if time.monotonic() > deadline:
+                    after = f"after {within:.0f} s"
+                    raise BrokerError(f"broker {node.id} was not ready {after}:\n{last_lines(node.log)}")
+                time.sleep(0.05)
+
+
+def start(settings: Settings, brokers: int | None = None, *, progress: Progress = silent) -> Cluster:
+    """Start the cluster and leave it running. What runs already stays as it is; nodes that died are started again.
+
+    `brokers` is 1 or 3; None: as many as last time, at first 1. Raises CallerError where something is missing or in
+    the way, BrokerError where Kafka fails.
+    """
+    return _start(settings, brokers, progress)
+
+
+def stop(settings: Settings) -> bool:
+    """Stop the cluster of THREADMILL_HOME; its data stays. -> whether anything ran."""
+    folder = _folder(settings)
+    if not folder.is_dir():
+        return False
+    with locked(folder / "lock"):
+        known = _read(folder)
+        return known is not None and processes.stop(known[1])
+
+
+def status(settings: Settings) -> dict[Node, int | None]:
+    """-> the process id of each node of the cluster of THREADMILL_HOME, None where it is down; empty without one."""
+    known = _read(_folder(settings))
+    return {node: pid_of(node) for node in known[1]} if known else {}
+
+
+@contextmanager
+def running(
+    settings: Settings,
+    brokers: int = 1,
+    *,
+    extra: Mapping[str, str] | None = None,
+    progress: Progress = silent,
+) -> Iterator[Cluster]:
+    """A cluster that ends with the block, and dies with this process. `extra`: see properties.server_properties."""
+    if any(status(settings).values()):
+        raise CallerError(f"a broker of {_folder(settings)} runs already: `threadmill down` stops it")
+    with processes.watchdog() as group:
+        cluster = _start(settings, brokers, progress, extra, group)
+        try:
+            yield cluster
+        finally:
+            processes.stop(cluster.nodes)
+
+
+def _start(
+    settings: Settings,
+    brokers: int | None,
+    progress: Progress,
+    extra: Mapping[str, str] | None = None,
+    group: int | None = None,
+) -> Cluster:
+    folder = _folder(settings)
+    with locked(folder / "lock"):
+        known = _read(folder)
+        count = brokers or (len(known[1]) if known else 1)
+        if count not in SIZES:
+            raise CallerError(f"a development cluster has 1 or 3 brokers, not {count}")
+        if known and len(known[1]) != count:
+            raise CallerError(
+                f"{folder} holds the data of a cluster of {len(known[1])}: start it with --brokers {len(known[1])}, "
+                "or `threadmill down` and delete that folder (and so its topics) to begin anew"
+            )
+        first = settings.broker_list[0]
+        cluster_id = known[0] if known else _new_id()
+        if known and any(pid_of(node) for node in known[1]):
+            nodes = known[1]
+            if nodes[0].address != first:
+                raise CallerError(
+                    f"the development broker runs already, on {nodes[0].address}; THREADMILL_BROKERS says {first}: "
+                    "`threadmill down` stops it"
+                )
+        else:
+            check_listenable(first)
+            nodes = _plan(folder, first, count)
+        launcher = Launcher(java(), jars(settings, progress), 512 if count == 1 else 384, group)
+        missing = [node for node in nodes if pid_of(node) is None]
+        cluster = Cluster(cluster_id, nodes, launcher, tuple(node.id for node in missing))
+        _write(folder, cluster_id, nodes)
+        for node in missing:
+            node.properties.write_text(render(server_properties(node, nodes, extra)))
+        progress(f"starting Kafka on {cluster.bootstrap}")
+        try:
+            launcher.format(missing, cluster_id)
+            for node in missing:
+                launcher.start(node)
+            cluster.wait()
+        except BaseException:
+            processes.stop(missing)
+            raise
+        return cluster
+
+
+def _plan(folder: Path, first: str, count: int) -> tuple[Node, ...]:
+    host = first.rpartition(":")[0]
+    addresses = next_addresses(first, count)
+    controllers = [f"{host}:{port}" for port in free_ports(count, host.strip("[]"))]
+    return tuple(
+        Node(i + 1, address, controller, folder / f"node-{i + 1}")
+        for i, (address, controller) in enumerate(zip(addresses, controllers, strict=True))
+    )
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.home.absolute() / "kafka"
+
+
+def _read(folder: Path) -> tuple[str, tuple[Node, ...]] | None:
+    try:
+        found = json.loads((folder / "cluster.json").read_text())
+    except FileNotFoundError:
+        return None
+    nodes = (Node(n["id"], n["address"], n["controller"], folder / f"node-{n['id']}") for n in found["nodes"])
+    return found["cluster_id"], tuple(nodes)
+
+
+def _write(folder: Path, cluster_id: str, nodes: tuple[Node, ...]) -> None:
+    for node in nodes:
+        node.folder.mkdir(parents=True, exist_ok=True)
+    rows = [{"id": n.id, "address": n.address, "controller": n.controller} for n in nodes]
+    draft = folder / "cluster.json.new"
+    draft.write_text(json.dumps({"cluster_id": cluster_id, "nodes": rows}, indent=1))
+    draft.replace(folder / "cluster.json")
+
+
+def _new_id() -> str:
+    """A cluster id as Kafka makes them: 16 bytes in URL-safe base64; none that begins like an option."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text

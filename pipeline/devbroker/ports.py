@@ -1,0 +1,69 @@
+"""Addresses that the development broker may listen on."""
+
+from __future__ import annotations
+
+import errno
+import random
+import socket
+
+from pipeline.errors import CallerError
+from threadmill.kafka.probe import ask, host_port
+
+# Below the range that systems take for outgoing connections: there a reconnecting client could get the very port
+# of the broker that is just being restarted.
+RANGE = range(20_000, 30_000)
+
+
+def bindable(host: str, port: int) -> bool:
+    """Whether a server could listen there now. Raises OSError where it never could (no address of this machine)."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does
+        try:
+            server.bind(address)
+            server.listen(1)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return False
+    return True
+
+
+def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
+    """-> `count` different ports that are free now; at random, so that parallel callers rarely meet."""
+    found: list[int] = []
+    for port in random.sample(RANGE, len(RANGE)):
+        if len(found) == count:
+            return found
+        if bindable(host, port):
+            found.append(port)
+    raise CallerError(f"no {count} free ports from {RANGE.start} to {RANGE.stop}: stop something that listens there")
+
+
+def next_addresses(first: str, count: int) -> list[str]:
+    """-> `first` and the next free ports of its host, host:port each."""
+    host, first_port = first.rpartition(":")[0], host_port(first)[1]
+    found = [first]
+    for port in range(first_port + 1, min(first_port + 1000, 65536)):
+        if len(found) == count:
+            break
+        if bindable(host.strip("[]"), port):
+            found.append(f"{host}:{port}")
+    if len(found) < count:
+        raise CallerError(f"no free port behind {first} for {count} brokers: choose another THREADMILL_BROKERS")
+    return found
+
+
+def check_listenable(address: str) -> None:
+    """Raise CallerError where a new broker can't listen on host:port, saying who is there."""
+    host, port = host_port(address)
+    try:
+        free = bindable(host, port)
+    except OSError as error:
+        raise CallerError(
+            f"can't listen on {address} ({error.strerror or error}): the development broker runs on this machine; "
+            "set THREADMILL_BROKERS to an address of it, such as 127.0.0.1:9092"
+        ) from error
+    if not free:
+        other = "another Kafka broker, which can be used as it is" if ask(address) else "another program"
+        raise CallerError(f"{address} is taken by {other}: stop it, or set THREADMILL_BROKERS to a free port")

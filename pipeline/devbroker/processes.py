@@ -1,0 +1,142 @@
+"""The Java processes of the development broker: started, found again by their pid files, stopped, never orphaned."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.devbroker.properties import Node
+from pipeline.errors import BrokerError
+
+LOG4J = Path(__file__).with_name("log4j2.properties")
+STOP_WITHIN = 15.0  # seconds for a clean stop; a broker that waits for a lost quorum is killed then
+# Starts a process that is nobody's child, so that nobody has to reap it, and tells its id. $0 is its log.
+START = '"$@" >"$0" 2>&1 </dev/null & echo $!'
+# Waits for its input to end, which happens when whoever holds the other end is dead, however it died; then kills
+# its whole process group.
+WATCH = "cat >/dev/null; kill -KILL 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """How nodes are started. `group`: the process group of a watchdog; None for a session that outlives us."""
+
+    java: Path
+    libs: Path
+    heap_mb: int
+    group: int | None = None
+
+    def format(self, nodes: Iterable[Node], cluster_id: str) -> None:
+        """Prepare the data folders of nodes that have none yet. Raises BrokerError with Kafka's own words."""
+        formats = []
+        for node in nodes:
+            if not (node.folder / "data" / "meta.properties").exists():
+                tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(node.properties)]
+                with node.log.open("w") as output:
+                    process = subprocess.Popen(  # noqa: S603
+                        [*self._command(), *tool],
+                        cwd=node.folder,
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        process_group=self.group,
+                    )
+                formats.append((node, process))
+        failed = [node for node, process in formats if process.wait() != 0]
+        if failed:
+            raise BrokerError(f"Kafka could not format its data folder:\n{last_lines(failed[0].log)}")
+
+    def start(self, node: Node) -> None:
+        """Start `node` and write its pid file; it is not ready yet."""
+        command = [*self._command(), "kafka.Kafka", str(node.properties)]
+        started = subprocess.run(  # noqa: S603
+            ["/bin/sh", "-c", START, str(node.log), *command],
+            cwd=node.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            check=True,
+            process_group=self.group,
+            start_new_session=self.group is None,
+        )
+        node.pid_file.write_bytes(started.stdout)
+
+    def _command(self) -> list[str]:
+        fast = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+ExitOnOutOfMemoryError"]
+        log = f"-Dlog4j2.configurationFile={LOG4J.as_uri()}"
+        return [str(self.java), f"-Xmx{self.heap_mb}m", *fast, log, "-cp", f"{self.libs}/*"]
+
+
+@contextmanager
+def watchdog() -> Iterator[int]:
+    """-> a process group that is killed when the block is left, or when this process dies, even by SIGKILL."""
+    process = subprocess.Popen(["/bin/sh", "-c", WATCH], stdin=subprocess.PIPE, process_group=0)  # noqa: S603
+    try:
+        yield process.pid
+    finally:
+        if process.stdin:
+            process.stdin.close()
+        process.wait()
+
+
+def pid_of(node: Node) -> int | None:
+    """The process id of a node that runs; None for a stale pid file, whoever has that id by now."""
+    try:
+        pid = int(node.pid_file.read_text())
+    except (OSError, ValueError):
+        return None
+    return pid if str(node.properties) in _command_line(pid) else None
+
+
+def _command_line(pid: int) -> str:
+    """The arguments of a process; empty where it is gone, or dead and not yet reaped."""
+    if Path("/proc/self/cmdline").exists():
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_text(errors="surrogateescape")
+        except OSError:
+            return ""
+    command = ["/bin/ps", "-ww", "-o", "args=", "-p", str(pid)]  # macOS
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout  # noqa: S603
+
+
+def kill(nodes: Sequence[Node], how: signal.Signals, within: float) -> list[Node]:
+    """Send a signal to those that run. -> those that still run `within` seconds later."""
+    for node in nodes:
+        pid = pid_of(node)
+        if pid is not None:
+            try:
+                os.kill(pid, how)
+            except ProcessLookupError:
+                continue
+    deadline = time.monotonic() + within
+    left = [node for node in nodes if pid_of(node) is not None]
+    while left and time.monotonic() < deadline:
+        time.sleep(0.02)
+        left = [node for node in left if pid_of(node) is not None]
+    return left
+
+
+def stop(nodes: Sequence[Node]) -> bool:
+    """Stop those that run, in order where they let themselves be stopped. -> whether any ran."""
+    ran = any(pid_of(node) is not None for node in nodes)
+    stubborn = kill(nodes, signal.SIGTERM, STOP_WITHIN)
+    immortal = kill(stubborn, signal.SIGKILL, STOP_WITHIN)
+    if immortal:
+        raise BrokerError(f"broker process {pid_of(immortal[0])} can't be killed: is it another user's?")
+    for node in nodes:
+        node.pid_file.unlink(missing_ok=True)
+    return ran
+
+
+def last_lines(log: Path, count: int = 15) -> str:
+    """-> the end of a log, and where the whole of it is."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()[-count:]
+    except OSError:
+        lines = ["(no log was written)"]
+    return "\n".join([*lines, f"The whole log: {log}"])

@@ -1,0 +1,1 @@
+"""The Agents SDK streaming contract: named events."""

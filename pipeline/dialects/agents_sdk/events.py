@@ -1,0 +1,261 @@
+"""The Agents SDK streaming contract, "Option C" (dialect `agents-sdk`): named SSE events, {"event": name, "data": {…}}.
+
+| event | what it does |
+|---|---|
+| meta | model and start of the run; its ids go to telemetry |
+| message.start | a response, with its time |
+| message.delta | extends the message's last part if that is text, else begins a text part |
+| tool.delta | arguments, of use only where tool.call brings none |
+| tool.call | a call; one that comes again is updated |
+| tool.result | its result; of an unknown call: refused |
+| source | SystemMessage source.url |
+| status | telemetry |
+| error | SystemMessage error; the turn is interrupted unless `done` follows |
+| message.end | closes the message |
+| done | closes the turn |
+| any other | SystemMessage of that name |
+
+One message holds several calls of the model: content that comes when a response has results and no open call begins
+the next response. Events without a messageId belong to the newest message.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Dialect, Handler, Violation
+from pipeline.assembly.parts import Fields
+from pipeline.dialects.agents_sdk.messages import (
+    Call,
+    Open,
+    add_part,
+    call_id_of,
+    call_of,
+    close,
+    end_text,
+    finish_reason,
+    give,
+    give_deltas,
+    message_id_of,
+    new_response,
+    now,
+    pending,
+)
+from pipeline.dialects.agents_sdk.request import user_turn
+from pipeline.turns.times import epoch_ms
+from threadmill.wires import WIRES
+from topics.vercel_keys import META
+
+TELEMETRY: Final = {"requestId": "request_id", "runId": "run_id", "endpoint": "endpoint"}
+
+
+def _begin(builder: Builder) -> None:
+    builder.scratch.update(messages={}, calls={}, newest="", latest=0, failed=False, over=False)
+    user_turn(builder)
+
+
+def _meta(builder: Builder, data: Fields) -> None:
+    created = _moment(builder, data)
+    if created is not None:
+        builder.context.started_at = builder.context.started_at or created
+        builder.first_at = created
+    if isinstance(data.get("model"), str):
+        builder.context.model_name = data["model"]
+    known = {name: data[key] for key, name in TELEMETRY.items() if data.get(key) is not None}
+    if known:
+        builder.sys_event("data-sys-run", known)
+
+
+def _message_start(builder: Builder, data: Fields) -> None:
+    message_id = message_id_of(builder, data)
+    if message_id not in builder.scratch["messages"]:
+        response = new_response(builder, message_id)
+        response.at = _moment(builder, data) or response.at
+
+
+def _message_delta(builder: Builder, data: Fields) -> None:
+    delta = data["delta"]
+    if not isinstance(delta, str):
+        raise Violation(f"message.delta: 'delta' must be a text, got {delta!r:.80}")
+    message_id = message_id_of(builder, data)
+    known: Open | None = builder.scratch["messages"].get(message_id)
+    text = known.text if known is not None else None
+    if text is None or not (text.done or builder.open_text.get(message_id) is text):
+        if builder.lossy:  # its beginning was lost
+            return
+        text = add_part(builder, message_id, {"part_kind": "text", "content": ""})
+        builder.scratch["messages"][message_id].text = builder.open_text[message_id] = text
+    text.chunks.append(delta)
+
+
+def _tool_delta(builder: Builder, data: Fields) -> None:
+    delta = data["delta"]
+    if not isinstance(delta, str):
+        raise Violation(f"tool.delta: 'delta' must be a text, got {delta!r:.80}")
+    call_of(builder, data).deltas.append(delta)
+
+
+def _tool_call(builder: Builder, data: Fields) -> None:
+    name = data["toolName"]
+    if not isinstance(name, str):
+        raise Violation(f"tool.call: 'toolName' must be a text, got {name!r:.80}")
+    call = call_of(builder, data)
+    call.part.fields["tool_name"] = name
+    call.part.done = True
+    if "input" in data:
+        give(call.part, data["input"])
+        call.has_input = True
+
+
+def _tool_result(builder: Builder, data: Fields) -> None:
+    call: Call | None = builder.scratch["calls"].get(call_id_of(data))
+    if call is None or not call.part.done:
+        raise Violation(f"tool.result for {data['toolCallId']!r:.80}: there is no such call")
+    failed = data.get("errorText") is not None or data.get("state") == "output-error"
+    content = data.get("errorText", data.get("output")) if failed else data.get("output")
+    builder.tool_return(data["toolCallId"], status="error" if failed else "success", content=content)
+    response, _ = builder.calls[data["toolCallId"]]
+    response.closed = not pending(response)
+
+
+def _source(builder: Builder, data: Fields) -> None:
+    """On the message of its tool call, where it has one."""
+    call: Call | None = builder.scratch["calls"].get(data.get("toolCallId"))
+    message_id = call.message_id if call is not None else message_id_of(builder, data)
+    known: Open | None = builder.scratch["messages"].get(message_id)
+    source = {
+        "source_id": data.get("sourceId"),
+        "url": data.get("url"),
+        "title": data.get("title"),
+        "tool_call_id": data.get("toolCallId"),
+        "message_id": message_id or None,
+    }
+    said = builder.system("source.url", {key: value for key, value in source.items() if value is not None})
+    said.at = now(builder)
+    if known is not None:
+        end_text(builder, message_id)
+        if known.response is builder.last_response():
+            said.fields["meta:after_part"] = len(known.response.parts)
+
+
+def _status(builder: Builder, data: Fields) -> None:
+    builder.sys_event("data-sys-status", data)
+
+
+def _error(builder: Builder, data: Fields) -> None:
+    """Whether it is the end, a `done` after it tells; one that can't be retried is waited for no longer."""
+    known = {key: data[key] for key in ("message", "code", "retryable") if key in data}
+    builder.system("error", known).at = now(builder)
+    builder.error_text = data["message"] if isinstance(data.get("message"), str) else None
+    builder.scratch["failed"] = True
+    if data.get("retryable") is not True:
+        builder.ended = "error"
+
+
+def _message_end(builder: Builder, data: Fields) -> None:
+    message_id = message_id_of(builder, data)
+    known: Open | None = builder.scratch["messages"].get(message_id)
+    if known is None:
+        raise Violation(f"message.end for {message_id!r:.80}: there is no such message")
+    close(builder, message_id, known)
+
+
+def _done(builder: Builder, data: Fields) -> None:
+    for message_id, known in builder.scratch["messages"].items():
+        close(builder, message_id, known)
+    reason = data.get("finishReason")
+    last = builder.last_response()
+    if last is not None:
+        finish_reason(last, reason)
+    usage = data.get("usage")
+    if isinstance(usage, dict):
+        builder.total_usage = usage
+        if last is not None and sum(message.kind == "response" for message in builder.messages) == 1:
+            builder.usage(usage, streamed=True)
+        builder.telemetry.append((builder.at, "data-sys-usage", usage))
+    builder.ended = "error" if reason == "error" else "complete"
+    builder.scratch["over"] = True
+
+
+def _other(builder: Builder, event: Fields) -> None:
+    if not isinstance(event["event"], str):
+        raise Violation(f"an event's name is a text, got {event['event']!r:.80}")
+    said = builder.system(
+        event["event"], event.get("data"), **{META: {"transient": True}}
+    )  # clients show nothing of it
+    said.at = now(builder)
+
+
+def _finish(builder: Builder, end: str) -> None:
+    """Arguments that only came as deltas; a run that broke off after an error ended with it."""
+    for call in builder.scratch["calls"].values():
+        if call.part.done and not call.has_input:
+            give_deltas(call)
+    if builder.messages:
+        failed = builder.scratch["failed"] and end in ("disconnected", "timeout")
+        builder.end_turn("error" if failed else end, max(builder.last_at, now(builder)))
+
+
+def _handler(apply: Handler) -> Handler:
+    """A handler of an event's data; after `done`, nothing is said any more."""
+
+    def handle(builder: Builder, event: Fields) -> None:
+        data = event["data"]
+        if not isinstance(data, dict):
+            raise Violation(f"{event['event']}: 'data' must be an object, got {data!r:.80}")
+        if not builder.scratch["over"]:
+            apply(builder, data)
+
+    return handle
+
+
+def _moment(builder: Builder, data: Fields) -> int | None:
+    """When the event's thing was created, epoch ms; the turn lasts at least until then."""
+    created = epoch_ms(data.get("createdAt"))
+    if created is not None:
+        builder.scratch["latest"] = max(builder.scratch["latest"], created)
+    return created
+
+
+def _conversation(event: Any) -> str | None:
+    """The first event tells it, to whom the envelope does not."""
+    data = event.get("data") if isinstance(event, dict) and event.get("event") == "meta" else None
+    found = (data.get("conversationId") or data.get("sessionId")) if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "meta": _handler(_meta),
+    "message.start": _handler(_message_start),
+    "message.delta": _handler(_message_delta),
+    "message.end": _handler(_message_end),
+    "tool.call": _handler(_tool_call),
+    "tool.delta": _handler(_tool_delta),
+    "tool.result": _handler(_tool_result),
+    "source": _handler(_source),
+    "status": _handler(_status),
+    "error": _handler(_error),
+    "done": _handler(_done),
+}
+
+LOSSES: Final = {
+    "where one call of the model ends": "told by results: content behind them, with no call open, is the next response",
+    "text that goes on behind a late result": "stays in the response that it began in",
+    "tokens of each response": "`done` has the run's: `total_usage`, and the response's where there is only one",
+    "provider, thinking, files": "not there; an event of an unknown name is kept as a system message",
+    "the user's turn": "from the request body, where the run has it",
+    "a call that only had deltas, a result without its call": "dropped; the result is a dead letter",
+    "messageId": "serves only to tell messages apart",
+}
+
+AGENTS_SDK: Final = Dialect(
+    "agents-sdk",
+    WIRES["agents-sdk"],
+    HANDLERS,
+    _other,
+    begin=_begin,
+    finish=_finish,
+    conversation=_conversation,
+    losses=LOSSES,
+)

@@ -1,0 +1,159 @@
+"""Messages and calls of the Agents SDK wire -> responses and parts of the builder.
+
+One message of the wire holds several calls of the model, and messages may be interleaved: `builder.scratch` maps
+`messages` (messageId -> Open) and `calls` (toolCallId -> Call).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.assembly.parts import Fields, Message, Part
+from pipeline.turns.text import join
+from threadmill.envelope import loads
+from threadmill.errors import InvalidRecord
+from topics.vercel_keys import META
+
+FINISH: Final = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "content_filter",
+    "content-filter": "content_filter",
+    "tool_calls": "tool_call",
+    "tool-calls": "tool_call",
+    "tool_call": "tool_call",
+    "error": "error",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Open:
+    """A message of the wire: the response that its content goes to, and its last part if that is text."""
+
+    response: Message
+    text: Part | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A tool call: the message it is in, and the deltas of its arguments; `has_input`: tool.call brought them."""
+
+    message_id: str
+    part: Part
+    deltas: list[str]
+    has_input: bool = False
+
+
+def message_id_of(builder: Builder, data: Fields) -> str:
+    """The message of an event; without an id it is the newest."""
+    message_id = data.get("messageId")
+    if not isinstance(message_id, str):
+        return str(builder.scratch["newest"])
+    builder.scratch["newest"] = message_id
+    return message_id
+
+
+def call_id_of(data: Fields) -> str:
+    """The toolCallId of an event."""
+    call_id = data["toolCallId"]
+    if not isinstance(call_id, str):
+        raise Violation(f"'toolCallId' must be a text, got {call_id!r:.80}")
+    return call_id
+
+
+def call_of(builder: Builder, data: Fields) -> Call:
+    """The call of an event, at the place where it was heard of first."""
+    call_id = call_id_of(data)
+    call: Call | None = builder.scratch["calls"].get(call_id)
+    if call is None:
+        message_id = message_id_of(builder, data)
+        fields = {"part_kind": "tool-call", "tool_name": "", "tool_call_id": call_id, "args": None}
+        call = Call(message_id, add_part(builder, message_id, fields), [])
+        builder.scratch["calls"][call_id] = call
+        builder.calls[call_id] = (builder.scratch["messages"][message_id].response, call.part)
+    return call
+
+
+def give(part: Part, given: Any) -> None:
+    """A call's arguments. They are data; what is none is kept as it came, for UI messages."""
+    part.fields.pop(META, None)
+    part.fields["args"] = given
+    if given is None or isinstance(given, str):
+        part.fields[META] = {"input": [given]}
+        part.fields["args"] = {} if given is None else {"INVALID_JSON": given}
+
+
+def give_deltas(call: Call) -> None:
+    """The arguments of a call that only came as deltas, if they came at all."""
+    text = join(call.deltas)
+    try:
+        give(call.part, loads(text.encode()) if text else None)
+    except InvalidRecord:
+        give(call.part, text)
+
+
+def add_part(builder: Builder, message_id: str, fields: Fields) -> Part:
+    """A new part of the message; a new response first, where the model has all the results it asked for."""
+    end_text(builder, message_id)
+    known: Open | None = builder.scratch["messages"].get(message_id)
+    response = known.response if known is not None else None
+    if response is None or (response.request is not None and not pending(response)):
+        response = new_response(builder, message_id)
+    response.closed = False
+    if response.first_part_at is None:
+        response.first_part_at = builder.at
+    response.last_at = builder.at
+    part = Part(fields)
+    response.parts.append(part)
+    return part
+
+
+def new_response(builder: Builder, message_id: str) -> Message:
+    """The next response of a message."""
+    response = Message("response", now(builder))
+    builder.messages.append(response)
+    builder.scratch["messages"][message_id] = Open(response)
+    return response
+
+
+def pending(response: Message) -> set[str]:
+    """The ids of a response's calls that have no result yet."""
+    answers = response.request.parts if response.request is not None else []
+    calls = {part.fields["tool_call_id"] for part in response.parts if part.done and "tool_call_id" in part.fields}
+    return calls - {part.fields["tool_call_id"] for part in answers}
+
+
+def end_text(builder: Builder, message_id: str) -> None:
+    """The message's last part is no longer text."""
+    text = builder.open_text.pop(message_id, None)
+    if text is not None:
+        text.done = True
+    known: Open | None = builder.scratch["messages"].get(message_id)
+    if known is not None:
+        known.text = None
+
+
+def close(builder: Builder, message_id: str, known: Open) -> None:
+    """The message is over, and its text with it."""
+    text = builder.open_text.pop(message_id, None)
+    if text is not None:
+        text.done = True
+    known.response.closed = True
+    known.response.last_at = builder.at
+
+
+def finish_reason(last: Message, reason: Any) -> None:
+    """The run's reason is that of its last response. Models that call tools stop, too: then the calls say more."""
+    kept = [part for part in last.parts if part.done]
+    if reason == "stop" and kept and kept[-1].fields["part_kind"] == "tool-call":
+        return
+    if isinstance(reason, str) and reason in FINISH:
+        last.fields["finish_reason"] = FINISH[reason]
+
+
+def now(builder: Builder) -> int:
+    """The time of this event, epoch ms: no earlier than what the wire says was created before it."""
+    return max(builder.at, int(builder.scratch["latest"]))

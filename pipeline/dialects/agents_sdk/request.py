@@ -1,0 +1,52 @@
+"""The body that an Agents SDK endpoint was called with -> the user's turn: the stream itself does not carry it.
+
+Beside `projectId`, `sessionId` and `toolChoice` it has what the user says: a text or a message under `message`, `input`
+or `prompt`, or the conversation under `messages` or `input`. A message has `content` or `parts`: a text, or a list.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Fields
+from pipeline.dialects.vercel_ai.content import user_prompt
+
+CLIENT_METADATA: Final = {"projectId": "app/project_id", "sessionId": "session_id", "toolChoice": "agent.tool_choice"}
+
+
+def user_turn(builder: Builder) -> None:
+    """Add the user's turn, where the request body has one."""
+    body = builder.context.request if isinstance(builder.context.request, dict) else {}
+    metadata = {name: body[key] for key, name in CLIENT_METADATA.items() if body.get(key) is not None}
+    prompts = [prompt for message in _new_messages(body) if (prompt := user_prompt(_parts(message))) is not None]
+    if prompts or metadata:
+        builder.user_turn(prompts, client_metadata=metadata)
+
+
+def _new_messages(body: Fields) -> list[Any]:
+    """The user's messages since the assistant spoke."""
+    for key in ("message", "input", "prompt"):
+        if isinstance(body.get(key), str | dict):
+            return [body[key]]
+    messages = body.get("messages", body.get("input"))
+    new: list[Any] = []
+    for message in messages if isinstance(messages, list) else []:
+        role = message.get("role") if isinstance(message, dict) else None
+        if role == "user":
+            new.append(message)
+        elif role == "assistant":
+            new.clear()
+    return new
+
+
+def _parts(message: str | Fields) -> list[Any]:
+    """A message's content as the parts of a UI message."""
+    content = message if isinstance(message, str) else message.get("content", message.get("parts", message.get("text")))
+    pieces = content if isinstance(content, list) else [content]
+    return [_as_text(piece) or piece for piece in pieces if piece]
+
+
+def _as_text(piece: Any) -> Fields | None:
+    text = piece.get("text") if isinstance(piece, dict) else piece
+    return {"type": "text", "text": text} if isinstance(text, str) else None

@@ -1,0 +1,113 @@
+"""Messages of a conversation -> its turns, as if each exchange had been a run of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.finish import finish
+from pipeline.assembly.parts import Context, Fields
+from pipeline.turns.thread_document import thread_document
+from pipeline.turns.times import epoch_ms, iso
+from threadmill.errors import InvalidRecord, Reason
+from topics.turn_record import TurnRecord
+
+Messages = Sequence[Fields]
+T = TypeVar("T")
+TIMES: Final = frozenset({"submitted_at", "started_at", "completed_at", "interrupted_at", "timestamp"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How one SDK's messages are read.
+
+    `split`: a history -> its exchanges, each what the user asked and what the agent did then. `fill`: an exchange into
+    a builder -> how it ended, as in `finish`; None where the agent has not answered yet. `time`: when an exchange
+    began, epoch ms, where its messages tell. All may raise KeyError, TypeError, AttributeError or InvalidRecord where
+    these are no messages of this SDK.
+    """
+
+    split: Callable[[Messages], list[Messages]]
+    fill: Callable[[Builder, Messages], str | None]
+    time: Callable[[Messages], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a history does not say of itself; `at` (epoch ms) is for messages that have no time."""
+
+    thread_id: str
+    agent_id: str
+    at: int
+    agent_name: str | None = None
+    external_id: str | None = None
+
+
+def thread(reader: Reader, messages: Any, origin: Origin) -> Fields:
+    """-> a ThreadProtocol 0.0.4 document. Turns have the same ids however often a growing history is read.
+
+    Raises InvalidRecord where these are no messages of that SDK; it names the first exchange that can't be read.
+    """
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        raise InvalidRecord(Reason.INVALID_EVENT, "a history is a JSON list of messages, each an object")
+    records: list[TurnRecord] = []
+    for record in _records(reader, messages, origin):
+        turn = record["turn"]
+        if turn is not None:
+            floor = _end(records[-1]["turn"] or {}) + (not record.get("ordinal")) if records else 0
+            record["turn"] = _not_before(turn, floor)
+        records.append(record)
+    return thread_document(origin.thread_id, records)
+
+
+def _records(reader: Reader, messages: Messages, origin: Origin) -> Iterator[TurnRecord]:
+    for number, exchange in enumerate(_read(partial(reader.split, messages), "the history")):
+        yield from _read(partial(_exchange, reader, exchange, origin, number), f"exchange {number + 1}")
+
+
+def _exchange(reader: Reader, exchange: Messages, origin: Origin, number: int) -> list[TurnRecord]:
+    context = Context(origin.thread_id, f"import-{number}", origin.agent_id, "thread-protocol")
+    context.agent_name, context.external_id = origin.agent_name, origin.external_id
+    at = reader.time(exchange)
+    builder = Builder(context, origin.at if at is None else at)
+    end = reader.fill(builder, exchange)
+    builder.facts_only = end is None
+    return finish(builder, end or "complete", events=len(exchange))
+
+
+def _read(read: Callable[[], T], what: str) -> T:
+    try:
+        return read()
+    except InvalidRecord as error:
+        raise InvalidRecord(error.reason, f"{what}: {error.detail}") from None
+    except KeyError as error:
+        raise InvalidRecord(Reason.INVALID_EVENT, f"{what}: {error.args[0]!r:.80} is missing") from None
+    except (TypeError, AttributeError, ValueError) as error:
+        raise InvalidRecord(Reason.INVALID_EVENT, f"{what}: {type(error).__name__}: {error}") from None
+
+
+# ---- times: turns follow each other, whatever the clocks of their messages said
+
+
+def _not_before(turn: Fields, floor: int) -> Fields:
+    """The turn with no time before `floor` (epoch ms)."""
+    later = {key: _clamped(value, floor) if key in TIMES else value for key, value in turn.items()}
+    if isinstance(turn.get("interruption"), dict):
+        later["interruption"] = _not_before(turn["interruption"], floor)
+    if "messages" in turn:
+        later["messages"] = [_not_before(message, floor) for message in turn["messages"]]
+    return later
+
+
+def _clamped(value: Any, floor: int) -> Any:
+    at = epoch_ms(value)
+    return iso(floor) if at is not None and at < floor else value
+
+
+def _end(turn: Fields) -> int:
+    cut_off = turn.get("interruption") or {}
+    times = (turn.get("submitted_at"), turn.get("completed_at"), cut_off.get("interrupted_at"))
+    return max((at for at in map(epoch_ms, times) if at is not None), default=0)

@@ -1,0 +1,207 @@
+"""Thread document -> pi-agent-core messages: user, assistant, toolResult, and the application's own roles.
+
+What came from pi is given back with `meta:pi`, field by field. Of other threads: files of the model, grants and
+revocations of tools, errors and sources have no place in pi and are left out; a provider's own tool calls become calls
+with results; content by URL becomes a text with the URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.turns.times import epoch_ms
+from topics import json_text
+
+Fields = dict[str, Any]
+
+STOPS: Final = {"stop": "stop", "content_filter": "stop", "length": "length", "tool_call": "toolUse", "error": "error"}
+APIS: Final = {
+    "anthropic": "anthropic-messages",
+    "openai": "openai-responses",
+    "google": "google-generative-ai",
+    "google-gla": "google-generative-ai",
+    "google-vertex": "google-vertex",
+    "amazon-bedrock": "bedrock-converse-stream",
+    "bedrock": "bedrock-converse-stream",
+    "mistral": "mistral-conversations",
+}
+OTHER_API: Final = "openai-completions"  # what most providers speak
+USAGE: Final = {
+    "output_tokens": "output",
+    "cache_read_tokens": "cacheRead",
+    "cache_write_tokens": "cacheWrite",
+    "thinking_tokens": "reasoning",
+    "total_tokens": "totalTokens",
+}
+NO_COST: Final = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+APP: Final = "data-app-"
+REDACTED: Final = "redacted_thinking"
+
+
+def messages(document: Fields) -> list[Fields]:
+    """Thread document -> messages, oldest first."""
+    found: list[Fields] = []
+    for turn in document["turns"]:
+        if turn.get("turn_type") == "user":
+            found += _asked(turn.get("parts", ()), _ms(turn.get("submitted_at")))
+        for message in turn.get("messages", ()):
+            found += _said(message)
+    return found
+
+
+def _said(message: Fields) -> Iterator[Fields]:
+    at = _ms(message.get("timestamp"))
+    kind = message.get("message_type")
+    if kind == "request":
+        yield from _asked(message.get("parts", ()), at)
+    elif kind == "response":
+        yield _assistant(message, at)
+        for part in message.get("parts", ()):
+            if part.get("part_kind") == "builtin-tool-return":
+                yield _tool_result(part, at)
+    elif str(message.get("event_type")).startswith(APP) and isinstance(message.get("event_data"), dict):
+        meta = message.get("meta:pi") or {}
+        if "event" not in meta:  # it was no message
+            yield {"role": message["event_type"].removeprefix(APP), "timestamp": at, **message["event_data"]}
+
+
+def _asked(parts: Any, at: int) -> Iterator[Fields]:
+    """Parts of a user turn or a request -> messages."""
+    for part in parts:
+        kind = part.get("part_kind")
+        if kind == "user-prompt":
+            yield _restored({"role": "user", "content": _content(part.get("content")), "timestamp": at}, part)
+        elif kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
+            yield _tool_result(part, at)
+        elif kind == "retry-prompt":
+            yield {"role": "user", "content": _content(_text_of(part.get("content"))), "timestamp": at}
+
+
+def _tool_result(part: Fields, at: int) -> Fields:
+    result: Fields = {
+        "role": "toolResult",
+        "toolCallId": part.get("tool_call_id", ""),
+        "toolName": part.get("tool_name", ""),
+        "content": _result_content(part),
+        "isError": part.get("part_kind") == "retry-prompt" or part.get("status", "success") != "success",
+        "timestamp": at,
+    }
+    if part.get("metadata") is not None:
+        result["details"] = part["metadata"]
+    return _restored(result, part)
+
+
+def _result_content(part: Fields) -> list[Fields]:
+    """Tools of pi return texts and images; any other data becomes its JSON text."""
+    content = part.get("content")
+    if "meta:pi" in part or (isinstance(content, list) and any(_is_binary(piece) for piece in content)):
+        return _content(content)
+    return _content(_text_of(content))
+
+
+def _assistant(message: Fields, at: int) -> Fields:
+    content = [block for block in map(_block, message.get("parts", ())) if block is not None]
+    calls = any(block["type"] == "toolCall" for block in content)
+    provider = str(message.get("provider_name") or "")
+    meta = message.get("meta:pi") or {}
+    found: Fields = {
+        "role": "assistant",
+        "content": content,
+        "api": APIS.get(provider, OTHER_API),
+        "provider": provider,
+        "model": str(message.get("model_name") or ""),
+        "usage": _usage(message.get("usage") or {}, is_own="meta:pi" in message),
+        "stopReason": STOPS.get(str(message.get("finish_reason")), "toolUse" if calls else "stop"),
+        "timestamp": at,
+    }
+    if message.get("provider_response_id") is not None:
+        found["responseId"] = message["provider_response_id"]
+    return {**found, **meta}
+
+
+def _usage(usage: Fields, *, is_own: bool) -> Fields:
+    """`input` is what no cache held. Counts that pi does not know go back only where pi brought them."""
+    counts = {name: _count(usage.get(key)) for key, name in USAGE.items() if key in usage or name != "reasoning"}
+    cached = counts["cacheRead"] + counts["cacheWrite"]
+    found = {"input": max(0, _count(usage.get("input_tokens")) - cached), **counts}
+    if "total_tokens" not in usage:
+        found["totalTokens"] = found["input"] + found["output"] + cached
+    cost = usage.get("cost")
+    found["cost"] = cost if isinstance(cost, dict) else {**NO_COST, "total": _count(cost)}
+    own = {key: value for key, value in usage.items() if key not in USAGE and key not in ("input_tokens", "cost")}
+    return {**found, **own} if is_own else found
+
+
+def _block(part: Fields) -> Fields | None:
+    kind = part.get("part_kind")
+    if kind == "text":
+        text: Fields = {"type": "text", "text": part.get("content", "")}
+        return _restored(text | ({"textSignature": part["id"]} if part.get("id") else {}), part)
+    if kind == "thinking":
+        thinking: Fields = {"type": "thinking", "thinking": part.get("content") or ""}
+        if part.get("signature"):
+            thinking["thinkingSignature"] = part["signature"]
+        if part.get("thinking_id") == REDACTED:
+            thinking["redacted"] = True
+        return _restored(thinking, part)
+    if kind in ("tool-call", "builtin-tool-call"):
+        call: Fields = {
+            "type": "toolCall",
+            "id": part.get("tool_call_id", ""),
+            "name": part.get("tool_name", ""),
+            "arguments": _arguments(part.get("args")),
+        }
+        if part.get("meta:thought_signature") is not None:
+            call["thoughtSignature"] = part["meta:thought_signature"]
+        return _restored(call, part)
+    return part.get("block") if kind == "custom:pi" else None
+
+
+def _arguments(args: Any) -> Any:
+    if isinstance(args, dict) and args.keys() == {"INVALID_JSON"}:
+        return args["INVALID_JSON"]
+    return {} if args is None else args
+
+
+def _content(content: Any) -> list[Fields]:
+    """User content or a tool's -> blocks."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [_piece(piece) for piece in content] if isinstance(content, list) else []
+
+
+def _piece(piece: Any) -> Fields:
+    if _is_binary(piece):
+        image = {"type": "image", "data": piece["data"], "mimeType": piece.get("media_type", "")}
+        return _restored(image, piece)
+    if isinstance(piece, dict):
+        block = piece.get("block")
+        if piece.get("kind") == "custom:pi" and isinstance(block, dict):
+            return block
+        piece = piece["url"] if isinstance(piece.get("url"), str) else piece
+    return {"type": "text", "text": _text_of(piece)}
+
+
+def _restored(message: Fields, source: Fields) -> Fields:
+    """With what only pi has; `bare` content was a text."""
+    meta = dict(source.get("meta:pi") or {})
+    if meta.pop("bare", False):
+        message["content"] = source.get("content")
+    return {**message, **meta}
+
+
+def _is_binary(piece: Any) -> bool:
+    return isinstance(piece, dict) and piece.get("kind") == "binary" and isinstance(piece.get("data"), str)
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json_text.dumps(value)
+
+
+def _count(value: Any) -> Any:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def _ms(timestamp: Any) -> int:
+    return epoch_ms(timestamp) or 0

@@ -1,0 +1,42 @@
+"""Histories of pi-agent-core (`agent.state.messages`) -> exchanges."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Fields
+from pipeline.dialects.history import Messages, Reader
+from pipeline.dialects.pi_agent.messages import Said, span, time_of, write
+
+
+def split(messages: Messages) -> list[Messages]:
+    """A user's message behind a response without calls begins an exchange."""
+    exchanges: list[list[Fields]] = [[]]
+    settled = False
+    for message in messages:
+        role = message["role"]
+        if role == "user" and settled:
+            exchanges.append([])
+        settled = role == "assistant" and message.get("stopReason") != "toolUse" if role != "system" else settled
+        exchanges[-1].append(message)
+    return [exchange for exchange in exchanges if exchange]
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """As the messages of a run that is over."""
+    builder.returns_by_call = False
+    said = [Said(message) for message in messages]
+    end = write(builder, said) or "complete"
+    told = span(said)
+    if told is not None:
+        builder.last_at = max(told[1], *(message.at for message in builder.messages), builder.first_at)
+    return end if builder.messages else None
+
+
+def time(messages: Messages) -> int | None:
+    """The first message's time."""
+    return time_of(messages[0])
+
+
+READER: Final = Reader(split, fill, time)

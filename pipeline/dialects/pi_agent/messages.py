@@ -1,0 +1,191 @@
+"""pi messages -> ThreadProtocol, for the dialects pi-agent and pi-proxy and for histories that are brought along.
+
+    user        {role, content: str | (text | image)[], timestamp}
+    assistant   {role, content: (text | thinking | toolCall)[], api, provider, model, usage, stopReason, timestamp, …}
+    toolResult  {role, toolCallId, toolName, content: (text | image)[], details?, isError, timestamp, …}
+    system      {role, content, toolsAdded?, toolsRemoved?, timestamp}
+    any other   an application's own message
+
+What ThreadProtocol has no field for is kept in `meta:pi` of the part or message, under pi's own names, so that
+`pipeline.dialects.pi_agent.export` gives the messages back. Timestamps are epoch ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeGuard
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Fields, Message, Part
+from pipeline.dialects.pi_agent.parts import response_parts, tool_return, user_prompt, with_rest
+from pipeline.turns import tokens
+from pipeline.turns.times import epoch_ms
+
+STOPS: Final = {"stop": "stop", "length": "length", "toolUse": "tool_call"}
+CUT_OFF: Final = {"error": "error", "aborted": "aborted", "pending": "disconnected"}  # stopReason -> how the turn ended
+USAGE: Final = {
+    "output": "output_tokens",
+    "cacheRead": "cache_read_tokens",
+    "cacheWrite": "cache_write_tokens",
+    "reasoning": "thinking_tokens",
+    "totalTokens": "total_tokens",
+}
+COSTS: Final = ("input", "output", "cacheRead", "cacheWrite", "total")
+LARGEST: Final = 2**53  # what JavaScript counts; neither NaN nor infinity is below it
+
+
+@dataclass(slots=True, eq=False)
+class Said:
+    """A message, and when it was received: its first part, and its end (epoch ms).
+
+    `is_event`: no message, but an event of a kind that pi does not know; `role` is its type.
+    """
+
+    message: Fields
+    first_part_at: int | None = None
+    last_at: int | None = None
+    is_event: bool = False
+
+
+def write(builder: Builder, said: Sequence[Said]) -> str | None:
+    """Append messages to the builder's turn. -> how the last response was cut off (error, aborted, disconnected).
+
+    User messages before the first response become one UserTurn. Behind a response, its results and the user messages
+    that follow become one request. A response that failed and was tried again is told of by a system message.
+    """
+    prompts: list[Fields] = []
+    spent: list[Fields] = []
+    response, request = builder.last_response(), None
+    final = max((n for n, item in enumerate(said) if item.message["role"] == "assistant"), default=-1)
+    cut_off: str | None = None
+    at = builder.first_at
+    for number, item in enumerate(said):
+        message, role = item.message, item.message["role"]
+        at = time_of(message) or item.last_at or at
+        if role == "assistant":
+            spent.append(usage(message))
+            cut_off = CUT_OFF.get(str(message.get("stopReason")))
+            if cut_off and number < final:
+                _beside(builder, "error", {"message": message.get("errorMessage"), "retryable": True}, at)
+                continue
+            response, request = _response(builder, item, at, closed=cut_off is None), None
+            builder.error_text = message.get("errorMessage") if cut_off else None
+        elif role == "user" and response is None and request is None:
+            prompts.append(message)
+        elif role in ("user", "toolResult"):
+            if role == "toolResult" and response is not None and not is_answer(message, response):
+                continue
+            request = _request(builder, response, request, at)
+            part = user_prompt(message) if role == "user" else tool_return(message)
+            request.parts.append(Part(part, done=True))
+        elif role == "system":
+            for key, kind in (("toolsAdded", "tool.grant"), ("toolsRemoved", "tool.revoke")):
+                if message.get(key):
+                    _beside(builder, kind, {"tools": message[key]}, at)
+        else:
+            data = {key: value for key, value in message.items() if key != "role"}
+            _beside(builder, f"data-app-{role}", data, at, {"event": role} if item.is_event else {"role": role})
+    if prompts:
+        times = [at for at in map(time_of, prompts) if at is not None]
+        builder.user_turn([user_prompt(message) for message in prompts], at=min(times, default=builder.first_at))
+    if spent:
+        builder.total_usage = _total([builder.total_usage or {}, *spent])
+    return cut_off
+
+
+def is_answer(result: Fields, response: Message) -> bool:
+    """Whether the response holds the call of a tool result."""
+    return any(part.fields.get("tool_call_id") == result.get("toolCallId") for part in response.parts)
+
+
+def time_of(message: Fields) -> int | None:
+    """A message's own timestamp, epoch ms; pi writes 0 where there is none."""
+    return epoch_ms(message.get("timestamp")) or None
+
+
+def span(said: Iterable[Said]) -> tuple[int, int] | None:
+    """The first message's time, and the last moment that any tells of; None where they tell none."""
+    found = [(at, item.message.get("durationMs")) for item in said if (at := time_of(item.message)) is not None]
+    if not found:
+        return None
+    return found[0][0], max(at + (int(duration) if _is_number(duration) else 0) for at, duration in found)
+
+
+# ---- messages
+
+
+def _response(builder: Builder, item: Said, at: int, *, closed: bool) -> Message:
+    message = item.message
+    response = Message(
+        "response",
+        at,
+        parts=[Part(part, done=True) for part in response_parts(message)],
+        fields=response_fields(message),
+        closed=closed,
+        first_part_at=item.first_part_at,
+        last_at=item.last_at,
+        keep_empty=closed,  # a model may say nothing, and pi keeps that
+    )
+    builder.messages.append(response)
+    return response
+
+
+def _request(builder: Builder, response: Message | None, request: Message | None, at: int) -> Message:
+    request = request or (response.request if response is not None else None)
+    if request is None:
+        request = Message("request", at, closed=True)
+        builder.messages.append(request)
+        if response is not None:
+            response.request = request
+    request.at = max(request.at, at)
+    return request
+
+
+def _beside(builder: Builder, event_type: str, data: Any, at: int, meta: Fields | None = None) -> None:
+    """A system message, in its place: what waited in a queue may be older than what was said before it."""
+    before = builder.messages[-1].at if builder.messages else 0
+    builder.system(event_type, data, **({"meta:pi": meta} if meta else {})).at = max(at, before)
+
+
+def response_fields(message: Fields) -> Fields:
+    """Assistant message -> the fields of its response, without parts."""
+    model = message.get("responseModel") or message.get("model")
+    stop = message.get("stopReason")
+    fields = {
+        "model_name": model,
+        "provider_name": message.get("provider"),
+        "provider_response_id": message.get("responseId"),
+        "finish_reason": STOPS.get(str(stop)),
+    }
+    fields = {key: value for key, value in fields.items() if isinstance(value, str)}
+    if stop == "deferred":
+        fields["finish_reason"] = "tool_call"
+    if isinstance(message.get("usage"), dict):
+        fields["usage"] = usage(message)
+    said = {"role", "content", "usage", "provider", "responseId"}
+    said |= {"stopReason"} if isinstance(stop, str) and stop in STOPS else set()
+    said |= {"model"} if model == message.get("model") and "responseModel" not in message else set()
+    return with_rest(fields, message, said)
+
+
+def usage(message: Fields) -> Fields:
+    """Usage of pi, whose `input` is only what no cache held -> ThreadProtocol's, with pi's cost and cache split."""
+    if not isinstance(message.get("usage"), dict):
+        return {}
+    found: Fields = message["usage"]
+    named: Fields = {USAGE.get(key, key): value for key, value in found.items() if key != "input"}
+    counts = [found.get(key) for key in ("input", "cacheRead", "cacheWrite")]
+    return {"input_tokens": sum(count for count in counts if _is_number(count)), **named}
+
+
+def _total(spent: Sequence[Fields]) -> Fields | None:
+    total = tokens.total(spent)
+    costs = [used["cost"] for used in spent if isinstance(used.get("cost"), dict)]
+    if total and costs:
+        total["cost"] = {name: sum(cost[name] for cost in costs if _is_number(cost.get(name))) for name in COSTS}
+    return total
+
+
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -LARGEST < value < LARGEST

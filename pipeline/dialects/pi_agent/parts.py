@@ -1,0 +1,184 @@
+"""Content of pi messages -> ThreadProtocol parts.
+
+    text      {text, textSignature?: an id, or JSON {v: 1, id, phase?}}
+    thinking  {thinking, thinkingSignature?: opaque, or a JSON reasoning item; redacted?}
+    toolCall  {id, name, arguments, thoughtSignature?}
+    image     {data, mimeType}
+
+What ThreadProtocol has no field for is kept under `meta:pi`, by pi's own names.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from typing import Any, Final
+
+from pipeline.assembly.parts import Fields
+from threadmill.envelope import loads
+from threadmill.errors import InvalidRecord
+
+REDACTED: Final = "redacted_thinking"
+
+
+def response_parts(message: Fields) -> list[Fields]:
+    """The content of an assistant message -> parts; holes and blocks that say nothing are left out."""
+    provider = message.get("provider")
+    provider = provider if isinstance(provider, str) else None
+    parts = [_response_part(block, provider) for block in blocks(message.get("content"))]
+    return [part for part in parts if part is not None]
+
+
+def _response_part(block: Fields, provider: str | None) -> Fields | None:
+    kind = block.get("type")
+    if kind == "text":
+        return _text(block)
+    if kind == "thinking":
+        return _thinking(block, provider)
+    if kind == "toolCall":
+        return _tool_call(block)
+    return {"part_kind": "custom:pi", "block": block}
+
+
+def _text(block: Fields) -> Fields | None:
+    signature = block.get("textSignature")
+    text = str(block.get("text") or "")
+    if not text and not signature:
+        return None
+    part: Fields = {"part_kind": "text", "content": text}
+    if not isinstance(signature, str) or not signature:
+        return with_rest(part, block, {"type", "text", "textSignature"})
+    identity = _object(signature)
+    if identity.get("v") == 1 and isinstance(identity.get("id"), str):
+        part["id"] = identity["id"]
+        return with_rest(part, block, {"type", "text"})
+    part["id"] = signature
+    return with_rest(part, block, {"type", "text", "textSignature"})
+
+
+def _thinking(block: Fields, provider: str | None) -> Fields | None:
+    """An opaque signature lets the provider take its thoughts back; of a JSON reasoning item it holds the id, too."""
+    signature = block.get("thinkingSignature")
+    signature = signature if isinstance(signature, str) else ""
+    thought = str(block.get("thinking") or "")
+    if not thought and not signature and not block.get("redacted"):
+        return None
+    part: Fields = {"part_kind": "thinking", "content": thought}
+    said = {"type", "thinking"}
+    if signature:
+        part["signature"] = signature
+        said.add("thinkingSignature")
+    if provider is not None:
+        part["provider_name"] = provider
+    identity = _object(signature).get("id")
+    if block.get("redacted"):
+        part["thinking_id"] = REDACTED
+        del part["content"]  # what is there is a placeholder
+        said = said - {"thinking"} if thought else said
+    elif isinstance(identity, str):
+        part["thinking_id"] = identity
+    return with_rest(part, block, said)
+
+
+def _tool_call(block: Fields) -> Fields:
+    part: Fields = {
+        "part_kind": "tool-call",
+        "tool_name": _string(block.get("name")),
+        "tool_call_id": _string(block.get("id")),
+        "args": arguments(block.get("arguments")),
+    }
+    if block.get("thoughtSignature") is not None:
+        part["meta:thought_signature"] = block["thoughtSignature"]
+    return with_rest(part, block, {"type", "name", "id", "arguments", "thoughtSignature", "partialJson"})
+
+
+def arguments(value: Any) -> Any:
+    """Tool arguments as data: pi makes an object of nothing; a text is what could not be parsed."""
+    return {"INVALID_JSON": value} if isinstance(value, str) else {} if value is None else value
+
+
+def user_prompt(message: Fields) -> Fields:
+    """User message -> user-prompt part."""
+    part = {"part_kind": "user-prompt", "content": content(message.get("content"))}
+    return with_rest(part, message, {"role", "content"}, bare=isinstance(message.get("content"), str))
+
+
+def tool_return(message: Fields) -> Fields:
+    """A toolResult message -> tool-return part."""
+    name, found = _string(message.get("toolName")), content(message.get("content"))
+    part: Fields = {
+        "part_kind": "tool-return",
+        "tool_name": name,
+        "tool_call_id": _string(message.get("toolCallId")),
+        "status": "error" if message.get("isError") else "success",
+        "content": found,
+    }
+    opening = found if isinstance(found, str) else next((piece for piece in found if isinstance(piece, str)), "")
+    if part["status"] == "error" and opening.startswith(f'Validation failed for tool "{name}":'):
+        part["status"] = "validation_error"
+    said = {"role", "toolCallId", "toolName", "content", "isError"}
+    if message.get("details") not in (None, {}):
+        part["metadata"] = message["details"]
+        said.add("details")
+    return with_rest(part, message, said, bare=isinstance(message.get("content"), str))
+
+
+def content(value: Any) -> str | list[Any]:
+    """What users and tools say: one text as it is, else a list of texts and binaries."""
+    if isinstance(value, str):
+        return value
+    pieces = [_piece(block) for block in blocks(value)]
+    return pieces[0] if len(pieces) == 1 and isinstance(pieces[0], str) else pieces
+
+
+def _piece(block: Fields) -> Any:
+    if block.get("type") == "text" and isinstance(block.get("text"), str) and len(block) == 2:
+        return block["text"]
+    if block.get("type") == "image" and isinstance(block.get("data"), str):
+        data = block["data"]
+        binary = {
+            "kind": "binary",
+            "data": data,
+            "media_type": str(block.get("mimeType") or "application/octet-stream"),
+            "identifier": hashlib.sha1(_decoded(data), usedforsecurity=False).hexdigest()[:6],
+        }
+        return with_rest(binary, block, {"type", "data", "mimeType"})
+    return {"kind": "custom:pi", "block": block}
+
+
+def blocks(value: Any) -> list[Fields]:
+    """Content -> its blocks; a bare text is one, holes (JavaScript's sparse arrays) are none."""
+    if isinstance(value, str):
+        return [{"type": "text", "text": value}]
+    return [block for block in value if isinstance(block, dict)] if isinstance(value, list) else []
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return data.encode("utf-8", "surrogatepass")
+
+
+def _object(text: str) -> Fields:
+    """The JSON object that a signature may be; {} where it is something else."""
+    if not text.startswith("{"):
+        return {}
+    try:
+        value = loads(text.encode("utf-8", "surrogatepass"))
+    except InvalidRecord:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def with_rest(fields: Fields, source: Fields, said: set[str], *, bare: bool = False) -> Fields:
+    """The fields, and under `meta:pi` those of pi's object that they do not say."""
+    rest = {key: value for key, value in source.items() if key not in said}
+    if bare:
+        rest["bare"] = True  # content was a text, not a list
+    return {**fields, "meta:pi": rest} if rest else fields
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""

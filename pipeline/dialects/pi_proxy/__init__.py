@@ -1,0 +1,1 @@
+"""The events of pi-agent-core's proxy."""

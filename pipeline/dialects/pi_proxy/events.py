@@ -1,0 +1,218 @@
+"""pi-agent-core's proxy stream (dialect `pi-proxy`): one SSE body is one response of the model.
+
+| event | what it does |
+|---|---|
+| start | nothing |
+| text_start, thinking_start, toolcall_start | opens the block `contentIndex`; one that is there is replaced |
+| text_delta, thinking_delta, toolcall_delta | appends to it |
+| text_end, thinking_end | closes it, with its signature; text that follows is still appended, as pi's client does |
+| toolcall_end | closes it; of an unknown block: nothing |
+| done | closes the message; blocks without end are dropped |
+| error | the message is incomplete |
+| any other | counted, ignored |
+
+The first terminal event wins. Whatever pi's client throws at makes the message incomplete: it is dropped, and the turn
+is interrupted. Model, provider, user prompts and tool results are not in the stream but in the request body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Dialect, Handler, Violation, nothing
+from pipeline.assembly.parts import Fields
+from pipeline.dialects.pi_agent.messages import CUT_OFF, Said, span, write
+from pipeline.dialects.pi_proxy.body import Block, Body, content, new_messages
+from threadmill.wires import WIRES
+
+CLIENT_ENDS: Final = frozenset({"complete", "disconnected", "timeout"})  # the client has the whole message all the same
+
+
+def _begin(builder: Builder) -> None:
+    """Read the request body: what comes after the last assistant message is new."""
+    builder.returns_by_call = False
+    body = builder.context.request if isinstance(builder.context.request, dict) else {}
+    model = body.get("model")
+    model = model if isinstance(model, dict) else {"id": model}
+    builder.scratch["body"] = Body(builder.context.request, model)
+    builder.context.model_name = _text(model.get("id")) or builder.context.model_name
+    builder.context.provider_name = _text(model.get("provider")) or builder.context.provider_name
+    tail = new_messages(body)
+    if builder.messages and tail and not any(item.message["role"] == "toolResult" for item in tail):
+        builder.end_turn(builder.ended or "complete", builder.at)  # the user asks again: the next turn
+    times = span(tail)
+    if times is not None and not builder.messages:  # a body read from a file has no other time
+        builder.first_at = max(builder.first_at, times[1])
+    builder.ended = None
+    write(builder, tail)
+
+
+def _handler(apply: Callable[[Builder, Body, Fields], None]) -> Handler:
+    """A handler of one body's events: none after its end, and what is wrong with one ends it."""
+
+    def handle(builder: Builder, event: Fields) -> None:
+        body: Body = builder.scratch["body"]
+        if builder.context.request != body.request and (body.over or not body.blocks):  # the same run, asked again
+            _begin(builder)
+            body = builder.scratch["body"]
+        if body.over:
+            return
+        try:
+            apply(builder, body, event)
+        except Exception as error:  # pi's client throws away the message, whatever it is
+            _give_up(builder, body, "error", str(error))
+            raise
+
+    return handle
+
+
+def _start(kind: str) -> Handler:
+    def start(builder: Builder, body: Body, event: Fields) -> None:
+        index = _index(event)
+        fields: Fields = {"type": kind}
+        if kind == "toolCall":
+            fields |= {"id": event["id"], "name": event["toolName"]}
+            if not (isinstance(event["id"], str) and isinstance(event["toolName"], str) and event["toolName"]):
+                raise Violation("toolcall_start: a call needs an id and a toolName")
+        body.blocks[index] = Block(fields)
+        if body.first_part_at is None:
+            body.first_part_at = builder.at
+
+    return _handler(start)
+
+
+def _delta(kind: str) -> Handler:
+    def delta(builder: Builder, body: Body, event: Fields) -> None:
+        block = _block(body, event, kind)
+        if not (kind == "toolCall" and block.ended):
+            block.chunks.append(_appended(event))
+
+    return _handler(delta)
+
+
+def _end(kind: str, signature: str) -> Handler:
+    def end(builder: Builder, body: Body, event: Fields) -> None:
+        block = _block(body, event, kind)
+        block.ended = True
+        if event.get("contentSignature") is not None:
+            block.fields[signature] = event["contentSignature"]
+
+    return _handler(end)
+
+
+def _toolcall_end(builder: Builder, body: Body, event: Fields) -> None:
+    """From 1.5 on it carries the call, which has what the deltas lack."""
+    block = body.blocks.get(_index(event))
+    if block is None or block.fields["type"] != "toolCall":
+        return
+    block.ended = True
+    if isinstance(event.get("toolCall"), dict):
+        block.fields |= {key: value for key, value in event["toolCall"].items() if value is not None}
+
+
+def _done(builder: Builder, body: Body, event: Fields) -> None:
+    if builder.lossy:
+        raise Violation("done: events of this message were lost")
+    if not isinstance(event.get("reason"), str) or event["reason"] in CUT_OFF:
+        raise Violation(f"done: 'reason' must be stop, length or toolUse, got {event.get('reason')!r:.80}")
+    said = [content(block) for _, block in sorted(body.blocks.items()) if block.ended]
+    _say(builder, body, event, said, event["reason"])
+    body.over = True
+    body.calls_tools = event["reason"] == "toolUse" or any(block["type"] == "toolCall" for block in said)
+    builder.ended = None if body.calls_tools else "complete"
+
+
+def _error(builder: Builder, body: Body, event: Fields) -> None:
+    reason = "aborted" if event.get("reason") == "aborted" else "error"
+    _say(builder, body, event, [], reason)  # its tokens were spent
+    _give_up(builder, body, reason, str(event.get("errorMessage") or reason))
+
+
+def _ignored(builder: Builder, body: Body, event: Fields) -> None:
+    builder.sys_event("data-sys-unknown_event", {"type": str(event["type"])})
+
+
+def _say(builder: Builder, body: Body, event: Fields, blocks: list[Fields], stop: str) -> None:
+    """Write the message that pi's client made of the body."""
+    at = max(builder.at, builder.first_at)
+    message = {
+        "role": "assistant",
+        "content": blocks,
+        "api": body.model.get("api"),
+        "provider": body.model.get("provider"),
+        "model": body.model.get("id"),
+        "usage": event.get("usage"),
+        "stopReason": stop,
+    }
+    said = {key: value for key, value in message.items() if value is not None}
+    write(builder, [Said(said, body.first_part_at, at)])
+
+
+def _give_up(builder: Builder, body: Body, end: Any, why: str) -> None:
+    body.over = True
+    builder.ended = end
+    builder.error_text = why
+
+
+def _finish(builder: Builder, end: str) -> None:
+    """A message that calls tools is complete, though its turn may go on in another body with their results."""
+    body: Body = builder.scratch["body"]
+    if body.calls_tools and end in CLIENT_ENDS:
+        builder.end_turn("complete")
+
+
+def _block(body: Body, event: Fields, kind: str) -> Block:
+    block = body.blocks.get(_index(event))
+    if block is None or block.fields["type"] != kind:
+        raise Violation(f"{event['type']}: block {event['contentIndex']} is not a {kind} block that was started")
+    return block
+
+
+def _index(event: Fields) -> int:
+    index = event["contentIndex"]
+    if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+        raise Violation(f"{event['type']}: 'contentIndex' counts from 0, got {index!r:.80}")
+    return index
+
+
+def _appended(event: Fields) -> str:
+    """What pi's client appends: JavaScript turns a delta that is not there, or is null, into a word."""
+    delta = event.get("delta", "undefined")
+    if delta is None:
+        return "null"
+    if not isinstance(delta, str):
+        raise Violation(f"{event['type']}: 'delta' must be a text, got {delta!r:.80}")
+    return delta
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "start": nothing,
+    "text_start": _start("text"),
+    "text_delta": _delta("text"),
+    "text_end": _end("text", "textSignature"),
+    "thinking_start": _start("thinking"),
+    "thinking_delta": _delta("thinking"),
+    "thinking_end": _end("thinking", "thinkingSignature"),
+    "toolcall_start": _start("toolCall"),
+    "toolcall_delta": _delta("toolCall"),
+    "toolcall_end": _handler(_toolcall_end),
+    "done": _handler(_done),
+    "error": _handler(_error),
+}
+
+LOSSES: Final = {
+    "model, provider, API, user prompts, tool results": "from the request body, where the run has it",
+    "response id, start of the request": "not there; the time of receipt",
+    "redacted thinking, thought signatures (before 1.5)": "not there",
+    "a response without `done`, or that the client gave up": "dropped; tokens that `error` told stay in `total_usage`",
+    "a block without its end": "dropped, as ThreadProtocol asks; pi's client keeps it",
+    "events behind the terminal one": "ignored; pi's client goes on to change a message that it may have given out",
+}
+
+PI_PROXY: Final = Dialect("pi-proxy", WIRES["pi-proxy"], HANDLERS, _handler(_ignored), _begin, _finish, losses=LOSSES)

@@ -1,0 +1,1 @@
+"""Pydantic AI's events and messages."""

@@ -1,0 +1,136 @@
+"""Pydantic AI's event stream (`run_stream_events`, an event stream handler), 1.20 to 2.68: one JSON object an event.
+
+| event_kind | what it does |
+|---|---|
+| part_start | a part of a new response, a further part of it, or (index known) the replacement of one |
+| part_delta | extends the part; those of calls also after its premature end |
+| part_end | the part as it is by now; the last one's end (no `next_part_kind`) is the response's |
+| function_tool_call, output_tool_call | the call, whole; no more parts come |
+| function_tool_result, output_tool_result | its result, in the order of the calls, and what the tool says beside it |
+| final_result | which call is the answer; not the end: tools may still run |
+| enqueued_messages | steering: into the request that answers the tools, or as requests of their own |
+| tool_availability_delta, capability_load_delta, model_settings_delta | a part of the next request |
+| custom | SystemMessage data-NAME |
+| agent_run_result | the run is complete; its new messages replace what the events gave |
+| builtin_tool_call, builtin_tool_result | for display: the response has both |
+| any other | SystemMessage pydantic-ai.KIND |
+
+Read leniently: releases differ in fields and events, and none of them reads another's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Dialect, nothing
+from pipeline.assembly.parts import Fields, Part
+from pipeline.dialects.pydantic_ai.messages import message, part
+from pipeline.dialects.pydantic_ai.prompt import add_prompt
+from pipeline.dialects.pydantic_ai.response import close, part_delta, part_end, part_start, settle
+from pipeline.dialects.pydantic_ai.result import TOLD, add_message, run_result
+from pipeline.dialects.pydantic_ai.tools import (
+    add_implied,
+    answering,
+    final_result,
+    function_called,
+    output_called,
+    returned,
+)
+from pipeline.dialects.tp_events import interpret
+from threadmill.wires import WIRES
+
+
+def begin(builder: Builder) -> None:
+    """Results are put in order here: output tools may come first."""
+    builder.returns_by_call = False
+
+
+def request_part(builder: Builder, event: Fields) -> None:
+    """A part that the SDK adds to the next request itself."""
+    fields = part(event["part"])
+    close(builder)
+    answering(builder).parts.append(Part(fields, done=True))
+
+
+def enqueued(builder: Builder, event: Fields) -> None:
+    """Messages that came in during the run: into the request that answers a tool, or as messages of their own."""
+    parts = [part(raw) for raw in event.get("parts") or ()]
+    whole = [] if parts else [message(raw) for raw in event["messages"]]
+    close(builder)
+    if parts:
+        answering(builder).parts.extend(Part(fields, done=True) for fields in parts)
+    for converted in whole:
+        add_message(builder, converted, builder.at)
+
+
+def custom(builder: Builder, event: Fields) -> None:
+    """An event of the application, as Pydantic AI's Vercel adapter names it."""
+    event_type = f"data-{event['name']}"
+    beside = ("event_kind", "name", "tool_call_id", "tool_name")
+    data: Any = {key: value for key, value in event.items() if key not in beside} or None
+    if event_type.startswith("data-sys-"):
+        builder.sys_event(event_type, data)
+        return
+    interpret(builder, event_type, data)
+    source = {f"meta:{key}": event[key] for key in beside[2:] if event.get(key) is not None}
+    builder.system(event_type, data, **source)
+
+
+def unknown(builder: Builder, event: Fields) -> None:
+    """Kept as it is."""
+    kind = event["event_kind"] + ""
+    builder.system(f"pydantic-ai.{kind}", {key: value for key, value in event.items() if key != "event_kind"})
+
+
+def finish(builder: Builder, end: str) -> None:
+    """What was open is settled; the user's words may stand in the body of the server's request."""
+    settle(builder)
+    if end == "complete" and not builder.scratch.get(TOLD):
+        add_implied(builder)
+    add_prompt(builder)
+
+
+LOSSES: Final = {
+    "system prompts": "not stored, as ThreadProtocol asks; instructions are kept beside their request",
+    "a prompt before `new_message_index` (UI adapters)": "from the request body, where the run has it",
+    "how a run failed": "from the publisher's `end`",
+    "sub-agents": "runs of their own: `parent_run_id` joins them",
+    "null and default fields": "left out; the export's reader has the same defaults",
+    "events alone: first request, tokens, models, finish reasons, ids of runs": "not there; times are of receipt",
+    "events alone: a retry that answers no tool (native output, text that was refused)": (
+        "not there: two responses follow each other; the export of 1.x lacks a retry prompt"
+    ),
+    "events alone, 1.x: results of output tools, and of functions not run because of them": (
+        "of a complete run the SDK's own words are added, marked `meta:implied`"
+    ),
+    "events alone: an output that was taken back because another tool asked for a retry": "shown as processed",
+    "events alone: which of several calls a steering message belongs to": "it stands behind all their results",
+}
+
+PYDANTIC_AI: Final = Dialect(
+    "pydantic-ai",
+    WIRES["pydantic-ai"],
+    {
+        "part_start": part_start,
+        "part_delta": part_delta,
+        "part_end": part_end,
+        "final_result": final_result,
+        "function_tool_call": function_called,
+        "output_tool_call": output_called,
+        "function_tool_result": returned,
+        "output_tool_result": returned,
+        "builtin_tool_call": nothing,  # 1.x: repeats a part of the response
+        "builtin_tool_result": nothing,
+        "enqueued_messages": enqueued,
+        "tool_availability_delta": request_part,
+        "capability_load_delta": request_part,
+        "model_settings_delta": request_part,
+        "custom": custom,
+        "agent_run_result": run_result,
+    },
+    unknown,
+    begin=begin,
+    finish=finish,
+    losses=LOSSES,
+)

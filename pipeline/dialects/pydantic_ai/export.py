@@ -1,0 +1,126 @@
+"""Thread document -> Pydantic AI's messages, as ModelMessagesTypeAdapter loads them.
+
+A user turn becomes a request with its prompts; an agent turn its requests and responses. What came from Pydantic AI
+is restored to the letter; of other wires, what Pydantic AI has no place for (system messages, kinds of parts it does
+not know, sources) is left out. With `viewing_agent`, the turns of other agents are what that agent was told: their
+last answer as a user prompt of two pieces, the name and the text; their tool calls and thoughts are their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.dialects.pydantic_ai.export_parts import NEWEST, Fields, request_part, response_part, usage
+from pipeline.dialects.pydantic_ai.export_versions import as_of
+from topics.pydantic_keys import EXACT, PROMPT_AT
+from topics.vercel_keys import META
+
+
+def messages(document: Fields, *, for_version: str = NEWEST, viewing_agent: str | None = None) -> list[Fields]:
+    """-> ModelMessages as JSON, for the release `for_version` of pydantic-ai ("1.20", "1.107.10", "2.68").
+
+    `viewing_agent` is the agent_id whose history this will be. ValueError: `for_version` is no version.
+    """
+    out: list[Fields] = []
+    before: Fields | None = None  # the user turn just before
+    for turn in document.get("turns", ()):
+        if turn.get("turn_type") == "user":
+            out.append(_user_request(turn))
+            before = turn
+            continue
+        if viewing_agent is not None and turn.get("agent_id") != viewing_agent:
+            out.extend(_told(document, turn))
+        else:
+            _add_turn(out, turn, before)
+        before = None
+    return as_of(for_version, out)
+
+
+def _user_request(turn: Fields) -> Fields:
+    at = turn.get("submitted_at")
+    parts = [converted for part in turn.get("parts", ()) for converted in request_part(part, at)]
+    return _restored({"parts": parts, "timestamp": at, "kind": "request"}, turn)
+
+
+def _add_turn(out: list[Fields], turn: Fields, before: Fields | None) -> None:
+    """Append an agent turn's messages. Its first request may be the rest of the one that holds the user's prompts."""
+    first = True
+    for message in turn.get("messages", ()):
+        kind = message.get("message_type")
+        if kind == "system":
+            continue
+        if kind == "response":
+            if not message.get(META, {}).get("cut"):  # Pydantic AI's own histories end before it
+                out.append(_response(message))
+        elif first and before is not None and PROMPT_AT in message:
+            _merge(out[-1], message)
+        else:
+            request = _request(message)
+            if first and before is not None:
+                request["parts"] = [part for part in request["parts"] if not _repeats(part, out[-1]["parts"])]
+            if request["parts"] or EXACT in message:
+                out.append(request)
+        first = False
+
+
+def _request(message: Fields) -> Fields:
+    at = message.get("timestamp")
+    parts = [converted for part in message.get("parts", ()) for converted in request_part(part, at)]
+    return _restored({"parts": parts, "timestamp": at, "kind": "request"}, message)
+
+
+def _response(message: Fields) -> Fields:
+    at = message.get("timestamp")
+    response: Fields = {
+        "parts": [converted for part in message.get("parts", ()) for converted in response_part(part, at)],
+        "usage": usage(message.get("usage"), own=EXACT in message),
+        "model_name": message.get("model_name"),
+        "timestamp": at,
+        "kind": "response",
+        "provider_name": message.get("provider_name"),
+        "provider_response_id": message.get("provider_response_id"),
+        "finish_reason": _finish_reason(message.get("finish_reason")),
+    }
+    return _restored({key: value for key, value in response.items() if value is not None}, message)
+
+
+def _finish_reason(reason: Any) -> Any:
+    return "tool_call" if reason == "tool_calls" else reason
+
+
+def _restored(message: Fields, source: Fields) -> Fields:
+    """With the fields that the SDK's own message had; null: it had none."""
+    whole = {**message, **source.get(EXACT, {})}
+    return {key: value for key, value in whole.items() if value is not None}
+
+
+def _merge(prompts: Fields, message: Fields) -> None:
+    """Put a first request's other parts around the user's prompts, as the SDK had them in one request."""
+    rest = _request(message)
+    parts = list(rest["parts"])
+    for place, part in zip(message[PROMPT_AT], prompts["parts"], strict=False):
+        parts.insert(place, part)
+    prompts.clear()
+    prompts.update({**rest, "parts": parts})
+
+
+def _repeats(part: Fields, prompts: list[Fields]) -> bool:
+    """Whether a first request says the user turn's words again, as the mapping document writes it."""
+    return part["part_kind"] == "user-prompt" and any(
+        part.get("content") == prompt.get("content") for prompt in prompts
+    )
+
+
+def _told(document: Fields, turn: Fields) -> list[Fields]:
+    """Another agent's turn: its last words. Nothing where it had none."""
+    agent_id = turn.get("agent_id")
+    for message in reversed(turn.get("messages", ())):
+        if message.get("message_type") != "response":
+            continue
+        text = "".join(part.get("content") or "" for part in message["parts"] if part.get("part_kind") == "text")
+        if text:
+            name = document.get("agents", {}).get(agent_id, {}).get("agent_name") or agent_id
+            at = message.get("timestamp")
+            prompt = {"part_kind": "user-prompt", "content": [f"{name}:", text], "timestamp": at}
+            return [{"parts": [prompt], "timestamp": at, "kind": "request"}]
+    return []

@@ -1,0 +1,54 @@
+"""Pydantic AI's histories (ModelMessagesTypeAdapter, `result.all_messages()` of 1.20 to 2.68) -> exchanges."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Fields
+from pipeline.dialects.history import Messages, Reader
+from pipeline.dialects.pydantic_ai.messages import message
+from pipeline.dialects.pydantic_ai.result import replace
+
+ANSWERS: Final = frozenset({"tool-return", "retry-prompt", "retry-feedback"})
+CUT_OFF: Final = frozenset({"incomplete", "interrupted"})
+
+
+def split(messages: Messages) -> list[Messages]:
+    """A request begins an exchange with another run id; where there are none, with a prompt that answers no tool."""
+    exchanges: list[list[Fields]] = []
+    for number, raw in enumerate(messages):
+        before = messages[number - 1] if number else None
+        if before is None or (raw["kind"] == "request" and _begins(raw, before)):
+            exchanges.append([])
+        exchanges[-1].append(raw)
+    return list(exchanges)
+
+
+def _begins(request: Fields, before: Fields) -> bool:
+    if before["kind"] != "response":
+        return False
+    run_id, last = request.get("run_id"), before.get("run_id")
+    if run_id is not None and last is not None:
+        return bool(run_id != last)
+    kinds = {part["part_kind"] for part in request["parts"]}
+    return "user-prompt" in kinds and not kinds & ANSWERS
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """As a run's result is read. A response that its run did not finish breaks the exchange off."""
+    builder.returns_by_call = False  # they are in the SDK's order
+    replace(builder, [message(raw) for raw in messages])
+    last = messages[-1]
+    if last["kind"] == "response" and last.get("state") in CUT_OFF:
+        builder.messages[-1].closed = False
+        return "aborted"
+    return "complete" if builder.messages else None
+
+
+def time(messages: Messages) -> int | None:
+    """When the first message came."""
+    return message(messages[0]).at
+
+
+READER: Final = Reader(split, fill, time)

@@ -1,0 +1,184 @@
+"""Pydantic AI's messages as JSON (ModelMessagesTypeAdapter, 1.20 to 2.68) -> ThreadProtocol parts and messages.
+
+Parts keep Pydantic's own names for what ThreadProtocol lacks (`outcome`, `retry`, `timestamp`, `provider_details`);
+kinds that it lacks are kept as they are. What a message says beside its parts is not what was said in the
+conversation: it goes under EXACT, out of the canonical hash, so that the export can restore it to the letter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipeline.turns.times import epoch_ms
+from topics.pydantic_keys import ARGS, ARGS_STYLES, ARGS_TEXT, EMPTY, INVALID
+
+Fields = dict[str, Any]
+
+VOLATILE: Final = frozenset({"content_file_digests"})  # Pydantic AI computes it again
+RESPONSE_FIELDS: Final = ("model_name", "provider_name", "provider_response_id", "finish_reason")
+TO_STANDARD_BASE64: Final = str.maketrans("-_", "+/")
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """One message: `fields` are ThreadProtocol's own of a response, `exact` what EXACT holds; `at` in epoch ms.
+
+    `at` is None where neither the message nor a part of it has a time.
+    """
+
+    kind: str
+    at: int | None
+    parts: list[Fields]
+    fields: Fields
+    exact: Fields
+
+
+def message(raw: Fields) -> Converted:
+    """A ModelRequest or ModelResponse as JSON. KeyError, TypeError: it isn't one."""
+    kind = raw["kind"]
+    parts = [part(item) for item in raw["parts"] if item["part_kind"] != "system-prompt"]
+    exact = {key: value for key, value in raw.items() if value is not None}
+    for key in ("kind", "parts", "usage"):
+        exact.pop(key, None)
+    exact["timestamp"] = raw.get("timestamp")
+    fields: Fields = {}
+    if kind == "response":
+        for name in RESPONSE_FIELDS:
+            if exact.get(name) is None:
+                exact[name] = None
+            else:
+                fields[name] = exact.pop(name)
+        if fields.get("finish_reason") == "tool_calls":
+            fields["finish_reason"] = "tool_call"
+        tokens = usage(raw.get("usage"))
+        if tokens:
+            fields["usage"] = tokens
+    return Converted(kind, _time(raw), parts, fields, exact)
+
+
+def _time(raw: Fields) -> int | None:
+    own = epoch_ms(raw.get("timestamp"))
+    if own is not None:
+        return own
+    times = [at for item in raw["parts"] if (at := epoch_ms(item.get("timestamp"))) is not None]
+    return max(times) if times else None
+
+
+def usage(raw: Any) -> Fields | None:
+    """RequestUsage or RunUsage -> counts under their own names, without zeros, plus `thinking_tokens`."""
+    if not isinstance(raw, dict):
+        return None
+    counts = {key: value for key, value in raw.items() if value not in (None, 0, {}, "")}
+    details = raw.get("details")
+    thinking = raw.get("output_reasoning_tokens") or (
+        details.get("reasoning_tokens") if isinstance(details, dict) else None
+    )
+    if thinking:
+        counts["thinking_tokens"] = thinking
+    if not counts:
+        return None
+    return {"input_tokens": raw.get("input_tokens") or 0, "output_tokens": raw.get("output_tokens") or 0} | counts
+
+
+# ---- parts
+
+
+def part(raw: Fields) -> Fields:
+    """A part of a request or a response. KeyError, TypeError: it isn't one."""
+    if not isinstance(raw.get("tool_call_id"), str | None):
+        raise TypeError("tool_call_id must be a string")
+    convert = PARTS.get(raw["part_kind"])
+    return convert({key: value for key, value in raw.items() if value is not None}) if convert else dict(raw)
+
+
+def _text(raw: Fields) -> Fields:
+    return raw if raw.get("content") else {**raw, "content": "", **({} if len(raw) > 2 else {EMPTY: True})}
+
+
+def _thinking(raw: Fields) -> Fields:
+    fields = _text(raw)
+    return {("thinking_id" if key == "id" else key): value for key, value in fields.items()}
+
+
+def _call(raw: Fields) -> Fields:
+    return {**raw, **arguments(raw.get("args"))}
+
+
+def _return(raw: Fields) -> Fields:
+    status = "success" if raw.get("outcome", "success") == "success" else "error"
+    retry = raw.get("retry")
+    if raw.get("outcome") == "retried" and isinstance(retry, dict) and retry.get("cause") == "validation_error":
+        status = "validation_error"
+    return {**_native_return(raw), "status": status}
+
+
+def _native_return(raw: Fields) -> Fields:
+    fields = {key: value for key, value in raw.items() if key not in VOLATILE}
+    if fields.get("outcome") == "success":
+        del fields["outcome"]
+    return {**fields, "content": raw.get("content")}
+
+
+def _prompt(raw: Fields) -> Fields:
+    content = raw.get("content", "")
+    return {**raw, "content": [user_content(item) for item in content] if isinstance(content, list) else content}
+
+
+def _file(raw: Fields) -> Fields:
+    return {**raw, "content": user_content(raw["content"])}
+
+
+def _retry(raw: Fields) -> Fields:
+    return raw
+
+
+PARTS: Final[dict[str, Callable[[Fields], Fields]]] = {
+    "text": _text,
+    "thinking": _thinking,
+    "tool-call": _call,
+    "tool-return": _return,
+    "retry-prompt": _retry,
+    "user-prompt": _prompt,
+    "file": _file,
+    "builtin-tool-call": _call,
+    "builtin-tool-return": _native_return,
+}
+
+
+def user_content(item: Any) -> Any:
+    """A piece of user content, without nulls; bytes as the specification writes them: standard base64."""
+    if not isinstance(item, dict):
+        return item
+    fields = {key: value for key, value in item.items() if value is not None}
+    if isinstance(fields.get("data"), str) and fields.get("kind", "binary") == "binary":
+        fields["data"] = fields["data"].translate(TO_STANDARD_BASE64)
+    return fields
+
+
+def arguments(raw: Any) -> Fields:
+    """A call's arguments, as text or data -> {"args": data} and how they were written.
+
+    Text that is no JSON (or JSON of a mere string, which would pass for text) becomes {"INVALID_JSON": text}, as in
+    Pydantic AI's own Vercel adapter.
+    """
+    if raw is None or raw == "":
+        return {"args": {}, ARGS: "none" if raw is None else "empty"}
+    if not isinstance(raw, str):
+        return {"args": raw}
+    try:
+        data = json.loads(raw, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return {"args": {INVALID: raw}}
+    if isinstance(data, str):
+        return {"args": {INVALID: raw}}
+    for name, style in ARGS_STYLES.items():
+        if json.dumps(data, **style) == raw:
+            return {"args": data, ARGS: name}
+    return {"args": data, ARGS: "text", ARGS_TEXT: raw}
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

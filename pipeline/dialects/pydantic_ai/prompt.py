@@ -1,0 +1,52 @@
+"""The user's words in the body that a server of Pydantic AI was called with (`run.request`).
+
+An event handler's stream and the UI adapters' runs do not carry the prompt that started them; the publisher may.
+Known bodies: the arguments of `Agent.run` ({"user_prompt", "message_history"}), ModelMessages, and the chat messages
+of `useChat` ({"messages": [{"role", "parts"}]}).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Fields
+from pipeline.dialects.pydantic_ai.messages import part
+from pipeline.dialects.vercel_ai.content import user_prompt
+
+
+def add_prompt(builder: Builder) -> None:
+    """The user turn from the request's body, where the stream had none; a body of another shape gives none."""
+    if builder.user_turns or builder.context.request is None:
+        return
+    try:
+        parts = prompt_parts(builder.context.request)
+    except (AttributeError, KeyError, TypeError):
+        return
+    if parts:
+        builder.user_turn(parts)
+
+
+def prompt_parts(body: Any) -> list[Fields]:
+    """Request body -> the parts of the user turn. AttributeError, KeyError, TypeError: it has another shape."""
+    if isinstance(body, str):
+        return [{"part_kind": "user-prompt", "content": body}]
+    if isinstance(body, list):
+        return _last_words(body)
+    prompt = body.get("user_prompt", body.get("prompt"))
+    if isinstance(prompt, str | list):
+        return [part({"part_kind": "user-prompt", "content": prompt})]
+    messages = body.get("messages", body.get("message_history"))
+    return _last_words(messages) if isinstance(messages, list) else []
+
+
+def _last_words(messages: list[Fields]) -> list[Fields]:
+    """What the user says in the last message; nothing where it is the agent's: the run goes on with that."""
+    last = messages[-1] if messages else {}
+    if last.get("kind") == "request":
+        return [part(raw) for raw in last["parts"] if raw["part_kind"] == "user-prompt"]
+    if last.get("role") != "user":
+        return []
+    said = last["parts"] if isinstance(last.get("parts"), list) else [{"type": "text", "text": last["content"]}]
+    prompt = user_prompt(said)
+    return [] if prompt is None else [prompt]

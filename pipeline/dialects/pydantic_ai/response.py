@@ -1,0 +1,149 @@
+"""The model's responses in Pydantic AI's event stream: part_start, part_delta, part_end, by the part's index.
+
+A response starts at a part_start without `previous_part_kind`, and is over at a part_end without `next_part_kind` or
+with the first tool event. Every part stays open until then: deltas of a part may follow its premature part_end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Fields, Part
+from pipeline.dialects.pydantic_ai.messages import part
+from topics.pydantic_keys import ARGS, ARGS_TEXT, EMPTY, INVALID
+
+STREAMED: Final = frozenset({"text", "thinking", "tool-call", "builtin-tool-call"})  # kinds that get a part_end
+CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
+# Of the dialect's memory (builder.scratch), about the newest response:
+LAST: Final = "last"  # the part that started last
+STEP: Final = "step"  # ids of the calls that were carried out, in that order
+FINAL: Final = "final"  # id of the call that the SDK took for the run's answer
+
+
+def part_start(builder: Builder, event: Fields) -> None:
+    """A part of a new response, a further part, or the replacement of one."""
+    key, raw = str(int(event["index"])), event["part"]
+    fields = part(raw)
+    if event.get("previous_part_kind") is None or builder.response is None:
+        abandon(builder)
+        close(builder)
+        builder.open_response()
+        builder.scratch.pop(STEP, None)
+        builder.scratch.pop(FINAL, None)
+    found = builder.open_text.get(key)
+    if found is None:
+        found = builder.add_part(fields)
+        _place(builder, found, int(key))
+    _fill(found, raw, fields)
+    found.done = raw["part_kind"] not in STREAMED
+    builder.open_text[key] = found
+    builder.scratch[LAST] = found
+
+
+def part_delta(builder: Builder, event: Fields) -> None:
+    """More of an open part."""
+    found, delta = builder.open_text[str(event["index"])], event["delta"]
+    DELTAS[delta["part_delta_kind"]](found, delta)
+    fields = found.fields
+    if delta.get("provider_name") is not None:
+        fields["provider_name"] = delta["provider_name"]
+    if delta.get("provider_details") is not None:
+        fields["provider_details"] = {**(fields.get("provider_details") or {}), **delta["provider_details"]}
+
+
+def part_end(builder: Builder, event: Fields) -> None:
+    """The part as it is by now; the last one's end is the response's."""
+    raw = event["part"]
+    found = builder.open_text[str(event["index"])]
+    if raw["part_kind"] == found.fields["part_kind"] and raw.get("tool_call_id") == found.fields.get("tool_call_id"):
+        _fill(found, raw, part(raw))
+    # Arguments that are no JSON yet may go on: they count once the response is over.
+    found.done = not (found.chunks and isinstance(found.fields.get("args"), dict) and INVALID in found.fields["args"])
+    if event.get("next_part_kind") is None:
+        close(builder)
+
+
+def _fill(target: Part, raw: Fields, fields: Fields) -> None:
+    """Give a part its content as of now. Text of arguments stays text until all of it is there."""
+    target.fields = fields
+    target.chunks = []
+    if fields["part_kind"] in CALLS and isinstance(raw.get("args"), str):
+        target.chunks.append(raw["args"])
+
+
+def _place(builder: Builder, added: Part, index: int) -> None:
+    """Parts stand in the order of their index, which a late name of a tool may break."""
+    before = sum(1 for key in builder.open_text if int(key) < index)
+    response = builder.current_response()
+    if before < len(response.parts) - 1:
+        response.parts.remove(added)
+        response.parts.insert(before, added)
+
+
+def _text_delta(target: Part, delta: Fields) -> None:
+    target.chunks.append(delta["content_delta"] + "")
+    target.fields.pop(EMPTY, None)
+
+
+def _thinking_delta(target: Part, delta: Fields) -> None:
+    if delta.get("content_delta"):
+        _text_delta(target, delta)
+    if delta.get("signature_delta") is not None:
+        target.fields["signature"] = delta["signature_delta"]
+
+
+def _call_delta(target: Part, delta: Fields) -> None:
+    args, fields = delta.get("args_delta"), target.fields
+    call_id = delta.get("tool_call_id") or fields["tool_call_id"]
+    if not isinstance(call_id, str):
+        raise TypeError("tool_call_id must be a string")
+    if isinstance(args, str):
+        target.chunks.append(args)
+    elif isinstance(args, dict):
+        fields["args"] = {**(fields["args"] or {}), **args}
+        fields.pop(ARGS, None)
+    fields["tool_name"] += delta.get("tool_name_delta") or ""
+    fields["tool_call_id"] = call_id
+
+
+def _speech_delta(target: Part, delta: Fields) -> None:
+    text = delta.get("transcript")
+    if text is None and delta.get("transcript_delta") is not None:
+        text = (target.fields.get("transcript") or "") + delta["transcript_delta"]
+    if text is not None:
+        target.fields["transcript"] = text
+
+
+DELTAS: Final[dict[str, Callable[[Part, Fields], None]]] = {
+    "text": _text_delta,
+    "thinking": _thinking_delta,
+    "tool_call": _call_delta,
+    "speech": _speech_delta,
+}
+
+
+def close(builder: Builder) -> None:
+    """No more parts come for the response: arguments that came as text are read."""
+    settle(builder)
+    for found in builder.open_text.values():
+        found.done = found.done or found.fields["part_kind"] in CALLS
+    builder.close_response()
+
+
+def settle(builder: Builder) -> None:
+    """Read the arguments of open calls."""
+    for found in builder.open_text.values():
+        if found.fields["part_kind"] in CALLS and found.chunks:
+            known = {k: v for k, v in found.fields.items() if k not in ("args", ARGS, ARGS_TEXT)}
+            found.fields = part({**known, "args": "".join(found.chunks)})
+
+
+def abandon(builder: Builder) -> None:
+    """A response that broke off before a new one started was tried again: it is none of the run's."""
+    last = builder.scratch.get(LAST)
+    if builder.response is not None and last is not None and not last.done and last in builder.response.parts:
+        builder.messages.remove(builder.response)
+        builder.response = None
+        builder.open_text.clear()

@@ -1,0 +1,145 @@
+"""Tools in Pydantic AI's event stream: calls as they are carried out, their results, and what the SDK leaves unsaid.
+
+Results come as they complete; messages hold them in the order of their calls. Where output tools (those whose call is
+the run's answer) were carried out before the functions, their results stand first: 1.x always does so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.assembly.parts import Fields, Message, Part
+from pipeline.dialects.pydantic_ai.messages import part
+from pipeline.dialects.pydantic_ai.response import FINAL, STEP, close
+from topics.pydantic_keys import IMPLIED, OF_CALL
+
+# Of the dialect's memory (builder.scratch):
+RESUMED: Final = "resumed"  # ids of the calls of an earlier run that this one answers, in their order
+OUTPUTS: Final = "outputs"  # names of output tools
+
+PROCESSED: Final = "Final result processed."
+NOT_EXECUTED: Final = "Tool not executed - a final result was already processed."
+
+
+def final_result(builder: Builder, event: Fields) -> None:
+    """The response holds the run's answer, perhaps as a call of an output tool. Not the end: tools may still run."""
+    name, call_id = event.get("tool_name"), event.get("tool_call_id")
+    if isinstance(name, str) and isinstance(call_id, str):
+        builder.scratch.setdefault(OUTPUTS, set()).add(name)
+        builder.scratch[FINAL] = call_id
+
+
+def function_called(builder: Builder, event: Fields) -> None:
+    """A call as it is carried out: the whole of it, whatever its deltas were."""
+    fields = part(event["part"])
+    call_id = fields["tool_call_id"]
+    close(builder)
+    step: list[str] = builder.scratch.setdefault(STEP, [])
+    response = builder.last_response()
+    if response is None:  # a call of an earlier run
+        builder.scratch.setdefault(RESUMED, []).append(call_id)
+    elif made := calls_of(response, call_id):
+        found = made[min(step.count(call_id), len(made) - 1)]
+        found.fields, found.done = fields, True
+    elif not builder.lossy:
+        response.parts.append(Part(fields, done=True))
+    step.append(call_id)
+
+
+def output_called(builder: Builder, event: Fields) -> None:
+    """A call of an output tool."""
+    function_called(builder, event)
+    builder.scratch.setdefault(OUTPUTS, set()).add(event["part"]["tool_name"])
+
+
+def returned(builder: Builder, event: Fields) -> None:
+    """A call's result, into the request behind its response; some versions report one twice."""
+    fields = part(event["part"] if "part" in event else event["result"])
+    call_id, content = fields["tool_call_id"], event.get("content")
+    response = builder.last_response()
+    # Without a response, the call is one of an earlier run: unless that response was lost.
+    made = calls_of(response, call_id) if response is not None else []
+    if not made and (builder.lossy or response is not None):
+        raise Violation(f"result of {call_id!r}, which the response before it did not call")
+    close(builder)
+    request = answering(builder)
+    known = [found for found in request.parts if found.fields.get("tool_call_id") == call_id]
+    if known and len(known) >= len(made):
+        known[-1].fields = fields
+        return
+    request.parts.append(Part(fields, done=True))
+    if content is not None:
+        prompt = part({"part_kind": "user-prompt", "content": content})
+        request.parts.append(Part({**prompt, OF_CALL: call_id}, done=True))
+    in_order(builder, response, request)
+
+
+def calls_of(response: Message, call_id: str) -> list[Part]:
+    """The calls of this id in this response, mostly one: ids may be used again in a later one."""
+    return [
+        found
+        for found in response.parts
+        if found.fields.get("tool_call_id") == call_id and found.fields["part_kind"] == "tool-call"
+    ]
+
+
+def answering(builder: Builder) -> Message:
+    """The request behind the newest response, or the one that the run starts with."""
+    if builder.last_response() is None:
+        for found in builder.messages:
+            if found.kind == "request":
+                return found
+    return builder.request_after(None)
+
+
+def in_order(builder: Builder, response: Message | None, request: Message) -> None:
+    """Results by their calls, then the contents that tools gave beside their results, then the rest."""
+    ids: list[str] = builder.scratch.get(RESUMED, [])
+    outputs: set[str] = set()
+    if response is not None:
+        calls = [found.fields for found in response.parts if found.fields["part_kind"] == "tool-call"]
+        ids = [call["tool_call_id"] for call in calls]
+        names = builder.scratch.get(OUTPUTS, ())
+        outputs = {call["tool_call_id"] for call in calls if call["tool_name"] in names}
+        step = builder.scratch.get(STEP, [])
+        if step and step[0] not in outputs:
+            outputs = set()
+    rank = {call_id: (call_id not in outputs, number) for number, call_id in enumerate(ids)}
+
+    def place(found: Part) -> tuple[int, tuple[bool, int]]:
+        fields = found.fields
+        group = 0 if "tool_call_id" in fields else 1 if OF_CALL in fields else 2
+        return group, rank.get(str(fields.get("tool_call_id", fields.get(OF_CALL))), (True, len(rank)))
+
+    request.parts.sort(key=place)
+
+
+def add_implied(builder: Builder) -> None:
+    """Results that 1.x writes into its messages without an event, of a complete run.
+
+    The output tool whose call was the answer, and functions that were not run because of it.
+    """
+    response, final = builder.last_response(), builder.scratch.get(FINAL)
+    final_calls = calls_of(response, final) if response is not None and final is not None else []
+    if response is None or not final_calls:
+        return
+    request = builder.request_after(response)
+    answers = {found.fields.get("tool_call_id"): found.fields.get("content") for found in request.parts}
+    step: list[str] = builder.scratch.get(STEP, [])
+    calls = [found.fields for found in response.parts if found.fields["part_kind"] == "tool-call" and found.done]
+    silent = [call for call in calls if call["tool_call_id"] not in answers and call["tool_call_id"] not in step]
+    taken = None
+    if PROCESSED not in answers.values():
+        # The first call of the output tool may have been refused; then the answer is another one.
+        taken = next((call for call in silent if call["tool_name"] == final_calls[0].fields["tool_name"]), None)
+        if taken is None:
+            return
+        builder.scratch[STEP] = [taken["tool_call_id"], *step]
+    for call in silent:
+        content = PROCESSED if call is taken else NOT_EXECUTED
+        fields = {key: call[key] for key in ("tool_name", "tool_call_id")}
+        implied = {**fields, "part_kind": "tool-return", "status": "success", "content": content, IMPLIED: True}
+        request.parts.append(Part(implied, done=True))
+    in_order(builder, response, request)

@@ -1,0 +1,1 @@
+"""ThreadProtocol turns, as they are."""

@@ -1,0 +1,156 @@
+"""ThreadProtocol itself as a wire: each event is one object of the specification, whole.
+
+| type | object | what it does |
+|---|---|---|
+| user-turn | `turn`: UserTurn | a turn of the thread |
+| agent-turn | `turn`: AgentTurn of 0.0.4 or 0.0.3 | a turn of the thread, upgraded |
+| agent-config | `agent`: AgentConfig | registers the agent |
+| thread-metadata | `title`, `metadata` | facts of the thread; later ones win, key by key |
+| thread-link | `link`: ThreadLink, `from`: the thread it starts from | a link, of this thread by default |
+| any other | | refused |
+
+The object's fields may also stand beside `type`. What breaks the specification is refused, with its path.
+Nothing here ends a run: the publisher does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Dialect, Handler, Violation
+from pipeline.assembly.parts import Fields
+from pipeline.turns.times import iso
+from threadmill.identity import is_uuid
+from threadmill.wires import WIRES
+from topics.findings import joined
+from topics.thread_rules import check
+from topics.thread_versions import OLD, upgrade
+
+# A return may answer a call of an earlier turn, which is not at hand.
+ACROSS_TURNS: Final = frozenset({2})
+ANY_THREAD: Final = "00000000-0000-0000-0000-000000000000"
+ANY_TIME: Final = "1970-01-01T00:00:00Z"
+
+
+def begin(builder: Builder) -> None:
+    """The turns are in the events; the run itself is none."""
+    builder.facts_only = True
+
+
+def turn(turn_type: str) -> Handler:
+    """-> the handler of turns of this type."""
+
+    def handle(builder: Builder, event: Fields) -> None:
+        given = _object(event, "turn")
+        if given.get("turn_type", turn_type) != turn_type:
+            raise Violation(f"turn.turn_type: {given['turn_type']!r:.80} can't be in an event {event['type']!r}")
+        before = [said for said in builder.native[-1:] if said["turn_type"] == "user"]
+        document = _document(turns=[*before, {"turn_type": turn_type, **given}])
+        _refuse({**document, "turns": document["turns"][-1:]}, "turns[0]", "turn")
+        builder.native.append(document["turns"][-1])
+
+    return handle
+
+
+def agent_config(builder: Builder, event: Fields) -> None:
+    """An agent of the thread; without a name it has its id's, without `created_at` it was created now."""
+    given = _object(event, "agent")
+    agent_id = given["agent_id"]
+    config = {"agent_name": agent_id, "created_at": iso(builder.at), **given}
+    _refuse(_document(agents={agent_id: config}), joined("agents", agent_id), "agent")
+    builder.agents.append(config)
+
+
+def thread_metadata(builder: Builder, event: Fields) -> None:
+    """Title and metadata of the thread; later ones win, key by key."""
+    facts = {key: value for key, value in event.items() if key != "type" and value is not None}
+    _refuse(_document(**{key: facts[key] for key in ("title", "metadata") if key in facts}), "", "")
+    if "metadata" in facts:
+        facts["metadata"] = {**builder.thread.get("metadata", {}), **facts["metadata"]}
+    builder.thread.update(facts)
+
+
+def thread_link(builder: Builder, event: Fields) -> None:
+    """An outgoing link, of this thread unless `from` names another."""
+    link = _object(event, "link")
+    _refuse(_document(relationships={"links": [link]}), "relationships.links[0]", "link")
+    if link.get("from") is not None and not is_uuid(link["from"]):
+        raise Violation(f"link.from: {link['from']!r:.80} is no UUID: name the thread that the link starts from")
+    builder.links.append(link)
+
+
+def unknown(builder: Builder, event: Fields) -> None:
+    """No such object."""
+    raise Violation(f"type {event['type']!r:.80} is none of {', '.join(THREAD_PROTOCOL.handlers)}")
+
+
+def finish(builder: Builder, end: str) -> None:
+    """What the publisher knows of its agent goes into the registry with the agent's turns."""
+    context = builder.context
+    known = {agent["agent_id"] for agent in builder.agents}
+    speaks = any(turn.get("agent_id") == context.agent_id for turn in builder.native)
+    if context.agent_name is not None and speaks and context.agent_id not in known:
+        about = {
+            "agent_id": context.agent_id,
+            "agent_name": context.agent_name,
+            "model_name": context.model_name,
+            "provider_name": context.provider_name,
+            "created_at": iso(builder.began_at),
+        }
+        builder.agents.append({key: value for key, value in about.items() if value is not None})
+
+
+def _object(event: Fields, key: str) -> Fields:
+    """The event's object: under its own key, or its fields beside `type`."""
+    given = event.get(key)
+    if given is None:
+        return {name: value for name, value in event.items() if name != "type"}
+    if not isinstance(given, dict):
+        raise Violation(f"{key}: an object is expected, not {given!r:.80}")
+    return dict(given)
+
+
+def _document(*, turns: list[Any] | None = None, agents: Fields | None = None, **facts: Any) -> Fields:
+    """The smallest thread that holds these pieces, upgraded to the newest version."""
+    known: Fields = agents or {}
+    for item in turns or ():
+        messages = item.get("messages")
+        for speaker in (item, *(messages if isinstance(messages, list) else ())):
+            speaks = speaker.get("agent_id") if isinstance(speaker, dict) else None
+            if isinstance(speaks, str):
+                known.setdefault(speaks, {"agent_id": speaks, "agent_name": speaks, "created_at": ANY_TIME})
+    frame = {"version": OLD, "thread_id": ANY_THREAD, "created_at": ANY_TIME, "updated_at": ANY_TIME}
+    return upgrade({**frame, **facts, "agents": known, "turns": turns or []})
+
+
+def _refuse(document: Fields, place: str, name: str) -> None:
+    """Raise Violation where the document is wrong; the event calls its piece at `place` by `name`."""
+    wrong = [found for found in check(document) if found.severity == "error" and found.rule not in ACROSS_TURNS]
+    if wrong:
+        path = wrong[0].path.replace(place, name, 1)
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise Violation(f"{path}: {wrong[0].message}{more}")
+
+
+LOSSES: Final = {
+    "a first request that repeats the user turn before it": "read once; `export --repeat-user-prompt` writes it",
+    "`finish_reason: tool_calls`": "read as `tool_call`",
+    "a turn that breaks the specification": "refused: a dead letter that says where",
+}
+
+THREAD_PROTOCOL: Final = Dialect(
+    "thread-protocol",
+    WIRES["thread-protocol"],
+    {
+        "user-turn": turn("user"),
+        "agent-turn": turn("agent"),
+        "agent-config": agent_config,
+        "thread-metadata": thread_metadata,
+        "thread-link": thread_link,
+    },
+    unknown,
+    begin=begin,
+    finish=finish,
+    losses=LOSSES,
+)

@@ -1,0 +1,74 @@
+"""Text and file parts of UI messages -> user content and file content of ThreadProtocol."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any, Final
+
+from pipeline.assembly.parts import Fields
+from pipeline.dialects.vercel_ai.stream import note
+
+URL_KINDS: Final = {"image": "image-url", "audio": "audio-url", "video": "video-url"}
+
+
+def file_content(url: str, media_type: str) -> Fields:
+    """A file part's content: by value where the URL carries it, else by address; META `url` where that loses some."""
+    binary = _by_value(url, media_type)
+    return binary if binary is not None else {"url": url, "content_type": media_type}
+
+
+def user_prompt(parts: list[Any]) -> Fields | None:
+    """The parts of a user's message -> one user-prompt part; None where it says nothing.
+
+    Names of files are kept under META `filenames`, by their place in the content; parts that are no text and no file
+    (data parts) under META `parts`.
+    """
+    content: list[Any] = []
+    names: dict[str, str] = {}
+    others: list[Any] = []
+    for part in parts:
+        item = _content(part)
+        if item is None:
+            others.append(part)
+            continue
+        if isinstance(part.get("filename"), str):
+            names[str(len(content))] = part["filename"]
+        content.append(item)
+    if not content and not others:
+        return None
+    plain = len(content) == 1 and isinstance(content[0], str)
+    prompt: Fields = {"part_kind": "user-prompt", "content": content[0] if plain else content}
+    note(prompt, filenames=names or None, parts=others or None)
+    return prompt
+
+
+def _content(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return None
+    if part.get("type") == "text" and isinstance(part.get("text"), str):
+        return part["text"]
+    url, media_type = part.get("url"), part.get("mediaType")
+    if part.get("type") != "file" or not isinstance(url, str) or not isinstance(media_type, str):
+        return None
+    kind = URL_KINDS.get(media_type.partition("/")[0], "document-url")
+    by_address = {"kind": kind, "url": url, "media_type": media_type, "identifier": _identifier(url)}
+    return _by_value(url, media_type) or by_address
+
+
+def _by_value(url: str, media_type: str) -> Fields | None:
+    """The content of a base64 data: URL. Its own media type may say more than the part's: then the part's wins."""
+    head, comma, data = url.partition(",")
+    if not comma or not head.startswith("data:") or not head.endswith(";base64"):
+        return None
+    try:
+        raw = base64.b64decode(data)
+    except ValueError:
+        return None
+    return {"kind": "binary", "data": data, "media_type": media_type, "identifier": _identifier(raw)}
+
+
+def _identifier(content: str | bytes) -> str:
+    """As Pydantic AI names content."""
+    raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]

@@ -1,0 +1,226 @@
+"""Vercel AI SDK UI message stream, versions 5, 6 and 7: the protocol as a table.
+
+| event | what it does |
+|---|---|
+| start | the message's id and metadata; another id than before begins another turn |
+| start-step | begins a response; text of merged streams that is still open goes on where it began |
+| finish-step | the response is complete; what follows without a start-step still belongs to it |
+| reset-step | takes back all since the last start-step, or the whole message |
+| text-start, text-delta, text-end | a `text` part; without its end it is discarded |
+| reasoning-start, reasoning-delta, reasoning-end | a `thinking` part; its signature is in `providerMetadata` |
+| tool-input-start, tool-input-delta | a call whose input is coming |
+| tool-input-available | the `tool-call` (`providerExecuted`: `builtin-tool-call`), whole |
+| tool-input-error | the call, and a `tool-return` of status `validation_error` |
+| tool-output-available | the `tool-return` behind the call's response; a preliminary one is for display |
+| tool-output-error, tool-output-denied | a `tool-return` of status `error`; denied: `outcome` says so |
+| tool-approval-request, tool-approval-response | kept with the call |
+| file, reasoning-file | a `file` part, by value where the URL is `data:`, else by address |
+| custom | a part `custom:KIND` |
+| source-url, source-document | SystemMessage `source.url`, `source.document` |
+| steering-message | a `user-prompt` in the request behind the response |
+| data-sys-* | telemetry; data-sys-usage also the tokens of the newest response |
+| data-tp-* | SystemMessage of that name, and what it means for links and thread |
+| data-* | SystemMessage of that name; the same type and id replaces its data; transient: not stored |
+| message-metadata | merged deeply into the message's metadata |
+| finish | the turn is complete; error: failed, interrupted: the provider broke off |
+| abort | the turn is interrupted, unless a `finish` came before |
+| error | SystemMessage `error`; interrupted, unless the stream goes on to a good `finish` |
+| any other | SystemMessage data-app-TYPE |
+
+Source: the AI SDK's "Stream Protocols" page, and what its own reader does (processUIMessageStream).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.builder import Builder, End
+from pipeline.assembly.dialect import Dialect, Handler
+from pipeline.dialects.vercel_ai import side_events as side
+from pipeline.dialects.vercel_ai import text, tools
+from pipeline.dialects.vercel_ai.request import begin
+from pipeline.dialects.vercel_ai.stream import Event, Stream, forget, merged, note, position, stream_of, text_of
+from pipeline.turns.times import epoch_ms
+from threadmill.wires import WIRES
+from topics.vercel_keys import META
+
+ENDS: Final[dict[str | None, End]] = {"error": "error", "interrupted": "disconnected"}
+FINISH_REASONS: Final = {"length": "length", "content-filter": "content_filter"}
+
+
+def start(builder: Builder, event: Event) -> None:
+    """The message begins; another message id than before begins another turn."""
+    stream, message_id = stream_of(builder), event.get("messageId")
+    if isinstance(message_id, str) and message_id:
+        if stream.message_id not in (None, message_id):
+            _next_turn(builder)
+        stream_of(builder).message_id = message_id
+        note(builder.notes, id=message_id)
+    message_metadata(builder, event)
+
+
+def _next_turn(builder: Builder) -> None:
+    response = builder.last_response()
+    whole: End = "complete" if response is None or response.closed else "disconnected"
+    end = builder.ended or whole
+    close(builder, end)
+    builder.end_turn(end, builder.at)
+    builder.ended = None
+    builder.scratch["stream"] = Stream()
+
+
+def start_step(builder: Builder, event: Event) -> None:
+    """A new response. Streams that are merged go on with the texts that they have open."""
+    builder.close_response(keep_open=True)
+    stream_of(builder).step = builder.open_response()
+
+
+def finish_step(builder: Builder, event: Event) -> None:
+    """The response is complete, unless an abort cut it off. One in which an error fell is closed, too, and marked."""
+    response, stream = builder.response, stream_of(builder)
+    if response is None or (response is stream.cut and builder.ended == "aborted"):
+        return
+    if response is stream.cut:
+        note(response.fields, cut=True)
+    response.closed = True
+    response.last_at = builder.at
+
+
+def reset_step(builder: Builder, event: Event) -> None:
+    """Everything since the last start-step is taken back; without one, the whole message."""
+    stream, messages = stream_of(builder), builder.messages
+    kept = messages.index(stream.step) if stream.step in messages else 0
+    del messages[kept:]
+    builder.response = None
+    builder.open_text.clear()
+    builder.open_thinking.clear()
+    builder.calls = {
+        part.fields["tool_call_id"]: (message, part)
+        for message in messages
+        if message.kind == "response"
+        for part in message.parts
+        if "args" in part.fields
+    }
+    stream.data = {key: message for key, message in stream.data.items() if message in messages}
+    if stream.step is not None:
+        stream.step = builder.open_response()
+
+
+def message_metadata(builder: Builder, event: Event) -> None:
+    """Metadata of the message, merged deeply. Pydantic AI tells there when its response came."""
+    new = event.get("messageMetadata")
+    if new is None:
+        return
+    note(builder.notes, metadata=merged(builder.notes.get(META, {}).get("metadata"), new))
+    own = new.get("pydantic_ai") if isinstance(new, dict) else None
+    at = epoch_ms(own.get("timestamp")) if isinstance(own, dict) else None
+    response = builder.last_response()
+    if at is not None and response is not None and builder.first_at <= at <= builder.at:
+        response.at = at
+
+
+def finish(builder: Builder, event: Event) -> None:
+    """The message is over, well or not; what follows still belongs to it. Without a reason, a last error is one."""
+    reason, stream = event.get("finishReason"), stream_of(builder)
+    builder.ended = ENDS.get(reason, "complete")
+    if reason is None and stream.failed == position(builder):
+        builder.ended = "error"
+    stream.finished = True
+    message_metadata(builder, event)
+    response = builder.last_response()
+    if response is not None and reason in FINISH_REASONS:
+        response.fields["finish_reason"] = FINISH_REASONS[reason]
+
+
+def abort(builder: Builder, event: Event) -> None:
+    """Someone stopped the run."""
+    reason = event.get("reason")
+    _cut(builder, "aborted", reason if isinstance(reason, str) else None)
+
+
+def error(builder: Builder, event: Event) -> None:
+    """Something failed; a `finish` that follows says whether the run did."""
+    why = text_of(event, "errorText")
+    _cut(builder, "error", why)
+    stream_of(builder).failed = position(builder)
+    builder.system("error", {"error": why})
+
+
+def _cut(builder: Builder, end: End, why: str | None) -> None:
+    stream = stream_of(builder)
+    if why:
+        builder.error_text = why
+    if not stream.finished:
+        builder.ended = end
+    if builder.response is not None and not builder.response.closed:
+        stream.cut = builder.response
+
+
+def close(builder: Builder, end: str) -> None:
+    """Before the turn is built."""
+    tools.settle(builder)
+    if end == "complete":  # the error was not the end
+        for message in builder.messages:
+            forget(message.fields, "cut")
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "start": start,
+    "start-step": start_step,
+    "finish-step": finish_step,
+    "reset-step": reset_step,
+    "text-start": text.text_start,
+    "text-delta": text.text_delta,
+    "text-end": text.text_end,
+    "reasoning-start": text.reasoning_start,
+    "reasoning-delta": text.reasoning_delta,
+    "reasoning-end": text.reasoning_end,
+    "reasoning-file": side.file,
+    "tool-input-start": tools.tool_input_start,
+    "tool-input-delta": tools.tool_input_delta,
+    "tool-input-available": tools.tool_input_available,
+    "tool-input-error": tools.tool_input_error,
+    "tool-output-available": tools.tool_output_available,
+    "tool-output-error": tools.tool_output_error,
+    "tool-output-denied": tools.tool_output_denied,
+    "tool-approval-request": tools.tool_approval_request,
+    "tool-approval-response": tools.tool_approval_response,
+    "source-url": side.source_url,
+    "source-document": side.source_document,
+    "file": side.file,
+    "custom": side.custom,
+    "steering-message": side.steering_message,
+    "message-metadata": message_metadata,
+    "finish": finish,
+    "abort": abort,
+    "error": error,
+}
+
+LOSSES: Final = {
+    "tokens, model, provider": "from data-sys-usage and the publisher's run; the protocol has no field for them",
+    "times": "of receipt; Pydantic AI tells that of its last response",
+    "fields of events that the SDK's parts don't have": "dropped; those of data parts stay",
+    "a call without tool-input-available": "dropped, as ThreadProtocol asks; with its deltas where it was answered",
+    "a result whose call is nowhere": "SystemMessage data-app-TYPE; before the first step: of an earlier stream's call",
+    "which version of the SDK reads `input` of refused calls as `rawInput`": "5 and 6, told by their second error",
+    "calls that an earlier stream of the message made": "in that stream's turn; the result here keeps their UI part",
+    "Pydantic AI: why it asked again (native output, text that was refused)": (
+        "not there; from 1.107 on, two texts in a row are two responses"
+    ),
+    "Pydantic AI: what a tool says to the model beside its result": "not there",
+    "Pydantic AI: files in results (before 2)": "not there",
+    "Pydantic AI 1.107: None as a result": "comes as {}",
+    "Pydantic AI 1.107: compaction, and calls beside an output tool that were not run": "not there",
+    "Pydantic AI: the response that an error cut off": "kept, as the SDK shows it; its own histories end before it",
+}
+
+VERCEL_AI: Final = Dialect(
+    "vercel-ai",
+    WIRES["vercel-ai"],
+    HANDLERS,
+    side.unknown,
+    begin=begin,
+    finish=close,
+    stretches={"text-delta": text.text_deltas, "reasoning-delta": text.reasoning_deltas},
+    losses=LOSSES,
+)

@@ -1,0 +1,134 @@
+"""Thread document -> UI messages of the AI SDK: what `useChat` takes as initial messages.
+
+A user turn becomes user messages, an agent turn one assistant message, each response in it a step. What came over
+the UI message stream is restored as the SDK had it; of other wires, the rest gets the SDK's own form where it has one.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import Any, Final
+
+from pipeline.dialects.vercel_ai.export_parts import call_part, response_part, result_fields, side_part, user_parts
+from topics.pydantic_keys import IMPLIED
+from topics.vercel_keys import META
+
+Fields = dict[str, Any]
+
+PLACE: Final = "meta:after_part"
+ANSWER: Final = ("output", "errorText")
+RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
+
+
+def messages(document: Fields) -> list[Fields]:
+    """-> [{"id", "role": "user" | "assistant", "metadata"?, "parts"}]; none without parts."""
+    out: list[Fields] = []
+    calls: dict[str, Fields] = {}  # the newest UI part of each tool call
+    for turn in document.get("turns", ()):
+        if turn.get("turn_type") == "user":
+            out.extend(_user_messages(turn))
+        else:
+            _add_turn(out, turn, calls)
+    return [message for message in out if message["parts"]]
+
+
+def _message(role: str, message_id: Any, metadata: Any) -> Fields:
+    message = {"id": str(message_id), "role": role, "parts": []}
+    return message if metadata is None else {**message, "metadata": metadata}
+
+
+def _user_messages(turn: Fields) -> list[Fields]:
+    """One message of each prompt: the SDK's own ids where it had them."""
+    found: list[Fields] = []
+    for number, part in enumerate(turn.get("parts", ())):
+        meta = part.get(META, {})
+        fallback = f"{turn.get('meta:turn_id', 'user')}{f'-{number}' if number else ''}"
+        message = _message("user", meta.get("id") or fallback, meta.get("metadata"))
+        message["parts"] = user_parts(part)
+        found.append(message)
+    return found
+
+
+def _add_turn(out: list[Fields], turn: Fields, calls: dict[str, Fields]) -> None:
+    meta = turn.get(META, {})
+    message_id = meta.get("id") or turn.get("meta:turn_id") or f"message-{len(out)}"
+    if out and out[-1]["role"] == "assistant" and out[-1]["id"] == str(message_id):
+        message = out[-1]  # one message over several streams
+        if meta.get("metadata") is not None:
+            message["metadata"] = meta["metadata"]
+    else:
+        message = _message("assistant", message_id, meta.get("metadata"))
+        out.append(message)
+    items = turn.get("messages", [])
+    for place, item in enumerate(items):
+        kind = item.get("message_type")
+        if kind == "response":
+            behind = takewhile(lambda later: later.get("message_type") != "response", items[place + 1 :])
+            sides = [later for later in behind if PLACE in later]
+            _add_response(message["parts"], item, sides, calls)
+        elif kind == "system" and PLACE not in item:
+            message["parts"].extend(side_part(item))
+        elif kind == "request":
+            message = _add_request(out, message, item, calls)
+    if not message["parts"] and "metadata" in message:
+        message["parts"].append({"type": "step-start"})  # a message without parts is none
+
+
+def _add_response(parts: list[Fields], response: Fields, sides: list[Fields], calls: dict[str, Fields]) -> None:
+    """A step: the response's parts, and between them the side parts that came there."""
+    if response.get(META, {}).get("step", True):
+        parts.append({"type": "step-start"})
+    said = response.get("parts", [])
+    for place in range(len(said) + 1):
+        for side in sides:
+            if min(side[PLACE], len(said)) == place:
+                parts.extend(side_part(side))
+        if place == len(said):
+            break
+        part = said[place]
+        kind = part.get("part_kind", "")
+        if kind in RESULTS:
+            _answer(parts, part, calls)
+        elif kind.endswith("tool-call"):
+            calls[part["tool_call_id"]] = call_part(part)
+            parts.append(calls[part["tool_call_id"]])
+        else:
+            parts.extend(response_part(part))
+
+
+def _add_request(out: list[Fields], message: Fields, request: Fields, calls: dict[str, Fields]) -> Fields:
+    """Results go to their calls. What the user said meanwhile stands between two messages, or in a steering part."""
+    for part in request.get("parts", ()):
+        if part.get("part_kind") in RESULTS:
+            _answer(message["parts"], part, calls)
+        elif part.get("part_kind") == "user-prompt":
+            meta = part.get(META, {})
+            if meta.get("enqueued"):
+                continue
+            if "steering" in meta:
+                message["parts"].append({"type": "steering-message", "id": meta.get("id"), "parts": meta["steering"]})
+            else:
+                said = _message("user", f"{message['id']}-user-{len(out)}", None)
+                said["parts"] = user_parts(part)
+                message = _message("assistant", f"{message['id']}-{len(out)}", None)
+                out.extend((said, message))
+    return message
+
+
+def _answer(parts: list[Fields], result: Fields, calls: dict[str, Fields]) -> None:
+    call_id = result.get("tool_call_id")
+    if not isinstance(call_id, str) or IMPLIED in result:
+        return  # a retry prompt of no tool is between agent and model; an implied result was not shown
+    call = calls.get(call_id)
+    if call is None:  # made in an earlier run that the thread doesn't hold
+        call = dict(result.get(META, {}).get("call", {}))
+        if not call:
+            return
+        calls[call_id] = call
+        parts.append(call)
+    for said in ANSWER:  # by an earlier result of the call; the SDK refuses a part with both
+        call.pop(said, None)
+    call.update(result_fields(result))
+    if call["state"] == "output-denied" and "approval" not in call:  # without it, the SDK refuses the message
+        reason = result.get("content")
+        call["approval"] = {"id": call_id, "approved": False, **({"reason": reason} if isinstance(reason, str) else {})}

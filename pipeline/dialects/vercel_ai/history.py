@@ -1,0 +1,134 @@
+"""UI messages of the AI SDK 5, 6 and 7 (what `useChat` holds) -> exchanges.
+
+A message of the assistant is read as the stream that would have made it, by the handlers of the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Fields
+from pipeline.dialects.history import Messages, Reader
+from pipeline.dialects.vercel_ai.events import VERCEL_AI
+from pipeline.dialects.vercel_ai.request import add_user_turn
+from pipeline.dialects.vercel_ai.stream import forget, note
+from pipeline.turns.times import epoch_ms
+
+STREAMING: Final = frozenset({"streaming", "input-streaming"})
+OF_CALL: Final = ("toolCallId", "providerExecuted", "title", "toolMetadata")
+
+
+def split(messages: Messages) -> list[Messages]:
+    """Each message of the assistant ends an exchange; system messages are no part of a thread."""
+    exchanges: list[list[Fields]] = [[]]
+    for message in messages:
+        if message["role"] != "system":
+            exchanges[-1].append(message)
+        if message["role"] == "assistant":
+            exchanges.append([])
+    return [exchange for exchange in exchanges if exchange]
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """The user's messages become the user turn. An exchange with a part that was still streaming is cut off."""
+    VERCEL_AI.begin(builder)
+    last = messages[-1]
+    add_user_turn(builder, [message for message in messages if message["role"] == "user"])
+    if last["role"] != "assistant":
+        return None
+    _apply(builder, {"type": "start", "messageId": last.get("id"), "messageMetadata": last.get("metadata")})
+    for number, part in enumerate(last["parts"]):
+        kind = part["type"]
+        read = _tool if kind == "dynamic-tool" or kind.startswith("tool-") else PARTS.get(kind, _as_it_is)
+        read(builder, part, str(number))
+    _apply(builder, {"type": "finish-step"})  # what was whole stays, also where the rest never came
+    end = "disconnected" if any(part.get("state") in STREAMING for part in last["parts"]) else "complete"
+    VERCEL_AI.finish(builder, end)
+    return end
+
+
+def time(messages: Messages) -> int | None:
+    """`createdAt` of the first message or of its metadata, or Pydantic AI's; the SDK itself keeps no time."""
+    metadata = messages[0].get("metadata")
+    said = metadata if isinstance(metadata, dict) else {}
+    own = said.get("pydantic_ai")
+    told = (
+        messages[0].get("createdAt"),
+        said.get("createdAt"),
+        own.get("timestamp") if isinstance(own, dict) else None,
+    )
+    return next((at for at in map(epoch_ms, told) if at is not None), None)
+
+
+def _apply(builder: Builder, event: Fields) -> None:
+    (VERCEL_AI.handlers.get(event["type"]) or VERCEL_AI.unknown)(builder, event)
+
+
+def _as_it_is(builder: Builder, part: Fields, key: str) -> None:
+    """Parts that the wire carries whole, under their own type."""
+    _apply(builder, part)
+
+
+def _step_start(builder: Builder, part: Fields, key: str) -> None:
+    _apply(builder, {"type": "finish-step"})
+    _apply(builder, {"type": "start-step"})
+
+
+def _text(builder: Builder, part: Fields, key: str) -> None:
+    """Text or reasoning; one without its end is discarded as on the wire."""
+    name, block = part["type"], part.get("id", key)
+    said: Fields = {key: part[key] for key in ("providerMetadata", "citations") if key in part}
+    _apply(builder, {"type": f"{name}-start", "id": block})
+    opened = (builder.open_text if name == "text" else builder.open_thinking)[block]
+    if "id" not in part:
+        forget(opened.fields, "id")  # it is ours
+    _apply(builder, {"type": f"{name}-delta", "id": block, "delta": part["text"]})
+    if part.get("state") not in STREAMING:
+        _apply(builder, {"type": f"{name}-end", "id": block, **said})
+
+
+def _tool(builder: Builder, part: Fields, key: str) -> None:
+    """The call, then what became of it."""
+    dynamic = part["type"] == "dynamic-tool"
+    about: Fields = {name: part[name] for name in OF_CALL if name in part}
+    about["toolName"] = part["toolName"] if dynamic else part["type"].removeprefix("tool-")
+    about |= {"dynamic": True} if dynamic else {}
+    call = {
+        **about,
+        "input": part.get("input", part.get("rawInput")),
+        "providerMetadata": part.get("callProviderMetadata"),
+    }
+    if part.get("state") in STREAMING:
+        _apply(builder, {"type": "tool-input-start", **about})
+        return
+    if "rawInput" in part:
+        _apply(builder, {"type": "tool-input-error", **call, "errorText": part.get("errorText", "")})
+    else:
+        _apply(builder, {"type": "tool-input-available", **call})
+    note(builder.calls[part["toolCallId"]][1].fields, approval=part.get("approval"))
+    for event in _results(part):
+        _apply(
+            builder, {"toolCallId": part["toolCallId"], "providerMetadata": part.get("resultProviderMetadata"), **event}
+        )
+
+
+def _results(part: Fields) -> Iterator[Fields]:
+    state = part.get("state")
+    executed = {"providerExecuted": part["providerExecuted"]} if "providerExecuted" in part else {}
+    if state == "output-available":
+        yield {"type": "tool-output-available", "output": part.get("output"), "preliminary": part.get("preliminary")}
+    elif state == "output-error":
+        yield {"type": "tool-output-error", "errorText": part.get("errorText", ""), **executed}
+    elif state == "output-denied":
+        yield {"type": "tool-output-denied"}
+
+
+PARTS: Final[dict[str, Callable[[Builder, Fields, str], Any]]] = {
+    "step-start": _step_start,
+    "text": _text,
+    "reasoning": _text,
+}
+
+READER: Final = Reader(split, fill, time)

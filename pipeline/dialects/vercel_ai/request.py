@@ -1,0 +1,111 @@
+"""The body that a chat server was called with (`run.request`) -> the user's turn, or the turn that goes on.
+
+`useChat` posts {"id", "messages": [UIMessage], "trigger"}; some servers take {"message": UIMessage} or the bare list.
+A last message of the assistant means that this stream continues it: after an approval, or with the results of tools
+that ran in the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Fields, Message, Part
+from pipeline.dialects.vercel_ai.content import user_prompt
+from pipeline.dialects.vercel_ai.stream import Stream, note
+
+ANSWERED: Final = ("output-available", "output-error")
+OF_RESULT: Final = frozenset({"state", "output", "errorText", "preliminary", "resultProviderMetadata"})
+
+
+def begin(builder: Builder) -> None:
+    """Read the request; a body of another shape says nothing."""
+    stream = Stream()
+    builder.scratch["stream"] = stream
+    builder.returns_by_call = False  # the results are put in order when the turn is over
+    messages = _messages(builder.context.request)
+    last = messages[-1] if messages else {}
+    if last.get("role") == "assistant":
+        _continue(builder, stream, last)
+    elif last.get("role") == "user" and not _regenerates(builder.context.request):
+        add_user_turn(builder, _last_words(messages))
+
+
+def _messages(body: Any) -> list[Fields]:
+    if isinstance(body, dict):
+        body = body["messages"] if isinstance(body.get("messages"), list) else [body.get("message")]
+    return [message for message in body if isinstance(message, dict)] if isinstance(body, list) else []
+
+
+def _regenerates(body: Any) -> bool:
+    """The user asked for another answer to words that are stored already."""
+    return isinstance(body, dict) and body.get("trigger") == "regenerate-message"
+
+
+def _last_words(messages: list[Fields]) -> list[Fields]:
+    """Everything that the user said since the assistant spoke."""
+    said: list[Fields] = []
+    for message in reversed(messages):
+        if message.get("role") != "user":
+            break
+        said.insert(0, message)
+    return said
+
+
+def add_user_turn(builder: Builder, messages: Sequence[Fields]) -> None:
+    """The user's messages, one prompt each; those that say nothing are none."""
+    prompts: list[Fields] = []
+    for message in messages:
+        prompt = user_prompt(_parts(message))
+        if prompt is not None:
+            note(prompt, id=message.get("id"), metadata=message.get("metadata"))
+            prompts.append(prompt)
+    if prompts:
+        builder.user_turn(prompts)
+
+
+def _continue(builder: Builder, stream: Stream, message: Fields) -> None:
+    """The calls of the last step are answered by this stream, or were answered in the client."""
+    note(builder.notes, id=message.get("id"), metadata=message.get("metadata"))
+    for part in _parts(message):
+        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(kind, str):
+            continue
+        if kind == "step-start":
+            stream.earlier.clear()
+        elif kind == "dynamic-tool" or kind.startswith("tool-"):
+            call_id = part.get("toolCallId")
+            if isinstance(call_id, str) and not part.get("providerExecuted"):
+                stream.earlier[call_id] = part
+    for call_id, part in stream.earlier.items():
+        if part.get("state") in ANSWERED and not part.get("preliminary"):
+            failed = part["state"] == "output-error"
+            content = part.get("errorText") if failed else part.get("output")
+            answer_earlier(builder, stream, call_id, {"status": "error" if failed else "success", "content": content})
+
+
+def answer_earlier(builder: Builder, stream: Stream, call_id: str, fields: Fields) -> None:
+    """The result of a call that an earlier run made: into the request that this turn opens with."""
+    if stream.opening is None:
+        stream.opening = Message("request", builder.at, closed=True)
+        builder.messages.insert(0, stream.opening)
+    call = stream.earlier.get(call_id, {})
+    name = call.get("toolName")
+    name = name if isinstance(name, str) else str(call.get("type", "")).removeprefix("tool-")
+    answer = {"part_kind": "tool-return", "tool_name": name, "tool_call_id": call_id, **fields}
+    if call:
+        note(answer, call={key: value for key, value in call.items() if key not in OF_RESULT})
+    for part in stream.opening.parts:
+        if part.fields["tool_call_id"] == call_id:
+            part.fields = answer
+            return
+    stream.opening.parts.append(Part(answer, done=True))
+
+
+def _parts(message: Fields) -> list[Any]:
+    parts = message.get("parts")
+    if isinstance(parts, list):
+        return parts
+    content = message.get("content")  # AI SDK 4
+    return [{"type": "text", "text": content}] if isinstance(content, str) else []

@@ -1,0 +1,92 @@
+"""What else a UI message stream carries: files, sources, data, words of the user, and events that nobody knows."""
+
+from __future__ import annotations
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Fields, Part
+from pipeline.dialects.tp_events import interpret
+from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
+from pipeline.dialects.vercel_ai.content import file_content, user_prompt
+from pipeline.dialects.vercel_ai.stream import Event, note, said_by, stream_of, text_of
+from pipeline.dialects.vercel_ai.text import OF_TEXT
+
+
+def file(builder: Builder, event: Event) -> None:
+    """A file that the model made, or (reasoning-file) thought with."""
+    url, media_type = text_of(event, "url"), text_of(event, "mediaType")
+    fields: Fields = {"part_kind": "file", "content": file_content(url, media_type)}
+    said = said_by(event.get("providerMetadata"))
+    fields.update({key: said[key] for key in OF_TEXT if key in said})
+    by_value = "data" in fields["content"] and not url.startswith(f"data:{media_type};base64,")
+    kind = event["type"] if event["type"] != "file" else None
+    note(fields, type=kind, url=url if by_value else None, providerMetadata=event.get("providerMetadata"))
+    builder.add_part(fields)
+
+
+def custom(builder: Builder, event: Event) -> None:
+    """A provider's own kind of content."""
+    fields: Fields = {"part_kind": f"custom:{text_of(event, 'kind')}"}
+    note(fields, providerMetadata=event.get("providerMetadata"))
+    builder.add_part(fields)
+
+
+def source_url(builder: Builder, event: Event) -> None:
+    """A source by its address."""
+    said = {"source_id": event["sourceId"], "url": text_of(event, "url"), "title": event.get("title")}
+    _source(builder, "source.url", said, event)
+
+
+def source_document(builder: Builder, event: Event) -> None:
+    """A source by its title."""
+    said = {"source_id": event["sourceId"], "media_type": event["mediaType"], "title": text_of(event, "title")}
+    _source(builder, "source.document", {**said, "filename": event.get("filename")}, event)
+
+
+def _source(builder: Builder, event_type: str, said: Fields, event: Event) -> None:
+    message = builder.system(event_type, {key: value for key, value in said.items() if value is not None})
+    note(message.fields, providerMetadata=event.get("providerMetadata"))
+
+
+def data(builder: Builder, event: Event) -> None:
+    """data-*: telemetry, an event of ThreadProtocol, or the application's. One that is named again is replaced."""
+    kind, said = event["type"], event.get("data")
+    key = (kind, event["id"]) if isinstance(event.get("id"), str) else None
+    if kind.startswith("data-sys-"):
+        builder.sys_event(kind, said)
+    elif kind.startswith("data-tp-"):
+        interpret(builder, kind, said)
+    if event.get("transient") and not kind.startswith("data-tp-"):
+        return
+    if kind == "data-compaction" and pydantic.compaction(builder, event):
+        return
+    if kind == "data-enqueued-messages":
+        pydantic.enqueued_messages(builder, event)
+    known = stream_of(builder).data
+    if key in known:
+        known[key].fields["event_data"] = said
+        return
+    message = builder.system(kind, said)
+    note(message.fields, **{name: value for name, value in event.items() if name not in ("type", "data")})
+    if key is not None:
+        known[key] = message
+
+
+def unknown(builder: Builder, event: Event) -> None:
+    """Any data-*; events of other kinds are kept as the application's."""
+    kind = event["type"]
+    if not isinstance(kind, str):
+        raise TypeError(kind)
+    if kind.startswith("data-"):
+        data(builder, event)
+    else:
+        builder.system(f"data-app-{kind}", {name: value for name, value in event.items() if name != "type"})
+
+
+def steering_message(builder: Builder, event: Event) -> None:
+    """The user speaks while the agent works: behind the results of the step."""
+    parts = event["parts"]
+    prompt = user_prompt(parts)
+    if prompt is not None:
+        note(prompt, id=event.get("id"), steering=parts)
+        builder.close_response(keep_open=True)
+        builder.request_after(None).parts.append(Part(prompt, done=True))

@@ -1,0 +1,251 @@
+"""Tool calls of a UI message stream: input, approval, output.
+
+A result belongs to the newest call of its id, which may have been made in an earlier step, or in an earlier stream of
+the same message. A result that comes before its call waits for it. `providerExecuted` calls stay in the response, as
+builtin-tool-call and builtin-tool-return.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.assembly.parts import Fields, Message, Part
+from pipeline.dialects.pydantic_ai.messages import arguments
+from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
+from pipeline.dialects.vercel_ai.request import answer_earlier
+from pipeline.dialects.vercel_ai.stream import Early, Event, forget, note, noted, said_by, stream_of, text_of
+from pipeline.turns.text import join
+from topics.vercel_keys import DENIED, META
+
+OF_APPROVAL: Final = {
+    "reason": "requestReason",
+    "approvalDescriptor": "descriptor",
+    "inputSchemaInput": "inputSchemaInput",
+    "isAutomatic": "isAutomatic",
+    "signature": "signature",
+}
+OF_CALL: Final = ("id", "provider_name", "provider_details", "tool_kind")
+
+
+def tool_input_start(builder: Builder, event: Event) -> None:
+    """A call whose input comes as deltas; a second start of one id in a step begins its input anew."""
+    call_id, name = text_of(event, "toolCallId"), text_of(event, "toolName")
+    part = builder.call_in_response(call_id)
+    if part is None:
+        stream_of(builder).overlapping |= any(
+            "args" in p.fields and not p.done for p in builder.current_response().parts
+        )
+        part = builder.tool_start(call_id, name)
+    else:
+        _begin_again(builder, part)
+        part.chunks.clear()
+        part.done = False
+        part.fields["tool_name"] = name
+    _describe(part, event)
+    note(part.fields, dynamic=event.get("dynamic") or None)
+
+
+def tool_input_delta(builder: Builder, event: Event) -> None:
+    """A piece of the input's text; the input that comes whole is the authority."""
+    delta = event["inputTextDelta"]
+    if delta.__class__ is not str:
+        raise Violation(f"tool-input-delta: 'inputTextDelta' must be a string, got {delta!r:.80}")
+    part = builder.calls[event["toolCallId"]][1]
+    if not part.done:
+        part.chunks.append(delta)
+
+
+def tool_input_available(builder: Builder, event: Event) -> None:
+    """The whole input, with or without a start before it."""
+    part = _complete(builder, event)
+    for key in ("inputError", "rawInput", "dynamic"):
+        forget(part.fields, key)
+    note(part.fields, dynamic=event.get("dynamic") or None)
+    _describe(part, event)
+    early = stream_of(builder).early.pop(event["toolCallId"], None)
+    if early is not None:
+        _answer(builder, early.event, early.fields)
+
+
+def tool_input_error(builder: Builder, event: Event) -> None:
+    """Input that the tool does not accept: a call, and its validation_error."""
+    error = text_of(event, "errorText")
+    known = builder.call_in_response(text_of(event, "toolCallId"))
+    accepted = known is not None and known.done
+    part = _complete(builder, event)
+    note(
+        part.fields,
+        inputError=None if accepted else True,
+        dynamic=event.get("dynamic") or None if known is None else None,
+    )
+    _describe(part, {**event, "providerMetadata": None, "title": None})
+    _answer(builder, event, {"status": "validation_error", "content": error})
+
+
+def tool_output_available(builder: Builder, event: Event) -> None:
+    """A result; a preliminary one counts only for display, until the final one comes."""
+    call_id = text_of(event, "toolCallId")
+    if not event.get("preliminary"):
+        _answer(builder, event, {"status": "success", "content": event.get("output")})
+    elif call_id in builder.calls and not _answers(*builder.calls[call_id]):
+        note(builder.calls[call_id][1].fields, preliminary=[event.get("output")])
+
+
+def tool_output_error(builder: Builder, event: Event) -> None:
+    """The tool failed. After a tool-input-error it is the same failure, told again (AI SDK 5 and 6)."""
+    error, call_id = text_of(event, "errorText"), text_of(event, "toolCallId")
+    status = "error"
+    if call_id in builder.calls:
+        message, call = builder.calls[call_id]
+        told = any(answer.fields.get("status") == "validation_error" for answer in _answers(message, call))
+        if told or noted(call, "inputError"):
+            status = "validation_error"
+            note(call.fields, rawInput=noted(call, "inputError"))
+    _answer(builder, event, {"status": status, "content": error})
+
+
+def tool_output_denied(builder: Builder, event: Event) -> None:
+    """The user did not allow the call."""
+    call_id = text_of(event, "toolCallId")
+    if call_id in builder.calls:
+        approval = noted(builder.calls[call_id][1], "approval")
+    else:
+        approval = stream_of(builder).earlier.get(call_id, {}).get("approval")
+    reason = approval.get("reason") if isinstance(approval, dict) else None
+    _answer(builder, event, {"status": "error", "outcome": "denied", "content": reason or DENIED})
+
+
+def tool_approval_request(builder: Builder, event: Event) -> None:
+    """The call waits for a yes or no."""
+    approval = {"id": text_of(event, "approvalId")}
+    approval |= {OF_APPROVAL[key]: event[key] for key in OF_APPROVAL if event.get(key) not in (None, False)}
+    call_id = text_of(event, "toolCallId")
+    if call_id not in builder.calls:
+        raise Violation(f"tool-approval-request: no call has the id {call_id!r:.80}")
+    note(builder.calls[call_id][1].fields, approval=approval)
+
+
+def tool_approval_response(builder: Builder, event: Event) -> None:
+    """The answer to an approval request, by the approval's id."""
+    approval_id, approved = text_of(event, "approvalId"), event["approved"]
+    for part in (part for message in builder.messages for part in message.parts):
+        approval = noted(part, "approval")
+        if approval is not None and approval["id"] == approval_id:
+            reason = {"reason": event["reason"]} if event.get("reason") is not None else {}
+            note(part.fields, approval={**approval, "approved": approved, **reason})
+            _describe(part, {**event, "toolMetadata": None, "title": None})
+            return
+    raise Violation(f"tool-approval-response: no approval has the id {approval_id!r:.80}")
+
+
+def settle(builder: Builder) -> None:
+    """The turn is over: calls that were answered although their input never came whole; results without a call."""
+    stream = stream_of(builder)
+    for message in builder.messages:
+        for part in message.parts if message.kind == "response" else ():
+            if not part.done and "args" in part.fields and _answers(message, part):
+                _set_input(part, join(part.chunks) or None)
+                part.done = True
+    for call_id, early in stream.early.items():
+        if early.opening:
+            answer_earlier(builder, stream, call_id, early.fields)
+        else:
+            kept = {key: value for key, value in early.event.items() if key != "type"}
+            builder.system(f"data-app-{early.event['type']}", kept)
+    stream.early.clear()
+    pydantic.settle(builder)
+
+
+# ---- calls and their answers
+
+
+def _complete(builder: Builder, event: Event) -> Part:
+    """The call with its whole input."""
+    call_id, name = text_of(event, "toolCallId"), text_of(event, "toolName")
+    known = builder.call_in_response(call_id)
+    if known is not None:
+        _begin_again(builder, known)
+    part = builder.tool_call(call_id, name, None, known.fields["part_kind"] if known is not None else "tool-call")
+    stream_of(builder).whole.append(part)
+    _set_input(part, event.get("input"))
+    return part
+
+
+def _begin_again(builder: Builder, call: Part) -> None:
+    """A call that was whole is made once more under the same id: its answer was the first one's."""
+    if call.done:
+        message, _ = builder.calls[call.fields["tool_call_id"]]
+        forget(call.fields, "preliminary")
+        for answer in _answers(message, call):
+            if answer in message.parts:
+                answer.done = False  # its place stays: what stands behind it is counted
+            elif message.request is not None:
+                message.request.parts.remove(answer)
+
+
+def _set_input(part: Part, given: Any) -> None:
+    """Arguments are data; what they were on the wire is kept where it was something else."""
+    part.chunks.clear()
+    part.fields["args"] = arguments(given)["args"]
+    forget(part.fields, "input")
+    if given is None or isinstance(given, str):
+        note(part.fields, input=[given])
+
+
+def _describe(part: Part, event: Event) -> None:
+    """What an event says of its call beside input and output."""
+    executed, metadata = event.get("providerExecuted"), event.get("providerMetadata")
+    if isinstance(executed, bool):
+        part.fields["part_kind"] = "builtin-tool-call" if executed else "tool-call"
+        forget(part.fields, "providerExecuted")
+        if not executed:
+            note(part.fields, providerExecuted=False)
+    note(part.fields, title=event.get("title"), toolMetadata=event.get("toolMetadata"), callProviderMetadata=metadata)
+    said = said_by(metadata)
+    part.fields.update({key: said[key] for key in OF_CALL if key in said})
+
+
+def _answers(message: Message, call: Part) -> list[Part]:
+    """The answer to a call, if there is one: in the response itself, or in the request behind it."""
+    call_id = call.fields["tool_call_id"]
+    places = [message.parts, message.request.parts if message.request is not None else []]
+    own = (part for parts in places for part in parts if part.fields.get("tool_call_id") == call_id)
+    return [part for part in own if part.done and part is not call]
+
+
+def _answer(builder: Builder, event: Event, fields: Fields) -> None:
+    """Put a result where it belongs; the last of several wins."""
+    call_id, stream = text_of(event, "toolCallId"), stream_of(builder)
+    note(fields, providerMetadata=event.get("providerMetadata"))
+    if call_id not in builder.calls:
+        if call_id in stream.earlier:
+            answer_earlier(builder, stream, call_id, fields)
+        else:
+            stream.early[call_id] = Early(event, fields, opening=builder.last_response() is None)
+        return
+    message, call = builder.calls[call_id]
+    _describe(call, {"providerExecuted": event.get("providerExecuted")})
+    forget(call.fields, "preliminary")
+    if META not in fields:
+        for told in _answers(message, call):
+            note(fields, providerMetadata=noted(told, "providerMetadata"))
+    if call.fields["part_kind"] == "tool-call":
+        builder.tool_return(call_id, **fields)
+    else:
+        _answer_in_response(message, call, fields)
+
+
+def _answer_in_response(message: Message, call: Part, fields: Fields) -> None:
+    """The provider ran the tool: its result is the model's own."""
+    shared = {key: call.fields[key] for key in ("tool_name", "tool_call_id", "provider_name") if key in call.fields}
+    answer: Fields = {"part_kind": "builtin-tool-return"}
+    answer |= shared | fields
+    if answer.pop("status") != "success":
+        answer.setdefault("outcome", "failed")
+    known = _answers(message, call)
+    if known:
+        known[0].fields = answer
+    else:
+        message.parts.append(Part(answer, done=True))

@@ -1,0 +1,1 @@
+"""Live streams: the events of a thread as they come, resumable at the exact event."""

@@ -1,0 +1,125 @@
+"""Following a thread: from memory where the tail has read it, from the broker before that; position by position."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.gateway.live.recent_events import Held, Place, Reading, RunPlace, first_offset
+from pipeline.gateway.live.tail import EventTail
+from pipeline.gateway.problems import Problem
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+
+LASTS: Final = 3600.0  # seconds until a stream ends, to be resumed: then the token is looked at again
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """What a reader follows: a thread's records from `start` on; `stop` is the end of the topic when it came."""
+
+    thread_id: str
+    partition: int
+    start: int
+    stop: int
+    reading: Reading
+    runs: dict[str, RunPlace]
+
+
+class Live:
+    """The live streams of a gateway; `stop` ends them all, and their readers resume elsewhere."""
+
+    def __init__(self, tail: EventTail, metrics: Metrics) -> None:
+        self._tail = tail
+        self._metrics = metrics
+        self._stopping = False
+        self._readers = 0
+
+    def stop(self) -> None:
+        """End all streams."""
+        self._stopping = True
+        self._tail.wake()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether they were told to end."""
+        return self._stopping
+
+    async def follow(self, thread_id: str, tenant: str | None, after: Place | None, replay: str) -> Following:
+        """Raises BrokerError, and Problem for a place that is not there."""
+        await self._tail.ready()
+        partition = self._tail.partition_of(thread_id)
+        recent = self._tail.recent
+        if after is not None:
+            await self._check(after, partition)
+        runs = recent.runs(thread_id, tenant)
+        stop = recent.position[partition]
+        start, hidden = first_offset(runs.values(), stop), set[str]()
+        if after is not None:
+            start = min(start, after.offset)
+        elif replay != "recent":
+            hidden = {run_id for run_id, run in runs.items() if replay == "none" or run.over}
+        return Following(thread_id, partition, start, stop, Reading(tenant, after, hidden, stop), runs)
+
+    async def records(self, following: Following, *, follow: bool, silence: float) -> AsyncGenerator[list[Held]]:
+        """Records of the thread, in order; an empty list after `silence` seconds. Ends when the gateway stops."""
+        recent, partition, position = self._tail.recent, following.partition, following.start
+        ends = time.monotonic() + LASTS
+        self._count(1)
+        try:
+            async with self._tail.heard(following.thread_id) as news:
+                while not self._stopping and time.monotonic() < ends:
+                    news.clear()
+                    if position >= recent.floor[partition]:
+                        found = recent.since(following.thread_id, position)
+                        position = recent.position[partition]
+                    else:
+                        found, position = await self._tail.page(
+                            following.thread_id, partition, position, recent.position[partition]
+                        )
+                    if found:
+                        yield found
+                    elif position >= recent.position[partition]:
+                        if not follow:
+                            return
+                        if not await _within(news, silence):
+                            yield []
+        finally:
+            self._count(-1)
+
+    async def at(self, following: Following, place: Place) -> Held | None:
+        """-> the thread's record at a place that is there; None where it is another thread's. Raises BrokerError."""
+        thread_id, partition, offset = following.thread_id, following.partition, place.offset
+        if offset >= self._tail.recent.floor[partition]:
+            found = self._tail.recent.since(thread_id, offset)
+        else:
+            found, _ = await self._tail.page(thread_id, partition, offset, offset + 1)
+        return found[0] if found and found[0].offset == offset else None
+
+    def _count(self, change: int) -> None:
+        self._readers += change
+        self._metrics.set(m.LIVE_READERS, self._readers)
+
+    async def _check(self, after: Place, partition: int) -> None:
+        recent = self._tail.recent
+        if after.partition != partition:
+            raise Problem("bad-event-id", f"the thread's events are on partition {partition}, and {after} is not")
+        if recent.floor[partition] <= after.offset < recent.position[partition]:
+            return
+        begin, end = await self._tail.span(partition)
+        if after.offset >= end:
+            raise Problem("bad-event-id", f"{after} is behind all that there is: the topic was made anew, perhaps")
+        if after.offset < begin - 1:
+            raise Problem("bad-event-id", f"what came after {after} is no longer on the topic: read the stored thread")
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

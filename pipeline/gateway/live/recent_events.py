@@ -1,0 +1,269 @@
+"""The recent records of the events topic, as live streams read them. Pure: no client, no clock.
+
+`Recent` holds what the tail has read: the newest records by thread, bounded in bytes, and for each run of the last
+hour where it began. A reader has a position in its thread's partition; from `floor` on it reads from memory, before
+that from the broker. `Reading` makes events of records: each seq of a run once, whatever comes twice.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from threadmill.envelope import decode
+from threadmill.errors import InvalidRecord
+
+PLACE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
+RUNS: Final = 200_000  # that are remembered
+PER_RECORD, PER_BYTE = 500, 6  # bytes of memory that a record takes, and each byte of it when it is decoded
+
+Envelope = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """An event's place, and its id on a live stream: `PARTITION-OFFSET.INDEX`; a run's `end` is behind its events."""
+
+    partition: int
+    offset: int
+    index: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """-> the place, None where the text is none."""
+        match = PLACE.fullmatch(text)
+        return cls(*map(int, match.groups())) if match else None
+
+    def __str__(self) -> str:
+        return f"{self.partition}-{self.offset}.{self.index}"
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One record of the events topic; `envelope` None where it is none."""
+
+    partition: int
+    offset: int
+    at: int  # broker ms
+    key: bytes
+    size: int  # in memory, about
+    envelope: Envelope | None
+
+    @classmethod
+    def of(cls, partition: int, offset: int, at: int, key: bytes | None, value: bytes | None) -> Self:
+        """A record as it was read."""
+        try:
+            envelope = decode(value)
+        except InvalidRecord:  # a dead letter, as the assembler will say
+            envelope = None
+        return cls(partition, offset, at, key or b"", PER_RECORD + PER_BYTE * len(value or b""), envelope)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveEvent:
+    """One event of a run, or its end (then `event` is None)."""
+
+    place: Place
+    envelope: Envelope
+    seq: int
+    ts: int  # epoch ms, by the publisher
+    event: Any
+    end: str | None = None
+
+
+@dataclass(slots=True)
+class RunPlace:
+    """Where a run began, as far back as was read, and how it is."""
+
+    first: int  # offset
+    last_at: int  # broker ms
+    seq: int  # of its first record that was seen
+    dialect: str
+    tenant: str | None
+    over: bool = False
+
+
+@dataclass(slots=True)
+class Ranges:
+    """Numbers that were seen, as ranges [start, stop) in order."""
+
+    starts: list[int] = field(default_factory=list)
+    stops: list[int] = field(default_factory=list)
+
+    def add(self, start: int, count: int) -> list[int]:
+        """-> those of start … start+count-1 that are new; they are seen now."""
+        stop = start + count
+        if self.stops and self.stops[-1] == start:  # nearly always: the next ones
+            self.stops[-1] = stop
+            return list(range(start, stop))
+        first = bisect_left(self.stops, start)
+        last = first
+        new: list[int] = []
+        at = start
+        while last < len(self.starts) and self.starts[last] <= stop:
+            new += range(at, min(self.starts[last], stop))
+            at = max(at, self.stops[last])
+            last += 1
+        new += range(at, stop)
+        if first < last:
+            start, stop = min(start, self.starts[first]), max(stop, self.stops[last - 1])
+        self.starts[first:last], self.stops[first:last] = [start], [stop]
+        return new
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a reader was given of one run."""
+
+    events: Ranges = field(default_factory=Ranges)
+    ends: set[tuple[int, str]] = field(default_factory=set)
+
+
+class Reading:
+    """Records of one thread in the order of the partition -> its events, each once.
+
+    What it gives is a function of the records alone, so every gateway gives the same. `after`: only what is behind
+    this place, though all before it is read, to know what is a duplicate. `hidden`: runs whose records before `until`
+    are not given. Only records of `tenant`, where it is not None.
+    """
+
+    def __init__(
+        self, tenant: str | None, after: Place | None = None, hidden: Collection[str] = (), until: int = 0
+    ) -> None:
+        self._tenant = tenant
+        self._after = after
+        self._hidden = hidden
+        self._until = until
+        self._seen: dict[str, Seen] = {}
+
+    def events(self, record: Held) -> list[LiveEvent]:
+        """-> what is new in a record."""
+        envelope = record.envelope
+        if envelope is None or not visible(envelope, self._tenant):
+            return []
+        seen = self._seen.setdefault(envelope["run_id"], Seen())
+        seq, events, ts = envelope["seq"], envelope["events"], envelope["ts"]
+        dt = envelope.get("dt") or [0] * len(events)
+        found = [
+            LiveEvent(Place(record.partition, record.offset, n - seq), envelope, n, ts + dt[n - seq], events[n - seq])
+            for n in (seen.events.add(seq, len(events)) if events else ())
+        ]
+        end, over = envelope.get("end"), seq + len(events)
+        if end is not None and (over, end) not in seen.ends:
+            seen.ends.add((over, end))
+            place = Place(record.partition, record.offset, len(events))
+            found.append(LiveEvent(place, envelope, over, ts + (dt[-1] if dt else 0), None, end))
+        if envelope["run_id"] in self._hidden and record.offset < self._until:
+            return []
+        return found if self._after is None else [event for event in found if event.place > self._after]
+
+
+class Recent:
+    """What the tail has read. `most`: bytes of records that are held."""
+
+    def __init__(self, most: int, window_ms: int) -> None:
+        self._most = most
+        self._window = window_ms
+        self._threads: dict[str, deque[Held]] = {}
+        self._order: deque[tuple[str, Held]] = deque()
+        self._runs: OrderedDict[tuple[str, str], RunPlace] = OrderedDict()  # the longest silent first
+        self._of_thread: dict[str, dict[str, RunPlace]] = {}
+        self._now = 0  # broker ms of the newest record
+        self.bytes = 0
+        self.floor: dict[int, int] = {}  # partition -> all of its records from here to `position` are held
+        self.position: dict[int, int] = {}  # partition -> the offset that comes next
+
+    def begin(self, partition: int, offset: int) -> None:
+        """A partition will be read from here."""
+        self.floor[partition] = self.position[partition] = offset
+
+    def add(self, record: Held) -> str | None:
+        """Take the next record of its partition. -> the thread that it is of."""
+        partition = record.partition
+        if record.offset < self.position[partition]:  # the topic was made anew
+            self._forget(partition)
+            self.begin(partition, record.offset)
+        self.position[partition] = record.offset + 1
+        self._now = max(self._now, record.at)
+        envelope = record.envelope
+        if envelope is None:
+            return None
+        thread_id: str = envelope["thread_id"]
+        self._index(thread_id, envelope, record)
+        self._threads.setdefault(thread_id, deque()).append(record)
+        self._order.append((thread_id, record))
+        self.bytes += record.size
+        while self.bytes > self._most:
+            self._drop()
+        return thread_id
+
+    def since(self, thread_id: str, offset: int) -> list[Held]:
+        """The thread's records from `offset` on, which must not be before the floor of its partition."""
+        found: list[Held] = []
+        for record in reversed(self._threads.get(thread_id, ())):
+            if record.offset < offset:
+                break
+            found.append(record)
+        found.reverse()
+        return found
+
+    def runs(self, thread_id: str, tenant: str | None) -> dict[str, RunPlace]:
+        """The runs of a thread that were heard of lately: by id, in the order in which they began."""
+        found = self._of_thread.get(thread_id, {})
+        mine = ((run_id, run) for run_id, run in found.items() if tenant is None or run.tenant == tenant)
+        return dict(sorted(mine, key=lambda item: item[1].first))
+
+    def _index(self, thread_id: str, envelope: Envelope, record: Held) -> None:
+        key = thread_id, envelope["run_id"]
+        run = self._runs.get(key)
+        if run is None:
+            run = RunPlace(record.offset, record.at, envelope["seq"], envelope["dialect"], envelope.get("tenant"))
+            self._runs[key] = self._of_thread.setdefault(thread_id, {})[key[1]] = run
+        run.seq = min(run.seq, envelope["seq"])
+        run.last_at = record.at
+        run.over = envelope.get("end") is not None
+        self._runs.move_to_end(key)
+        while self._runs:
+            oldest, silent = next(iter(self._runs.items()))
+            if len(self._runs) <= RUNS and silent.last_at >= self._now - self._window:
+                return
+            self._forget_run(oldest)
+
+    def _forget_run(self, key: tuple[str, str]) -> None:
+        del self._runs[key]
+        runs = self._of_thread[key[0]]
+        del runs[key[1]]
+        if not runs:
+            del self._of_thread[key[0]]
+
+    def _drop(self) -> None:
+        thread_id, record = self._order.popleft()
+        self.bytes -= record.size
+        held = self._threads[thread_id]
+        held.popleft()
+        if not held:
+            del self._threads[thread_id]
+        self.floor[record.partition] = record.offset + 1
+
+    def _forget(self, partition: int) -> None:
+        gone = [thread_id for thread_id, held in self._threads.items() if held[0].partition == partition]
+        for thread_id in gone:
+            del self._threads[thread_id]
+            for run_id in list(self._of_thread.get(thread_id, ())):
+                self._forget_run((thread_id, run_id))
+        self._order = deque(item for item in self._order if item[1].partition != partition)
+        self.bytes = sum(record.size for _, record in self._order)
+
+
+def visible(envelope: Envelope, tenant: str | None) -> bool:
+    """Whether one who is bound to `tenant` (None: to none) may see it."""
+    return tenant is None or envelope.get("tenant") == tenant
+
+
+def first_offset(runs: Iterable[RunPlace], otherwise: int) -> int:
+    """Where the first of these runs began."""
+    return min((run.first for run in runs), default=otherwise)

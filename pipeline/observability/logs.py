@@ -1,0 +1,44 @@
+"""Log lines: for people on a terminal, or one JSON object a line for collectors."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+from pipeline.settings import Settings
+from threadmill.kafka.client_log import QUIET, Chatter
+from topics import json_text
+
+IDS: Final = ("thread_id", "run_id", "trace_id")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, the ids of the run that it is about, the error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """-> the line."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: vars(record)[name] for name in IDS if name in vars(record)}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json_text.line(line)
+
+
+def set_up(settings: Settings) -> None:
+    """Log to standard error as the settings say."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(Chatter())
+    if settings.log_format == "json":
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))

@@ -1,0 +1,131 @@
+"""Spans of turns on their way to a collector, by OTLP over HTTP; needs the extra `otlp`.
+
+The SDK's own thread sends them, in batches, out of a bounded queue: a collector that is slow or away costs spans, and
+nothing else. What is not a setting of ours is OpenTelemetry's own: OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER,
+OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_MAX_QUEUE_SIZE, …
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from collections.abc import Sequence
+from importlib.metadata import version
+from threading import Thread
+from typing import Final
+
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.observability.turn_spans import TurnSpan, turn_span
+from threadmill.traceparent import TraceParent
+from topics.turn_record import TurnRecord
+
+log = logging.getLogger(__name__)
+
+PATH: Final = "/v1/traces"
+END_WITHIN: Final = 3.0  # seconds for what is left at the end
+NANO: Final = 1_000_000  # in a millisecond
+NOWHERE: Final = Context()  # these spans have no parent, whatever span this process may be in
+
+
+class GivenIds(IdGenerator):
+    """The ids of the span that is made next."""
+
+    trace_id = span_id = 0
+
+    def generate_trace_id(self) -> int:
+        return self.trace_id
+
+    def generate_span_id(self) -> int:
+        return self.span_id
+
+
+class Counted(SpanExporter):
+    """Counts what the collector has taken."""
+
+    def __init__(self, exporter: SpanExporter, metrics: Metrics) -> None:
+        self._exporter = exporter
+        self._metrics = metrics
+        self._over = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = self._exporter.export(spans)
+        if result is SpanExportResult.SUCCESS:
+            self._metrics.add(m.SPANS_EXPORTED, len(spans))
+        return result
+
+    def shutdown(self) -> None:
+        if not self._over:
+            self._over = True
+            self._exporter.shutdown()
+
+
+class TurnTraces:
+    """Takes turn records; `topic` is where their events were read."""
+
+    def __init__(self, endpoint: str, topic: str, metrics: Metrics) -> None:
+        self._topic = topic
+        self._metrics = metrics
+        self._ids = GivenIds()
+        release = version("threadmill")
+        named = Resource.create({"service.name": "threadmill", "service.version": release})
+        self._provider = TracerProvider(
+            resource=named.merge(OTELResourceDetector().detect()), id_generator=self._ids, shutdown_on_exit=False
+        )
+        self._exporter = Counted(OTLPSpanExporter(endpoint if endpoint.endswith(PATH) else endpoint + PATH), metrics)
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
+        self._tracer = self._provider.get_tracer("threadmill", release)
+        atexit.register(self.close)
+
+    def __call__(self, records: Sequence[TurnRecord], partition: int) -> None:
+        """Turns that are about to be produced."""
+        for record in records:
+            try:
+                found = turn_span(record)
+                if found is not None:
+                    self._trace(found, partition)
+            except Exception:  # a turn is worth more than its span
+                log.exception("turn %s has no span", record["turn_id"])
+
+    def _trace(self, turn: TurnSpan, partition: int) -> None:
+        source = {
+            "messaging.system": "kafka",
+            "messaging.operation.type": "process",
+            "messaging.destination.name": self._topic,
+            "messaging.destination.partition.id": str(partition),
+        }
+        self._ids.trace_id, self._ids.span_id = turn.trace_id, turn.span_id
+        span = self._tracer.start_span(
+            turn.name,
+            context=NOWHERE,
+            kind=SpanKind.CONSUMER,
+            attributes={**turn.attributes, **source},
+            links=[] if turn.link is None else [Link(_context(turn.link))],
+            start_time=turn.start * NANO,
+        )
+        span.add_event("threadmill.assembled")
+        if turn.error is not None:
+            span.set_status(Status(StatusCode.ERROR, turn.error))
+        span.end(turn.end * NANO)
+        self._metrics.add(m.SPANS)
+
+    def close(self) -> None:
+        """Send what is left, for some seconds."""
+        atexit.unregister(self.close)
+        ending = Thread(target=self._provider.shutdown, daemon=True)
+        ending.start()
+        ending.join(END_WITHIN)
+        self._exporter.shutdown()  # or it would try for half a minute
+
+
+def _context(span: TraceParent) -> SpanContext:
+    trace_id, span_id = int(span.trace_id, 16), int(span.span_id, 16)
+    return SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(span.flags))

@@ -1,0 +1,107 @@
+"""The canonical hash: SHA-256 over RFC 8785 (JCS) JSON of what a turn says.
+
+Left out: `meta:*` keys, `data-sys-*` messages, usage, and times (they are the receiver's, or the wire has none).
+Inside tool arguments, results and event data nothing is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import orjson
+import rfc8785
+
+from pipeline.turns.text import mended
+from topics.json_text import with_room
+from topics.turn_record import TurnRecord
+
+SKIPPED = frozenset(
+    {"usage", "total_usage", "timestamp", "started_at", "completed_at", "submitted_at", "interrupted_at", "dynamic_ref"}
+)
+MAX_EXACT = 2**53
+
+
+def turn_hash(turn: dict[str, Any]) -> str:
+    """ThreadProtocol turn -> hex SHA-256."""
+    return hashlib.sha256(jcs(essence(turn))).hexdigest()
+
+
+def essence(turn: dict[str, Any]) -> dict[str, Any]:
+    """The turn with only what is hashed."""
+    kept = _kept(turn)
+    if kept.get("interruption") is not None:
+        kept["interruption"] = _kept(kept["interruption"])
+    if kept.get("parts") is not None:
+        kept["parts"] = [_kept(part) for part in kept["parts"]]
+    if kept.get("messages") is not None:
+        kept["messages"] = [
+            _message(message)
+            for message in kept["messages"]
+            if not str(message.get("event_type", "")).startswith("data-sys-")
+        ]
+    return kept
+
+
+def _message(message: dict[str, Any]) -> dict[str, Any]:
+    kept = _kept(message)
+    if kept.get("parts") is not None:
+        kept["parts"] = [_kept(part) for part in kept["parts"]]
+    return kept
+
+
+def _kept(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key not in SKIPPED and not key.startswith("meta:")}
+
+
+def jcs(value: Any) -> bytes:
+    """RFC 8785 JSON. orjson's sorted output is the same for all but floats, large integers and non-ASCII keys."""
+    if not _plain(value):
+        return rfc8785.dumps(_as_double(value))
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # more levels of nesting than orjson writes
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _plain(value: Any) -> bool:
+    kind = value.__class__
+    if kind is str or value is None or kind is bool:
+        return True
+    if kind is int:
+        return bool(-MAX_EXACT < value < MAX_EXACT)
+    if kind is dict:
+        for key, item in value.items():  # text, nearly always: a generator and a call for each cost 2 % of a turn
+            if not key.isascii() or (item.__class__ is not str and not _plain(item)):
+                return False
+        return True
+    if kind is list:
+        return all(map(_plain, value))
+    return False
+
+
+def _as_double(value: Any) -> Any:
+    """Integers past 2^53 as the IEEE double that a JavaScript reader sees: RFC 8785 knows no other number."""
+    if value.__class__ is int and not -MAX_EXACT < value < MAX_EXACT:
+        try:
+            return float(value)
+        except OverflowError:
+            return str(value)
+    if isinstance(value, dict):
+        return {key: _as_double(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_double(item) for item in value]
+    return value
+
+
+def sealed(record: TurnRecord) -> TurnRecord:
+    """With its hash; text and numbers that JSON in UTF-8 can't hold are mended first."""
+    if record["turn"] is None:
+        return record
+    try:
+        record["hash"] = turn_hash(record["turn"])
+    except (TypeError, ValueError, RecursionError):  # refused by orjson or rfc8785, or nested deeply
+        record = with_room(lambda: mended(record))
+        record["hash"] = with_room(lambda: turn_hash(record["turn"] or {}))
+    return record

@@ -1,0 +1,228 @@
+"""A turn's essence without what some wire can't carry: the pieces that `pipeline.dialects.losses` is made of.
+
+Each function gives a `Drop`: essence (as `pipeline.turns.canonical` makes it) -> essence of what is left. The one
+that is given is not changed. A message that loses its last part goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from topics.json_text import Fields
+
+Drop = Callable[[Fields], Fields]
+
+ANSWERS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
+FILE_KINDS: Final = frozenset({"binary", "image-url", "audio-url", "video-url", "document-url"})
+FILE_TEXT: Final = "[File: "
+
+
+# ---- fields
+
+
+def turn_fields(*names: str) -> Drop:
+    """Without these fields of the turn."""
+    return lambda turn: _less(turn, names)
+
+
+def response_fields(*names: str) -> Drop:
+    """Without these fields of responses."""
+    return lambda turn: _messages(turn, lambda m: _less(m, names) if m["message_type"] == "response" else m)
+
+
+def part_fields(kind: str, *names: str) -> Drop:
+    """Without these fields of parts of this kind."""
+    return lambda turn: _parts(turn, lambda part: _less(part, names) if part["part_kind"] == kind else part)
+
+
+def nulls(turn: Fields) -> Fields:
+    """Without fields of parts that are null."""
+    return _parts(
+        turn, lambda part: {key: value for key, value in part.items() if value is not None or key == "content"}
+    )
+
+
+def finish_reasons(*, but_the_last: bool) -> Drop:
+    """Only what the parts tell of why responses ended; `but_the_last` response may say more."""
+
+    def drop(turn: Fields) -> Fields:
+        last = next((m for m in reversed(turn.get("messages", ())) if m["message_type"] == "response"), None)
+        return _messages(turn, lambda m: m if but_the_last and m is last else _told_by_parts(m))
+
+    return drop
+
+
+def _told_by_parts(message: Fields) -> Fields:
+    if message["message_type"] != "response":
+        return message
+    calls = any(part["part_kind"] == "tool-call" for part in message["parts"])
+    return {**message, "finish_reason": "tool_call" if calls else "stop"}
+
+
+# ---- parts and messages
+
+
+def parts(which: Callable[[Fields], bool]) -> Drop:
+    """Without such parts."""
+    return lambda turn: _parts(turn, lambda part: None if which(part) else part)
+
+
+def events(which: Callable[[str], bool]) -> Drop:
+    """Without system messages of such event types."""
+
+    def kept(message: Fields) -> Fields | None:
+        return None if message["message_type"] == "system" and which(message["event_type"]) else message
+
+    return lambda turn: _messages(turn, kept)
+
+
+def answers(change: Callable[[Fields], Fields]) -> Drop:
+    """With results of tools as `change` leaves them."""
+    return lambda turn: _parts(turn, lambda part: change(part) if is_answer(part) else part)
+
+
+def is_answer(part: Fields) -> bool:
+    """Whether the part is a result: a retry prompt is, where a tool is to be called again."""
+    return part["part_kind"] in ANSWERS and (part["part_kind"] != "retry-prompt" or bool(part.get("tool_name")))
+
+
+def is_untold_retry(part: Fields) -> bool:
+    """Whether the model was asked to answer again, without a tool."""
+    return part["part_kind"] == "retry-feedback" or (part["part_kind"] == "retry-prompt" and not is_answer(part))
+
+
+# ---- results
+
+
+def failure(part: Fields) -> Fields:
+    """That a call failed, not why."""
+    failed = part["part_kind"] == "retry-prompt" or part.get("status", "success") != "success"
+    if not failed and part.get("outcome", "success") == "success":
+        return part
+    same: Fields = {key: part[key] for key in ("tool_name", "tool_call_id") if key in part}
+    return {"part_kind": part["part_kind"].replace("retry-prompt", "tool-return"), **same, "status": "error"}
+
+
+def nothing_is_empty(part: Fields) -> Fields:
+    """No result at all reads like an empty object."""
+    return {**part, "content": {}} if part.get("content", {}) is None else part
+
+
+def files_in_results(part: Fields) -> Fields:
+    """A result with a file says only that it is one."""
+    return _less(part, ("content",)) if _holds_file(part.get("content")) else part
+
+
+def _holds_file(content: Any) -> bool:
+    if isinstance(content, dict):
+        return content.get("kind") in FILE_KINDS or any(map(_holds_file, content.values()))
+    if isinstance(content, list):
+        return any(map(_holds_file, content))
+    return isinstance(content, str) and content.startswith(FILE_TEXT)
+
+
+def earlier_runs_calls(turn: Fields) -> Fields:
+    """Of a result whose call an earlier run made, only that call's id."""
+    called = {part["tool_call_id"] for part in _all_parts(turn) if part["part_kind"].endswith("tool-call")}
+
+    def bare(part: Fields) -> Fields:
+        if not is_answer(part) or part.get("tool_call_id") in called:
+            return part
+        return {"part_kind": "tool-return", "tool_call_id": part.get("tool_call_id")}
+
+    return _parts(turn, bare)
+
+
+def calls_answered(*contents: str) -> Drop:
+    """Without calls whose result is one of these, and without the results."""
+
+    def drop(turn: Fields) -> Fields:
+        gone = {
+            part["tool_call_id"] for part in _all_parts(turn) if is_answer(part) and part.get("content") in contents
+        }
+        return _parts(turn, lambda part: None if part.get("tool_call_id") in gone else part)
+
+    return drop
+
+
+# ---- steps
+
+
+def unsettled_steps(turn: Fields) -> Fields:
+    """An interrupted turn without its last steps, as far as nothing answered them or a call in them failed."""
+    if turn.get("completion_status") != "interrupted":
+        return turn
+    messages = turn["messages"]
+    while (response := _last(messages, "response")) >= 0:
+        answer = _last(messages, "request")
+        if answer > response and not any(map(_failed, messages[answer]["parts"])):
+            break
+        messages = messages[:response]
+    return {**turn, "messages": messages}
+
+
+def _failed(part: Fields) -> bool:
+    return is_answer(part) and failure(part) is not part
+
+
+def _last(messages: list[Fields], kind: str) -> int:
+    """Where the last message of this kind stands; -1 for nowhere."""
+    return max((n for n, message in enumerate(messages) if message["message_type"] == kind), default=-1)
+
+
+def joined_text(turn: Fields) -> Fields:
+    """Texts of one response that follow each other read as one."""
+    return _messages(turn, lambda m: {**m, "parts": _joined(m["parts"])} if m["message_type"] == "response" else m)
+
+
+def _joined(said: list[Fields]) -> list[Fields]:
+    out: list[Fields] = []
+    for part in said:
+        if out and part["part_kind"] == out[-1]["part_kind"] == "text":
+            out[-1] = {**part, **out[-1], "content": out[-1]["content"] + part["content"]}
+        else:
+            out.append(part)
+    return out
+
+
+def joined_responses(turn: Fields) -> Fields:
+    """Responses that follow each other read as one."""
+    out: list[Fields] = []
+    for message in turn.get("messages", ()):
+        if out and message["message_type"] == out[-1]["message_type"] == "response":
+            out[-1] = {**out[-1], **message, "parts": [*out[-1]["parts"], *message["parts"]]}
+        else:
+            out.append(message)
+    return {**turn, "messages": out} if "messages" in turn else turn
+
+
+# ---- walking
+
+
+def _less(fields: Fields, names: tuple[str, ...]) -> Fields:
+    return {key: value for key, value in fields.items() if key not in names}
+
+
+def _all_parts(turn: Fields) -> Iterator[Fields]:
+    for message in turn.get("messages", ()):
+        yield from message.get("parts", ())
+
+
+def _messages(turn: Fields, change: Callable[[Fields], Fields | None]) -> Fields:
+    if "messages" not in turn:
+        return turn
+    changed = (change(message) for message in turn["messages"])
+    return {**turn, "messages": [message for message in changed if message is not None]}
+
+
+def _parts(turn: Fields, change: Callable[[Fields], Fields | None]) -> Fields:
+    def changed(holder: Fields) -> Fields | None:
+        if not holder.get("parts"):
+            return holder
+        kept = [part for part in map(change, holder["parts"]) if part is not None]
+        return {**holder, "parts": kept} if kept else None
+
+    if "parts" in turn:  # of a user
+        return changed(turn) or {**turn, "parts": []}
+    return _messages(turn, changed)

@@ -1,0 +1,178 @@
+"""Turn records of a thread -> its ThreadProtocol 0.0.4 document.
+
+The result depends on what the records say, not on their order, number or batches: of two records of one turn the
+complete one wins, then that of more events, then the higher revision, then the one whose end the publisher has said;
+turns are sorted by time, facts are merged in the same order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pipeline.turns.times import epoch_ms, iso
+from topics import json_text
+from topics.turn_record import TurnRecord
+
+VERSION = "0.0.4"
+GIVEN_UP = ("timeout", "events_lost")  # reasons of a worker that waited no longer; all others are the publisher's word
+# What a record's `thread` may not say, because the document derives it or says it elsewhere.
+DERIVED = frozenset(
+    {"version", "thread_id", "created_at", "updated_at", "agents", "turns", "relationships", "title", "metadata"}
+    | {"external_id", "ended_at"}
+)
+
+
+def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> dict[str, Any]:
+    """-> {version, thread_id, created_at, updated_at, title?, metadata?, agents, turns, relationships?}.
+
+    Records of other threads may be among them: only their links that start at this thread count.
+    """
+    chosen = sorted(newest(records), key=position)
+    own = [record for record in chosen if record["thread_id"] == thread_id]
+    spans = [span(record) for record in own if record["turn"] is not None] or [span(record) for record in own]
+    created_at = iso(min((first for first, _ in spans), default=0))
+    document: dict[str, Any] = {
+        "version": VERSION,
+        "thread_id": thread_id,
+        "created_at": created_at,
+        "updated_at": iso(max((last for _, last in spans), default=0)),
+        **_thread_facts(own),
+        "agents": _agents(own, created_at),
+        "turns": [record["turn"] for record in own if record["turn"] is not None],
+    }
+    links = _links(thread_id, chosen)
+    if links:
+        document["relationships"] = {"links": links}
+    return document
+
+
+def newest(records: Iterable[TurnRecord]) -> list[TurnRecord]:
+    """One record of each turn, the one that ranks highest."""
+    best: dict[tuple[str, str], TurnRecord] = {}
+    for record in records:
+        key = (record["thread_id"], record["turn_id"])
+        rival = best.get(key)
+        if rival is None or rank(record) > rank(rival):
+            best[key] = record
+    return list(best.values())
+
+
+def rank(record: TurnRecord) -> tuple[bool, int, int, bool, str]:
+    """Sort key among records of one turn: complete, of more events, newer, ended by the publisher's own word.
+
+    Events go before the revision, which a worker that lost its partition without knowing it counts for itself. A
+    worker may give up waiting, and die before it has marked that; the next one reads the same events, and the
+    publisher's end behind them. The digest decides where all else is equal: any rule will do, so long as each reader
+    comes to the same.
+    """
+    said = interruption(record) not in GIVEN_UP
+    return record["status"] == "complete", record.get("events", 0), record["revision"], said, digest(record)
+
+
+def interruption(record: TurnRecord) -> Any:
+    """The reason of a record's interruption, a text if its producer knows the protocol; None where it has none."""
+    said = (record["turn"] or {}).get("interruption")
+    return said.get("reason") if isinstance(said, dict) else None
+
+
+def digest(record: TurnRecord) -> str:
+    """SHA-256 of the whole record, hex: two records with the same digest say the same."""
+    return hashlib.sha256(json_text.dumps(record).encode()).hexdigest()
+
+
+def position(record: TurnRecord) -> tuple[int, int, str, int, str]:
+    """Sort key among a thread's records: time, then user before agent, then the order within the run."""
+    role = {"user": 0, "agent": 1}.get(str((record["turn"] or {}).get("turn_type")), 2)
+    return span(record)[0], role, record["run_id"], record.get("ordinal", 0), record["turn_id"]
+
+
+def span(record: TurnRecord) -> tuple[int, int]:
+    """First and last time of a record's turn, epoch ms; of a record without turn, when its facts were stated."""
+    turn = record["turn"]
+    if turn is None:
+        stated = record.get("at")
+        if stated is None:
+            stated = min(_times(record.get("agents") or [], "created_at"), default=0)
+        return stated, stated
+    interruption = turn.get("interruption")
+    found = [
+        *_times([turn], "submitted_at", "started_at", "completed_at"),
+        *_times([interruption] if isinstance(interruption, dict) else [], "interrupted_at"),
+    ] or list(_times(turn.get("messages") or [], "timestamp"))
+    return (found[0], max(found)) if found else (0, 0)
+
+
+def _times(objects: Iterable[Any], *keys: str) -> Iterator[int]:
+    for item in objects:
+        for key in keys:
+            at = epoch_ms(item.get(key)) if isinstance(item, dict) else None
+            if at is not None:
+                yield at
+
+
+def _thread_facts(records: Iterable[TurnRecord]) -> dict[str, Any]:
+    """Title, metadata and unknown fields; the newest word on each wins."""
+    facts: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    for record in records:
+        said: Mapping[str, Any] = record.get("thread") or {}
+        if said.get("title"):
+            facts["title"] = said["title"]
+        if isinstance(said.get("metadata"), dict):
+            metadata.update(said["metadata"])
+        for key in ("external_id", "ended_at"):
+            if said.get(key) is not None:
+                metadata[f"meta:{key}"] = said[key]
+        facts.update({key: value for key, value in said.items() if key not in DERIVED})
+    if metadata:
+        facts["metadata"] = metadata
+    return facts
+
+
+def _agents(records: Iterable[TurnRecord], created_at: str) -> dict[str, dict[str, Any]]:
+    """agent_id -> AgentConfig: the newest configuration, the earliest `created_at`; every agent of a turn is there."""
+    agents: dict[str, dict[str, Any]] = {}
+    for record in records:
+        for config in agent_configs(record):
+            known = agents.get(config["agent_id"], {})
+            created = [at for at in (known.get("created_at"), config.get("created_at")) if epoch_ms(at) is not None]
+            earliest = min(created, key=lambda at: epoch_ms(at) or 0, default=created_at)
+            agents[config["agent_id"]] = {"agent_name": config["agent_id"], **known, **config, "created_at": earliest}
+    for record in records:
+        for agent_id in _agents_of(record["turn"] or {}):
+            started = iso(span(record)[0])
+            agents.setdefault(agent_id, {"agent_id": agent_id, "agent_name": agent_id, "created_at": started})
+    return agents
+
+
+def _agents_of(turn: dict[str, Any]) -> Iterator[str]:
+    for item in (turn, *(turn.get("messages") or ())):
+        if isinstance(item, dict) and isinstance(item.get("agent_id"), str):
+            yield item["agent_id"]
+
+
+def agent_configs(record: TurnRecord) -> list[dict[str, Any]]:
+    """A record's AgentConfig objects; what has no agent_id is none."""
+    configs: Iterable[Any] = record.get("agents") or []
+    return [config for config in configs if isinstance(config, dict) and isinstance(config.get("agent_id"), str)]
+
+
+def outgoing(record: TurnRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A record's links -> (thread_id it starts from, ThreadLink)."""
+    links: Iterable[Any] = record.get("links") or []
+    for link in links:
+        if isinstance(link, dict) and isinstance(link.get("thread_id"), str):
+            source = str(link.get("from") or record["thread_id"])
+            yield source, {key: value for key, value in link.items() if key != "from"}
+
+
+def _links(thread_id: str, records: Iterable[TurnRecord]) -> list[dict[str, Any]]:
+    """Outgoing links, each once."""
+    links: list[dict[str, Any]] = []
+    for record in records:
+        for source, link in outgoing(record):
+            if source == thread_id and link not in links:
+                links.append(link)
+    return links

@@ -1,0 +1,148 @@
+"""The archive role: turns -> Parquet segments on object storage.
+
+A segment closes when it is large or old enough, by the broker's times: the same records give the same segments again.
+Offsets are committed behind it; what is in an open one is read again after a restart.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import faust
+
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.archive import Archive
+from pipeline.stores.segments import Entry
+from pipeline.stores.sql import ThreadStore
+from pipeline.worker.retry import Patience
+from pipeline.worker.stage import Records, Stage
+from topics import catalog
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Segment:
+    """An open segment: the records of one partition from `begin` on."""
+
+    begin: int
+    entries: list[Entry] = field(default_factory=list)
+    size: int = 0
+    idle_ms: int = 0  # since the last record
+
+    @property
+    def end(self) -> int:
+        """The offset behind it."""
+        return self.entries[-1].offset + 1 if self.entries else self.begin
+
+    def add(self, entry: Entry) -> None:
+        """The next record."""
+        self.entries.append(entry)
+        self.size += len(entry.value or b"")
+        self.idle_ms = 0
+
+    def age_ms(self, now: int) -> int:
+        """By the broker's time; 0 while it is empty."""
+        return now - self.entries[0].at if self.entries else 0
+
+
+class ArchiveWork:
+    """See `Work`; holds at most `archive_bytes` and one record of each partition."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        """Raises CallerError where THREADMILL_ARCHIVE is not set, or the cloud's variables say too little."""
+        self.settings = settings
+        self.metrics = metrics
+        self.topic = catalog.TURNS.full_name(settings.topic_prefix)
+        self.archive = Archive.of(settings, self._erased)
+        self.longest_ms = int(settings.archive_age * 1000)
+        self.open: dict[int, Segment] = {}
+        self.store: ThreadStore | None = None
+        self.patience = Patience("archive", partial(metrics.add, m.ARCHIVE_FAILURES))
+
+    @property
+    def trouble(self) -> str | None:
+        """See `Work.trouble`."""
+        return self.patience.trouble
+
+    async def assign(self, starts: Mapping[int, int]) -> None:
+        """No state but the offsets."""
+        self.open = {partition: Segment(start) for partition, start in starts.items()}
+        self.patience.gone.clear()
+
+    def drop(self) -> None:
+        """What was not written is read again by the next owner."""
+        self.open = {}
+        self.patience.trouble = None
+
+    async def interrupt(self) -> None:
+        """Stop waiting for a bucket that is away."""
+        self.patience.gone.set()
+
+    def behind(self, partition: int) -> int:
+        """What was handed in is in a segment."""
+        return 0
+
+    async def handle(self, partition: int, records: Records) -> None:
+        """Add records to the open segment; write it when it is large, or old."""
+        for record in records:
+            segment = self.open.get(partition)
+            if segment is None or record.offset < segment.end:
+                continue
+            if segment.age_ms(record.timestamp) >= self.longest_ms:
+                if not await self._close(partition, segment):
+                    return
+                segment = self.open[partition]
+            segment.add(Entry(record.offset, record.timestamp, record.value))
+            if segment.size >= self.settings.archive_bytes and not await self._close(partition, segment):
+                return
+        self.metrics.add(m.RECORDS_READ, len(records), topic=self.topic)
+
+    def floor(self, partition: int) -> int | None:
+        """All before the open segment is written."""
+        segment = self.open.get(partition)
+        return segment.begin if segment is not None else None
+
+    async def flush(self) -> bool:
+        """What was written is safe already."""
+        return True
+
+    async def tick(self, partition: int, idle_ms: int) -> None:
+        """Write a segment that is old, though nothing comes behind it."""
+        segment = self.open.get(partition)
+        if segment is None or not segment.entries:
+            return
+        segment.idle_ms += idle_ms
+        if segment.age_ms(segment.entries[-1].at + segment.idle_ms) >= self.longest_ms:
+            await self._close(partition, segment)
+
+    async def _close(self, partition: int, segment: Segment) -> bool:
+        """Write it, however long it takes; False: the partition is about to go."""
+        done = await self.patience.until_done(partial(self._write, partition, segment))
+        if done and self.open.get(partition) is segment:
+            self.open[partition] = Segment(segment.end)
+        return done and partition in self.open
+
+    async def _write(self, partition: int, segment: Segment) -> None:
+        written = await self.archive.write(self.topic, partition, segment.begin, segment.end, segment.entries)
+        for refusal in written.refused:
+            log.warning("%s/%d@%d is not archived: %s", self.topic, partition, refusal.offset, refusal.why)
+        self.metrics.add(m.ARCHIVE_SEGMENTS)
+        self.metrics.add(m.ARCHIVE_ROWS, written.rows)
+        self.metrics.add(m.ARCHIVE_BYTES, written.bytes)
+        self.metrics.add(m.ARCHIVE_REFUSED, len(written.refused))
+
+    async def _erased(self, thread_ids: Sequence[str]) -> set[str]:
+        self.store = self.store or await ThreadStore.open(self.settings.store_url)
+        return await self.store.erased(thread_ids)
+
+
+def archive_stage(app: faust.App, settings: Settings, metrics: Metrics) -> Stage:
+    """The stage of this role. Raises CallerError where it has no archive."""
+    work = ArchiveWork(settings, metrics)
+    return Stage("archive", work.topic, work, metrics)

@@ -1,0 +1,67 @@
+"""What the assembler did, as metrics and log lines: the one place where both are emitted."""
+
+from __future__ import annotations
+
+import logging
+
+from pipeline.assembly.partition import Partition
+from pipeline.assembly.results import Counts, Out
+from pipeline.kafka.dead_letters import log_refused
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.turns.redaction import Redaction
+from threadmill.log_ids import log_ids
+
+log = logging.getLogger(__name__)
+
+
+class Ledger:
+    """Counts of one worker's assembly; open runs are summed over its partitions."""
+
+    def __init__(self, metrics: Metrics, topic: str) -> None:
+        self.metrics = metrics
+        self.topic = topic
+        self.open: dict[int, int] = {}
+        self.early: dict[int, int] = {}
+
+    def count(self, number: int, core: Partition, out: Out) -> None:
+        """Add what a batch, or the passing of time, has brought."""
+        add = self.metrics.add
+        counts, core.counts = core.counts, Counts()
+        add(m.RECORDS_READ, counts.records, topic=self.topic)
+        for dialect, events in counts.events.items():
+            add(m.EVENTS_ASSEMBLED, events, dialect=dialect)
+        add(m.DUPLICATES_DROPPED, counts.duplicates)
+        add(m.RUNS_OPENED, counts.opened)
+        add(m.RUNS_REOPENED, counts.reopened)
+        add(m.RUNS_CLOSED, counts.closed)
+        add(m.SEGMENTS_SPILLED, counts.spilled)
+        for record in out.turns:
+            turn = record["turn"] or {}
+            reason = (turn.get("interruption") or {}).get("reason", m.NO_REASON)
+            add(m.TURNS_PRODUCED, status=record["status"], reason=reason)
+            if log.isEnabledFor(logging.DEBUG):
+                extra = log_ids(record["thread_id"], record["run_id"], record.get("traceparent"))
+                log.debug("turn %s: %s (%s)", record["turn_id"], record["status"], reason, extra=extra)
+        for refused in out.dead:
+            add(m.DEAD_LETTERS, reason=refused.reason.value)
+            log_refused(self.topic, number, refused)
+        self.open[number] = core.open_runs()
+        self.early[number] = sum(run.waiting for run in core.runs.values())
+        self._show()
+
+    def redacted(self, redaction: Redaction) -> None:
+        """Add what each rule has found since this was last asked."""
+        counts, redaction.counts = redaction.counts, {}
+        for rule, count in counts.items():
+            self.metrics.add(m.REDACTIONS, count, rule=rule)
+
+    def forget(self) -> None:
+        """The partitions are gone."""
+        self.open.clear()
+        self.early.clear()
+        self._show()
+
+    def _show(self) -> None:
+        self.metrics.set(m.OPEN_TURNS, sum(self.open.values()))
+        self.metrics.set(m.EARLY_EVENTS, sum(self.early.values()))

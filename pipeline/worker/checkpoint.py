@@ -1,0 +1,269 @@
+"""The checkpoint of the assembler: nothing is lost whatever happens between two lines of it.
+
+What was read is in one of four places: on the events topic behind the committed offset, on the state topic, on the
+turns or dead-letters topic, or delivered and remembered as closed. In this order, always:
+
+    1. feed: records -> turns, telemetry, dead letters   (the floor holds until all are registered; large values of
+       turns are in the content store before the turns that refer to them are)
+    2. flush: every delivery confirmed by its own future
+    3. segments of long-open runs; then marks of closed runs; then tombstones: each confirmed before the next
+    4. commit the floor that was asked for before step 2
+
+A crash before 4 reads records again: the same turns come out, and storing them again changes nothing. A restart
+believes what the state topic says, so that holds nothing whose results are not delivered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, Protocol
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.partition import Partition
+from pipeline.assembly.results import Out
+from pipeline.assembly.run import Refused, StoredRecord
+from pipeline.kafka.dead_letters import outgoing_letter
+from pipeline.kafka.outbox import Outbox, Outgoing
+from pipeline.observability import metrics as m
+from pipeline.settings import Settings
+from pipeline.turns.redaction import Redaction
+from pipeline.worker.assembly_metrics import Ledger
+from pipeline.worker.retry import Patience
+from pipeline.worker.stage import Records
+from pipeline.worker.state_reader import read_state
+from threadmill.errors import Reason
+from topics import catalog, telemetry, turn_record
+from topics.turn_record import TurnRecord
+
+MANY: Final = 1000  # records of a partition: to look at every open run costs little beside them
+
+
+class Offload(Protocol):
+    """Keeps large values of turns elsewhere."""
+
+    @property
+    def threshold(self) -> int:
+        """Bytes of the smallest record that may have one."""
+
+    async def __call__(self, value: bytes) -> bytes:
+        """Turn record -> the same with references. Raises StoreError, and is called again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateWaves:
+    """Entries for the state topic, in the order in which they may become true there."""
+
+    segments: deque[Outgoing] = field(default_factory=deque)
+    marks: deque[Outgoing] = field(default_factory=deque)
+    tombstones: deque[Outgoing] = field(default_factory=deque)
+
+    def __iter__(self) -> Iterator[deque[Outgoing]]:
+        return iter((self.segments, self.marks, self.tombstones))
+
+    def move_to(self, others: StateWaves) -> None:
+        """Put all behind what `others` hold."""
+        for mine, theirs in zip(self, others, strict=True):
+            theirs.extend(mine)
+            mine.clear()
+
+
+@dataclass(slots=True)
+class Held:
+    """A partition, what it wants to be sent, and the floor that holds until all of that is with the producer."""
+
+    core: Partition
+    unsent: deque[Outgoing] = field(default_factory=deque)
+    entries: StateWaves = field(default_factory=StateWaves)  # that rely on what is unsent
+    floor: int | None = None
+    unseen: int = 0  # records since the open runs were looked at for what is to be spilled
+
+
+class Checkpoint:
+    """`Work` of the assemble stage. `redaction` and `offload` have turns before they go out, in this order.
+
+    `traces` is told of them, with the number of their partition.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        dialects: Mapping[str, Dialect],
+        outbox: Outbox,
+        ledger: Ledger,
+        *,
+        redaction: Redaction | None = None,
+        offload: Offload | None = None,
+        traces: Callable[[Sequence[TurnRecord], int], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.dialects = dialects
+        self.outbox = outbox
+        self.ledger = ledger
+        self.redaction = redaction
+        self.offload = offload
+        self.traces = traces
+        self.patience = Patience("assemble", partial(ledger.metrics.add, m.CONTENT_FAILURES))
+        self.limits = limits_of(settings)
+        self.held: dict[int, Held] = {}
+        self.waiting = StateWaves()  # for the delivery of the results that they rely on
+        self.ready = StateWaves()  # taken by a flush
+        self.flushing = asyncio.Lock()
+        prefix = settings.topic_prefix
+        self.events = catalog.EVENTS.full_name(prefix)
+        self.turns = catalog.TURNS.full_name(prefix)
+        self.telemetry = catalog.TELEMETRY.full_name(prefix)
+        self.state = catalog.STATE.full_name(prefix)
+        outbox.instead = self._too_large
+
+    @property
+    def trouble(self) -> str | None:
+        """See `Work.trouble`."""
+        return self.patience.trouble
+
+    async def assign(self, starts: Mapping[int, int]) -> None:
+        """Partitions with their committed offsets; open runs and closed ones come back from the state topic."""
+        remembered = await read_state(self.settings, starts)
+        held = {}
+        for number, start in starts.items():
+            polish = self.redaction.record if self.redaction is not None else None
+            partition = Partition(self.dialects, self.limits, start, polish)
+            partition.restore(remembered.pop(number))
+            held[number] = Held(partition)
+        self.held = held
+        self.patience.gone.clear()
+
+    def drop(self) -> None:
+        """Another worker reads on from the committed offset. What is not in the state topic yet, is not needed."""
+        self.held = {}
+        self.waiting, self.ready = StateWaves(), StateWaves()
+        self.patience.trouble = None
+        self.ledger.forget()
+
+    async def interrupt(self) -> None:
+        """Don't wait for the content store. Beside it a batch waits for the producer, and that has a deadline."""
+        self.patience.gone.set()
+
+    def behind(self, partition: int) -> int:
+        """`handle` applies all."""
+        return 0
+
+    async def handle(self, partition: int, records: Records) -> None:
+        """Step 1 for a batch."""
+        held = self._hold(partition)
+        held.core.feed(records)
+        held.unseen += len(records)
+        if held.unseen >= MANY:  # behind a lag: what is read in a second is too much to wait for the next tick
+            held.unseen = 0
+            held.core.spill()
+        await self._send(partition, held)
+
+    async def tick(self, partition: int, idle_ms: int) -> None:
+        """Step 1 for the passing of time: deadlines, and runs that have been open for long go to the state topic.
+
+        Time is the broker's, as its records tell it; where there is nothing left to read it goes on by the
+        monotonic clock. A worker that comes back after an hour reads its backlog before it closes anything.
+        """
+        held = self._hold(partition)
+        held.core.tick(held.core.now + idle_ms)
+        held.core.spill()
+        await self._send(partition, held)
+
+    def _hold(self, partition: int) -> Held:
+        held = self.held[partition]
+        if held.floor is None:
+            held.floor = held.core.floor()
+        return held
+
+    async def _send(self, number: int, held: Held) -> None:
+        """Hand results to the producer, in order. What it does not take now stays, and holds the floor."""
+        out, held.core.out = held.core.out, Out()
+        self.ledger.count(number, held.core, out)
+        held.unsent += self._results(number, out)
+        held.entries.segments.extend(self._state(number, name, value) for name, value in out.segments)
+        for name, value in out.marks:
+            wave = held.entries.tombstones if value is None else held.entries.marks
+            wave.append(self._state(number, name, value))
+        if self.offload is not None and not await self._offloaded(held, self.offload):
+            return
+        await self.outbox.send(held.unsent)
+        held.entries.move_to(self.waiting)
+        held.floor = None
+
+    async def _offloaded(self, held: Held, offload: Offload) -> bool:
+        """Large values of turns to the content store, however long it takes. False: the partition is about to go."""
+        places = [
+            place
+            for place, record in enumerate(held.unsent)
+            if record.topic == self.turns and len(record.value or b"") >= offload.threshold
+        ]
+        return not places or await self.patience.until_done(partial(_offload, held.unsent, places, offload))
+
+    def _results(self, number: int, out: Out) -> list[Outgoing]:
+        if self.redaction is not None:
+            out.telemetry = [self.redaction.telemetry(record) for record in out.telemetry]
+            self.ledger.redacted(self.redaction)
+        if self.traces is not None:
+            self.traces(out.turns, number)
+        return [
+            *(Outgoing(self.turns, t["thread_id"].encode(), turn_record.encode(t), number) for t in out.turns),
+            *(Outgoing(self.telemetry, e["thread_id"].encode(), telemetry.encode(e), number) for e in out.telemetry),
+            *(self._letter(number, refused) for refused in out.dead),
+        ]
+
+    def _state(self, number: int, name: str, value: bytes | None) -> Outgoing:
+        return Outgoing(self.state, name.encode(), value, number)
+
+    def _letter(self, number: int, refused: Refused) -> Outgoing:
+        return outgoing_letter(self.settings.topic_prefix, self.events, number, refused)
+
+    def _too_large(self, record: Outgoing) -> Outgoing:
+        detail = f"a record of {len(record.value or b''):,} bytes is more than {record.topic} takes"
+        refused = Refused(StoredRecord(b"", 0, 0, record.key), Reason.TOO_LARGE, detail)
+        return self._letter(record.partition or 0, refused)
+
+    def floor(self, partition: int) -> int | None:
+        """The offset to commit, once `flush` has succeeded."""
+        held = self.held.get(partition)
+        if held is None:
+            return None
+        return held.core.floor() if held.floor is None else held.floor
+
+    async def flush(self) -> bool:
+        """Steps 2 and 3. A mark that came before its turn could lose the turn: a restart would believe the mark."""
+        async with self.flushing:  # a second caller must wait for what the first one took
+            self.waiting.move_to(self.ready)
+            if not await self.outbox.flush():
+                return False
+            for wave in self.ready:
+                if wave:
+                    await self.outbox.send(wave)
+                    if not await self.outbox.flush():
+                        return False
+            return True
+
+
+async def _offload(records: deque[Outgoing], places: Sequence[int], offload: Offload) -> None:
+    values = await asyncio.gather(*(offload(records[place].value or b"") for place in places))
+    for place, value in zip(places, values, strict=True):
+        records[place] = replace(records[place], value=value)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Settings in seconds -> limits in ms."""
+    return Limits(
+        gap_ms=int(settings.gap_timeout * 1000),
+        idle_ms=int(settings.idle_timeout * 1000),
+        run_ms=int(settings.run_timeout * 1000),
+        grace_ms=int(settings.terminal_grace * 1000),
+        spill_ms=int(settings.spill_after * 1000),
+        reopen_ms=int(settings.reopen_window * 1000),
+        dedupe_ms=int(settings.dedupe_window * 1000),
+        window_events=settings.window_events,
+        record_bytes=settings.max_record_bytes,
+        keep_telemetry=settings.keep_telemetry_in_turns,
+    )

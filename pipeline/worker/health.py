@@ -1,0 +1,82 @@
+"""A worker's health and metrics over HTTP, for Kubernetes, Prometheus and people."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp import web
+from prometheus_client.exposition import choose_encoder
+
+from pipeline.errors import CallerError
+from pipeline.observability.metrics import Metrics
+
+Probe = Callable[[], list[str]]
+"""-> the reasons why not, one sentence each; empty where all is well."""
+
+ENDPOINTS: Final = {
+    "/livez": "200 while the worker gets on; 503 with the reasons where a restart would help",
+    "/readyz": "200 while the worker does its work; 503 with the reasons where it waits for something",
+    "/metrics": "metrics, in the text formats of Prometheus and OpenMetrics",
+}
+
+
+class HealthServer:
+    """Serves /livez, /readyz and /metrics; port 0 takes a free one."""
+
+    def __init__(self, host: str, port: int, metrics: Metrics, *, live: Probe, ready: Probe) -> None:
+        self._host = host
+        self._port = port
+        self._metrics = metrics
+        app = web.Application()
+        app.router.add_get("/", self._index)
+        app.router.add_get("/livez", _answering(live))
+        app.router.add_get("/readyz", _answering(ready))
+        app.router.add_get("/metrics", self._exposition)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+
+    async def start(self) -> int:
+        """Listen; -> the port. Raises CallerError where that is not possible, naming the setting to change."""
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            raise CallerError(self._advice(error)) from None
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def stop(self) -> None:
+        """Close the port and its connections; may be called again, and without a start."""
+        await self._runner.cleanup()
+
+    def _advice(self, error: OSError) -> str:
+        where = f"{self._host}:{self._port}"
+        if error.errno == errno.EADDRINUSE:
+            return f"{where} is in use by another program: set THREADMILL_PORT to another port, or to 0 for a free one"
+        if error.errno == errno.EACCES:
+            return f"{where} is not allowed to this user: set THREADMILL_PORT to a port above 1023"
+        return f"can't listen on {where}: {error.strerror or error}; set THREADMILL_HOST to an address of this machine"
+
+    async def _index(self, _: web.Request) -> web.Response:
+        return web.json_response({"service": "threadmill worker", "endpoints": ENDPOINTS})
+
+    async def _exposition(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(", ".join(request.headers.getall("Accept", [])))
+        # In a thread: with thousands of series it takes longer than the event loop should stand still.
+        body = await asyncio.to_thread(encode, self._metrics.registry)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+def _answering(probe: Probe) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        try:
+            reasons = probe()
+        except Exception as error:  # an answer, whatever the probe does: a broken probe is a reason, too
+            reasons = [f"the probe itself failed: {type(error).__name__}: {error}"]
+        body = {"status": "failing" if reasons else "ok", "reasons": reasons}
+        return web.json_response(body, status=503 if reasons else 200, headers={"Cache-Control": "no-store"})
+
+    return answer

@@ -1,0 +1,35 @@
+"""The metrics role: telemetry -> Prometheus."""
+
+from __future__ import annotations
+
+import logging
+
+import faust
+
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.observability.telemetry_meter import TelemetryMeter
+from pipeline.settings import Settings
+from pipeline.worker.sink import Group, Sink
+from pipeline.worker.stage import Stage
+from threadmill.errors import InvalidRecord
+from topics import catalog, telemetry
+
+log = logging.getLogger(__name__)
+
+
+def metrics_stage(app: faust.App, settings: Settings, metrics: Metrics) -> Stage:
+    """The stage of this role. Counts are the worker's own, and start at 0 with it: billing asks the store."""
+    topic = catalog.TELEMETRY.full_name(settings.topic_prefix)
+    meter = TelemetryMeter(metrics)
+
+    async def apply(group: Group) -> None:
+        for partition, records in group:
+            metrics.add(m.RECORDS_READ, len(records), topic=topic)
+            for record in records:
+                try:
+                    meter.take(telemetry.decode(record.value))
+                except InvalidRecord as error:  # somebody else wrote it: no dead letter, there is nothing to save
+                    log.warning("%s/%d@%d skipped: %s", topic, partition, record.offset, error)
+
+    return Stage("metrics", topic, Sink("metrics", apply, metrics), metrics)

@@ -1,0 +1,234 @@
+"""Assemble a stretch of the events topic again: the same core as the worker's, without a group, and without its state.
+
+A run belongs to the stretch if any of its records does. So reading begins a run's longest time before it, and goes on
+behind it, for as long again, until the last of its runs is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer
+
+from pipeline.assembly.partition import Partition
+from pipeline.assembly.results import Out
+from pipeline.dialects import DIALECTS
+from pipeline.kafka.reading import ANSWER_WITHIN, answering, bounds
+from pipeline.settings import Settings
+from pipeline.turns.redaction import Redaction
+from pipeline.worker.checkpoint import limits_of
+from threadmill.envelope import decode
+from threadmill.errors import InvalidRecord
+from threadmill.kafka.client import client_options
+from topics.catalog import EVENTS
+from topics.state import RunKey
+from topics.turn_record import TurnRecord
+
+TICK_MS: Final = 1000  # of the broker's time between two looks at the deadlines, as in a worker
+NAMED: Final = 20  # runs that are kept by name
+
+Records = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What to replay: broker times in epoch ms, `since` included, `until` not; None is the topic's own end."""
+
+    since: int | None = None
+    until: int | None = None
+    thread_id: str | None = None
+    tenant: str | None = None
+
+
+@dataclass(slots=True)
+class Seen:
+    """What came by. `cut` and `open` name some of the runs that were left out, as `run of thread`."""
+
+    records: int = 0
+    refused: int = 0
+    cut_runs: int = 0
+    open_runs: int = 0
+    cut: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    removed: int = 0  # partitions whose records at the stretch's beginning were removed by the topic's retention
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets of one partition: read from `first`; the stretch is `begin` to `end`; the topic ends at `last`."""
+
+    first: int
+    begin: int
+    end: int
+    last: int
+
+
+async def replayed(
+    settings: Settings,
+    stretch: Stretch,
+    redaction: Redaction | None,
+    seen: Seen,
+    progress: Callable[[int, int], object],
+) -> AsyncGenerator[list[TurnRecord]]:
+    """-> turn records, as a worker would produce them, a few at a time; raises BrokerError and CallerError.
+
+    `progress` is called with the records done and the total, which may grow.
+    """
+    consumer = AIOKafkaConsumer(**client_options(settings), enable_auto_commit=False, max_poll_records=2000)
+    async with answering(settings):
+        try:
+            await consumer.start()
+            spans = await _spans(settings, stretch, consumer, seen)
+            total, done = sum(span.end - span.first for span in spans.values()), 0
+            for place, span in spans.items():
+                core = Replay(settings, stretch, redaction, span, seen)
+                async with aclosing(_batches(consumer, place, span)) as batches:
+                    async for records in batches:
+                        if turns := core.feed(records):
+                            yield turns
+                        progress(done + min(core.next, span.end) - span.first, total)
+                        if core.over:
+                            break
+                if turns := core.finish():
+                    yield turns
+                done += span.end - span.first
+                progress(done, total)
+        finally:
+            await consumer.stop()
+
+
+class Replay:
+    """One partition of the replay: records in, turns of the stretch out."""
+
+    def __init__(
+        self, settings: Settings, stretch: Stretch, redaction: Redaction | None, span: Span, seen: Seen
+    ) -> None:
+        self.limits = limits_of(settings)
+        self.core = Partition(DIALECTS, self.limits, span.first, redaction.record if redaction else None)
+        self.stretch = stretch
+        self.span = span
+        self.seen = seen
+        self.next = span.first
+        self.until: int | None = None  # broker ms; behind the stretch: no run of it lasts longer
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing behind what was read matters."""
+        waiting = self.core.runs or self.core.closed.reopenable
+        return self.next >= self.span.end and (not waiting or (self.until is not None and self.core.now > self.until))
+
+    def feed(self, records: Records) -> list[TurnRecord]:
+        """Records of ascending offsets, by the second: deadlines pass in between as they did at the time."""
+        turns: list[TurnRecord] = []
+        for _, some in groupby(records, key=self._slice):
+            wanted = [record for record in some if self._wanted(record)]
+            self.seen.records += len(wanted)
+            self.core.feed(wanted)
+            turns += self._taken()
+            if wanted:
+                self.core.tick(max(self.core.now, wanted[-1].timestamp))
+                turns += self._taken()
+        self.next = records[-1].offset + 1
+        if self.next >= self.span.end and self.until is None:
+            self.until = records[-1].timestamp + self.limits.run_ms
+        return turns
+
+    def finish(self) -> list[TurnRecord]:
+        """Nothing more is read: at the topic's end, deadlines run by the clock. What is open then stays left out."""
+        if self.next >= self.span.last:
+            self.core.tick(max(self.core.now, time.time_ns() // 1_000_000))
+        turns = self._taken()
+        for key, run in self.core.runs.items():
+            if run.last_offset >= self.span.begin:
+                self.seen.open_runs += 1
+                _name(self.seen.open, key)
+        return turns
+
+    def _slice(self, record: Any) -> tuple[int, bool]:
+        return record.timestamp // TICK_MS, record.offset >= self.span.end
+
+    def _wanted(self, record: Any) -> bool:
+        stretch, behind = self.stretch, record.offset >= self.span.end
+        if stretch.thread_id is None and stretch.tenant is None and not behind:
+            return True
+        try:
+            envelope = decode(record.value)
+        except InvalidRecord:
+            return False
+        key = (envelope["thread_id"], envelope["run_id"])
+        return (
+            (stretch.thread_id is None or envelope["thread_id"].lower() == stretch.thread_id)
+            and (stretch.tenant is None or envelope.get("tenant") == stretch.tenant)
+            and (not behind or key in self.core.runs or key in self.core.closed.reopenable)
+        )
+
+    def _taken(self) -> list[TurnRecord]:
+        """The turns that came out, without those of runs that ended before the stretch or lack their beginning."""
+        out, self.core.out = self.core.out, Out()
+        self.seen.refused += sum(refused.record.offset >= self.span.begin for refused in out.dead)
+        turns: list[TurnRecord] = []
+        for (thread_id, run_id), group in groupby(out.turns, key=lambda turn: (turn["thread_id"], turn["run_id"])):
+            records, key = list(group), (thread_id, run_id)
+            closed = self.core.closed.get(key)
+            if closed is not None and closed.offset < self.span.begin:
+                continue
+            if self.span.first > 0 and _headless(records):
+                self.seen.cut_runs += 1
+                _name(self.seen.cut, key)
+                continue
+            turns += records
+        return turns
+
+
+def _headless(records: Sequence[TurnRecord]) -> bool:
+    """Whether the run's first events are missing. They may stand before what was read: a run that was reopened takes
+    longer than any other.
+    """
+    return any((record["turn"] or {}).get("meta:missing", [[-1]])[0][0] == 0 for record in records)
+
+
+def _name(names: list[str], key: RunKey) -> None:
+    if len(names) < NAMED:
+        names.append(f"{key[1]} of thread {key[0]}")
+
+
+async def _spans(settings: Settings, stretch: Stretch, consumer: Any, seen: Seen) -> dict[Any, Span]:
+    """Partition -> what to read of it, where there is anything."""
+    held = await bounds(settings, EVENTS.full_name(settings.topic_prefix))
+    firsts = {place: first for place, (first, _) in held.items()}
+    lasts = {place: last for place, (_, last) in held.items()}
+    reach = None if stretch.since is None else max(0, stretch.since - int(settings.run_timeout * 1000))
+    reads = await _offsets(consumer, reach, firsts, lasts)
+    begins = await _offsets(consumer, stretch.since, firsts, lasts)
+    ends = await _offsets(consumer, stretch.until, lasts, lasts)
+    spans = {}
+    for place, first in firsts.items():
+        if begins[place] < ends[place]:
+            seen.removed += begins[place] == first > 0
+            spans[place] = Span(reads[place], begins[place], ends[place], lasts[place])
+    return spans
+
+
+async def _offsets(consumer: Any, at: int | None, without: dict[Any, int], lasts: dict[Any, int]) -> dict[Any, int]:
+    """The first offset at that time or later in each partition; `without` where no time is given."""
+    if at is None or not without:
+        return without
+    found = await consumer.offsets_for_times(dict.fromkeys(without, at))
+    return {place: found[place].offset if found.get(place) is not None else lasts[place] for place in without}
+
+
+async def _batches(consumer: Any, place: Any, span: Span) -> AsyncGenerator[Records]:
+    """To where the topic ended when we began."""
+    consumer.assign([place])
+    consumer.seek(place, span.first)
+    while await consumer.position(place) < span.last:
+        batch = await asyncio.wait_for(consumer.getmany(place, timeout_ms=500), ANSWER_WITHIN)
+        for records in batch.values():
+            if kept := [record for record in records if record.offset < span.last]:
+                yield kept

@@ -1,0 +1,278 @@
+"""One stage of the pipeline under Faust: batches of one topic in, offsets that are safe to commit out.
+
+Faust hosts it: `BatchConsumer` calls the hooks, the stage's agent calls `process`. What the stage does with records
+is its `Work`: assembly, metrics, or a sink. The rules kept here were found by losing turns:
+
+* never apply records past a hole: Faust drops fetched batches around a rebalance; they are read again;
+* never apply a batch of an earlier generation: its partition may be another worker's by now;
+* an offset is committed only if `Work` says that nothing before it is needed any more, and after its flush.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from aiokafka import ConsumerRecord
+
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+HOLE_READS: Final = 3  # what is read again may be dropped again
+
+Records = Sequence[ConsumerRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """All that a partition holds from the offset `start` up to `end`.
+
+    That may be fewer records than offsets, or none: a transaction ends with a marker, and compaction takes some out.
+    """
+
+    records: Records
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, records: Records) -> Batch:
+        """At least one record, and nothing else."""
+        return cls(records, records[0].offset, records[-1].offset + 1)
+
+    def __len__(self) -> int:
+        """How many records."""
+        return len(self.records)
+
+    def __bool__(self) -> bool:
+        """Whether reading has got on."""
+        return self.end > self.start
+
+
+class Work(Protocol):
+    """What a stage does with its partitions, given by number."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it stands still, waiting for something to come back; None while all is well."""
+
+    async def assign(self, starts: Mapping[int, int]) -> None:
+        """Partitions with the offset that each is read from; build their state before records come."""
+
+    def drop(self) -> None:
+        """Forget all partitions: they may belong to another worker by now."""
+
+    async def interrupt(self) -> None:
+        """Do not wait for anything in `handle` any more: the partitions are about to go. Returns when nothing that
+        `handle` has left to be done is under way.
+        """
+
+    async def handle(self, partition: int, records: Records) -> None:
+        """Apply records. What raises is tried again: they are handed in once more."""
+
+    def behind(self, partition: int) -> int:
+        """How many offsets were handed in whose records `handle` has left to be applied."""
+
+    def floor(self, partition: int) -> int | None:
+        """The first offset that is still needed, None where the partition is not ours."""
+
+    async def flush(self) -> bool:
+        """Make safe all that the floors rely on that were asked for before; False: do not commit."""
+
+    async def tick(self, partition: int, idle_ms: int) -> None:
+        """About once a second; `idle_ms`: how much more time has passed in which there was nothing left to read."""
+
+
+class Stage:
+    """The bridge between Faust's consumer and a `Work`; one per Faust app, for one topic."""
+
+    def __init__(self, name: str, topic: str, work: Work, metrics: Metrics) -> None:
+        self.name = name
+        self.topic = topic
+        self.work = work
+        self.metrics = metrics
+        self.reread: Callable[[int, int], Awaitable[None]] | None = None  # set by the transport
+        self.highwater: Callable[[int], int | None] | None = None  # likewise
+        self.last_poll: Callable[[int], int | None] | None = None  # likewise: when the broker gave the highwater
+        self.generation = 0
+        self.next: dict[int, int] = {}  # partition -> the offset that was not read yet
+        self._handed: dict[int, int] = {}  # partition -> the offset behind the last record that `work` was given
+        self.last_progress = time.monotonic()
+        self.last_commit = time.monotonic()
+        self.last_answer = time.monotonic()  # of the broker
+        self._newest_poll = 0
+        self._applied: dict[int, int] = {}  # as `next`, when progress was last looked for
+        self._holes: dict[int, tuple[int, int]] = {}  # partition -> first offset behind a hole, how often seen
+        self._idle: dict[int, tuple[float, int | None]] = {}  # until when that is known, and by which poll
+        self._busy = asyncio.Lock()
+        self._ready = asyncio.Event()
+        self._accept = False
+        self._building: asyncio.Task[None] | None = None
+
+    # ---- called by the consumer
+
+    def assigned(self, seek: Callable[[], Awaitable[Mapping[int, int]]], generation: int) -> None:
+        """Partitions are ours; `seek` says which, and from which offset each is read now.
+
+        Records wait until that is known and the state is built, however long it takes.
+        """
+        self.generation = generation
+        self.metrics.add(m.REBALANCES)
+        self._ready.clear()
+        if self._building is not None:
+            self._building.cancel()
+        self._building = asyncio.ensure_future(self._build(seek))
+
+    async def _build(self, seek: Callable[[], Awaitable[Mapping[int, int]]]) -> None:
+        delay = 0.2
+        while True:
+            try:
+                starts = dict(await seek())
+                await self.work.assign(starts)
+                break
+            except Exception:  # the broker or the store is away: nothing is lost by waiting for it
+                log.exception("%s: could not take over its partitions; again in %.1f s", self.name, delay)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 10)
+        self.next, self._handed = starts, dict(starts)
+        self._holes.clear()
+        self._idle.clear()
+        self._accept = True
+        self.last_progress = self.last_answer = time.monotonic()
+        self._ready.set()
+        log.info("%s: %d partitions of %s", self.name, len(starts), self.topic)
+
+    def dropped(self) -> None:
+        """All partitions are gone."""
+        if self._building is not None:
+            self._building.cancel()
+        self._accept = False
+        self._ready.clear()
+        self.next, self._handed = {}, {}
+        self.work.drop()
+
+    def committable(self, partition: int) -> int | None:
+        """The offset up to which the partition may be committed, once `flush` has succeeded."""
+        floor = self.work.floor(partition)
+        return self.next[partition] if floor is not None and floor == self._handed.get(partition) else floor
+
+    async def flush(self) -> bool:
+        """See `Work.flush`."""
+        return await self.work.flush()
+
+    def committed(self, seconds: float) -> None:
+        """A checkpoint is done; it took so long."""
+        self.last_commit = time.monotonic()
+        self.metrics.add(m.COMMITS)
+        self.metrics.observe(m.CHECKPOINT_SECONDS, seconds)
+
+    async def quiesce(self) -> None:
+        """Stop taking records; returns when none is being processed."""
+        self._accept = False
+        await self.work.interrupt()
+        async with self._busy:
+            pass
+
+    # ---- called by the agent and the timer
+
+    async def process(self, partition: int, batch: Batch, generation: int) -> None:
+        """One batch of one partition, fetched in that generation of the group."""
+        await self._ready.wait()
+        async with self._busy:
+            if not self._accept or not self._ours(partition, generation):
+                return
+            expected = self.next[partition]
+            behind, seen = self._holes.get(partition, (0, 0))
+            seen = seen + 1 if batch.start == behind else 1
+            if batch.start > expected and seen <= HOLE_READS:
+                self._holes[partition] = (batch.start, seen)
+                await self._read_again(partition, expected)
+                return
+            self._holes.pop(partition, None)  # the same hole each time: retention made it
+            try:
+                if batch.records:
+                    await self.work.handle(partition, batch.records)
+            except Exception:  # it may have been the last batch: no hole behind it would be seen
+                if self._ours(partition, generation):
+                    await self._read_again(partition, expected)
+                raise
+            if self._ours(partition, generation):  # it may have been dropped meanwhile
+                self.next[partition] = max(expected, batch.end)
+                if batch.records:
+                    self._handed[partition] = max(self._handed[partition], batch.records[-1].offset + 1)
+            self.last_answer = time.monotonic()
+
+    def _ours(self, partition: int, generation: int) -> bool:
+        return generation == self.generation and partition in self.next
+
+    async def _read_again(self, partition: int, offset: int) -> None:
+        log.info("%s: read %s/%d again from %d", self.name, self.topic, partition, offset)
+        if self.reread is not None:
+            await self.reread(partition, offset)
+
+    async def tick(self) -> None:
+        """Let time pass for each partition; skipped while a rebalance is under way."""
+        if not self._ready.is_set():
+            return
+        self._listen()
+        self._look_for_progress()
+        try:
+            async with self._busy:
+                for partition in list(self.next) if self._accept else ():
+                    if partition in self.next:
+                        await self.work.tick(partition, self._idle_ms(partition))
+            await self.work.flush()
+        except Exception:  # the producer is in trouble: what was to be sent waits for the next time
+            log.exception("%s: no deadlines now", self.name)
+
+    def _listen(self) -> None:
+        """Note whether the broker has answered since the last time, or has not been asked."""
+        polls = [poll for partition in self.next if self.last_poll and (poll := self.last_poll(partition))]
+        newest = max(polls, default=0)
+        if newest > self._newest_poll or not self.next or self._busy.locked():
+            self.last_answer = time.monotonic()
+        self._newest_poll = max(newest, self._newest_poll)
+
+    def _look_for_progress(self) -> None:
+        """Note whether something was applied since the last time, or nothing is left to be."""
+        applied = {partition: offset - self.work.behind(partition) for partition, offset in self.next.items()}
+        if applied != self._applied or not any(self.lags().values()):
+            self.last_progress = time.monotonic()
+        self._applied = applied
+
+    def _idle_ms(self, partition: int) -> int:
+        """For how much longer nothing was left to read.
+
+        Only an answer of the broker counts: a worker that was stopped for a while, and goes on, has to ask first.
+        """
+        if self.lag(partition) != 0:
+            self._idle.pop(partition, None)
+            return 0
+        now = time.monotonic()
+        polled = self.last_poll(partition) if self.last_poll is not None else None
+        since, before = self._idle.setdefault(partition, (now, polled))
+        if polled == before:
+            return 0
+        self._idle[partition] = (now, polled)
+        return int((now - since) * 1000)
+
+    def lag(self, partition: int) -> int | None:
+        """Offsets whose records are not applied yet; None where the broker has not said."""
+        highwater = self.highwater(partition) if self.highwater is not None else None
+        if highwater is None:
+            return None
+        return max(0, highwater - self.next.get(partition, 0)) + self.work.behind(partition)
+
+    def lags(self) -> dict[int, int | None]:
+        """Partition -> lag, of the partitions that are ours."""
+        return {partition: self.lag(partition) for partition in self.next}
+
+    @property
+    def ready(self) -> bool:
+        """Whether records are being taken."""
+        return self._accept and self._ready.is_set()

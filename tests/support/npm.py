@@ -1,0 +1,27 @@
+"""npm packages for tests, from a folder of sources with a lock file, installed in .cache."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def installed(sources: Path, name: str) -> Path:
+    """-> .cache/NAME with the sources and their packages, installed again where the lock file has changed."""
+    npm = shutil.which("npm")
+    assert npm is not None, "Node 20 or newer with npm is needed: https://nodejs.org"
+    home = ROOT / ".cache" / name
+    home.mkdir(parents=True, exist_ok=True)
+    for file in sources.iterdir():
+        if file.is_file():
+            shutil.copy(file, home)
+    lock, done = sources / "package-lock.json", home / "installed.json"
+    if not done.exists() or done.read_bytes() != lock.read_bytes():
+        shutil.rmtree(home / "unpacked", ignore_errors=True)  # what a package's program has made
+        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        subprocess.run([*command, "--cache", ROOT / ".cache" / "npm"], cwd=home, check=True)
+        shutil.copy(lock, done)
+    return home

@@ -1,0 +1,160 @@
+"""Workers as processes, which tests start, kill and stop; and what they have stored."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.structs import TopicPartition
+from pydantic import SecretStr
+
+from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
+from threadmill.settings import PREFIX
+from topics.catalog import Topic
+
+
+def environment(settings: Settings, **more: str) -> dict[str, str]:
+    """The variables that give a process these settings."""
+    names = settings.model_dump(exclude_none=True, exclude_defaults=True)
+    values = {name: v.get_secret_value() if isinstance(v, SecretStr) else str(v) for name, v in names.items()}
+    return {**os.environ, **{PREFIX + name.upper(): value for name, value in values.items()}, **more}
+
+
+class WorkerProcess:
+    """One `threadmill worker`; its log goes to a file in the test's folder.
+
+    `program`: what Python runs as `threadmill`, in `folder`; `variables` are added to its environment.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        name: str = "worker",
+        roles: str = "assemble,metrics,store",
+        *,
+        program: Sequence[str] = ("-m", "pipeline"),
+        folder: Path | None = None,
+        **variables: str,
+    ) -> None:
+        self.settings = settings
+        self.program = program
+        self.folder = folder
+        self.variables = variables
+        self.name = name
+        self.roles = roles
+        self.log = Path(settings.home) / f"{name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> WorkerProcess:
+        command = [sys.executable, *self.program, "worker", "--roles", self.roles]
+        variables = environment(self.settings, **self.variables)
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(command, env=variables, cwd=self.folder, stdout=out, stderr=out)
+        return self
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def stop(self) -> int:
+        return self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> int:
+        assert self.process is not None
+        assert self.process.poll() is None, f"{self.name} had ended already:\n{self.text()[-3000:]}"
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def end(self) -> None:
+        """Whatever state it is in."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+
+    async def url(self, within: float = 120) -> str:
+        """Where its health and metrics are, once it has said so."""
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            if found := re.search(r"^threadmill: .*; (http://[\w.:]+)$", self.text(), re.MULTILINE):
+                return found[1]
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"{self.name} did not start:\n{self.text()}")
+
+    def text(self) -> str:
+        return self.log.read_text() if self.log.exists() else ""
+
+
+async def publish(
+    settings: Settings, topic: Topic, records: Iterable[tuple[bytes, bytes]], pause: float = 0.0, **more: Any
+) -> int:
+    """Produce (key, value) pairs in order; `pause` seconds after every 200. `more`: aiokafka's options."""
+    options = {"acks": "all", "enable_idempotence": True, "linger_ms": 5, "max_request_size": 5_000_000, **more}
+    producer = AIOKafkaProducer(bootstrap_servers=settings.broker_list, **options)
+    await producer.start()
+    count = 0
+    try:
+        for key, value in records:
+            await producer.send(topic.full_name(settings.topic_prefix), value, key=key)
+            count += 1
+            if count % 200 == 0:
+                await asyncio.sleep(pause)
+    finally:
+        await producer.stop()
+    return count
+
+
+async def read_all(settings: Settings, topic: Topic) -> list[object]:
+    """Every record of a topic, partition by partition."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=settings.broker_list, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        name = topic.full_name(settings.topic_prefix)
+        consumer.assign([TopicPartition(name, number) for number in range(settings.partitions)])
+        ends = await consumer.end_offsets(consumer.assignment())
+        found: list[object] = []
+        while any([await consumer.position(tp) < end for tp, end in ends.items()]):
+            for records in (await consumer.getmany(timeout_ms=200)).values():
+                found += records
+        return found
+    finally:
+        await consumer.stop()
+
+
+async def stored(settings: Settings) -> dict[str, str]:
+    """turn_id -> canonical hash, of every stored turn of complete status, from the documents themselves."""
+    from pipeline.turns.canonical import turn_hash
+
+    found: dict[str, str] = {}
+    async with await ThreadStore.open(settings.store_url) as store:
+        async for document in store.documents():
+            for turn in document["turns"]:
+                assert turn["meta:turn_id"] not in found, "a turn is stored twice"
+                found[turn["meta:turn_id"]] = turn_hash(turn)
+    return found
+
+
+async def wait_until_stored(
+    settings: Settings, turns: int, workers: Sequence[WorkerProcess], within: float = 90
+) -> dict[str, str]:
+    """Wait for so many turns; the workers' logs where they do not come."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        async with await ThreadStore.open(settings.store_url) as store:
+            count = (await store.counts()).turns
+        if count >= turns:
+            return await stored(settings)
+        if all(worker.process is not None and worker.process.poll() is not None for worker in workers):
+            break
+        await asyncio.sleep(0.3)
+    logs = "\n".join(f"--- {worker.name}\n{worker.text()[-3000:]}" for worker in workers)
+    raise AssertionError(f"{count} of {turns} turns are stored\n{logs}")

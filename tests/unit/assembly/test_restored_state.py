@@ -1,0 +1,111 @@
+"""What a restart takes from the state topic."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from pipeline.assembly.restored_state import Remembered
+from threadmill.errors import InvalidRecord
+from topics import state
+from topics.state import Closed, RunKey, Segment
+
+RUN: RunKey = ("6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11", "run/1")
+OTHER: RunKey = (RUN[0], "run/2")
+FIRST = Closed(10, 3, complete=False, at=1_000)
+AGAIN = Closed(20, 5, complete=False, at=2_000, revision=1)
+DONE = Closed(15, 4, complete=True, at=1_500)
+
+
+def key(run: RunKey, entry: Segment | Closed) -> bytes:
+    name = state.closed_key(run, entry) if isinstance(entry, Closed) else state.segment_key(run, entry)
+    return name.encode()
+
+
+def taken(*entries: tuple[RunKey, Segment | Closed] | bytes) -> Remembered:
+    """Entries, and keys of those that were removed."""
+    remembered = Remembered()
+    for entry in entries:
+        if isinstance(entry, bytes):
+            remembered.take(entry, None)
+        else:
+            remembered.take(key(*entry), state.encode(entry[1]))
+    return remembered
+
+
+@pytest.mark.parametrize(
+    ("marks", "counts"),
+    [
+        ([FIRST, AGAIN], AGAIN),
+        ([AGAIN, FIRST], AGAIN),  # by a writer that was late
+        ([AGAIN, DONE], DONE),
+        ([DONE, AGAIN], DONE),
+        ([FIRST, FIRST], FIRST),
+    ],
+)
+def test_of_a_runs_marks_the_last_counts_and_complete_is_for_good(marks: list[Closed], counts: Closed) -> None:
+    remembered = taken(*((RUN, mark) for mark in marks))
+    assert remembered.marks.get(RUN) == counts
+    assert list(remembered.marks) == [RUN]
+
+
+def test_a_mark_that_was_removed_is_forgotten_and_no_other_with_it() -> None:
+    remembered = taken((RUN, FIRST), (OTHER, FIRST), (RUN, AGAIN), key(RUN, FIRST), key(OTHER, FIRST))
+    assert remembered.marks.get(RUN) == AGAIN
+    assert remembered.marks.get(OTHER) is None
+    assert len(remembered.marks) == 1
+
+
+def test_segments_stay_until_they_are_removed() -> None:
+    parts = [Segment(1, 2, 500, [b"{}"], part) for part in range(3)]
+    remembered = taken(*((RUN, part) for part in parts), (OTHER, parts[0]), key(RUN, parts[1]), key(OTHER, parts[0]))
+    assert {run: list(found.values()) for run, found in remembered.segments.items()} == {RUN: [parts[0], parts[2]]}
+
+
+def test_now_is_the_newest_time_of_all() -> None:
+    assert taken((RUN, AGAIN), (RUN, FIRST), (OTHER, Segment(1, 2, 1_999, [b"{}"]))).now == AGAIN.at
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"\xff", None),
+        (b"\xff", b"{}"),
+        (key(RUN, FIRST), b"rubbish"),
+        (key(RUN, FIRST), b'{"v":1,"seq":"3","complete":true,"at":1,"revision":0}'),
+        (key(RUN, FIRST), b'{"v":1,"seq":3,"complete":true,"at":1e30,"revision":0}'),
+        (key(RUN, FIRST), b'{"v":1,"seq":3,"complete":true,"at":18446744073709551615,"revision":0}'),
+        (f"{RUN[0]}/run/1#closed-99999999999999999999".encode(), state.encode(FIRST)),
+        (f"{RUN[0]}/run/1#1-2.0".encode(), b'{"v":1,"at":"noon","sizes":[]}\n'),
+    ],
+)
+def test_what_is_no_entry_says_so_and_changes_nothing(name: bytes, value: bytes | None) -> None:
+    remembered = taken((RUN, FIRST))
+    with pytest.raises(InvalidRecord):
+        remembered.take(name, value)
+    assert remembered.marks.get(RUN) == FIRST
+    assert not remembered.segments
+
+
+def test_a_key_that_nobody_knows_removes_nothing() -> None:
+    remembered = taken((RUN, FIRST), b"strange", b"", key(OTHER, FIRST))
+    assert list(remembered.marks) == [RUN]
+
+
+def test_what_was_removed_since_takes_no_memory_and_the_rest_is_packed() -> None:
+    runs = [(f"6f1d6f5e-6f0a-4c0b-9d51-{number:012}", f"run-{number}") for number in range(30_000)]
+    tracemalloc.start()
+    try:
+        remembered = Remembered()
+        for number, run in enumerate(runs):
+            mark = Closed(number, 3, complete=True, at=number)
+            remembered.take(key(run, mark), state.encode(mark))
+            if number >= 10_000:
+                oldest = Closed(number - 10_000, 3, complete=True, at=number - 10_000)
+                remembered.take(key(runs[number - 10_000], oldest), None)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(remembered.marks) == 10_000
+    assert most < 10_000 * 300  # bytes; as objects it was three times as much

@@ -1,0 +1,140 @@
+"""Recent records, ids of events, and each event once."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.gateway.live.recent_events import Held, Place, Ranges, Reading, Recent, first_offset
+from threadmill.envelope import encode
+
+THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
+OTHER = "0b0e2f6c-6f5e-4a59-8f0b-9f3f3c8f2a11"
+
+
+def held(
+    offset: int, seq: int, count: int = 1, *, run: str = "r", thread: str = THREAD, partition: int = 0, **more: object
+) -> Held:
+    events = [{"type": "text-delta", "n": seq + n} for n in range(count)]
+    envelope = {"v": 1, "thread_id": thread, "run_id": run, "agent_id": "a", "dialect": "vercel-ai", "seq": seq}
+    value = encode({**envelope, "ts": 1000 + seq, "events": events, **more})
+    return Held.of(partition, offset, 5000 + offset, thread.encode(), value)
+
+
+@pytest.mark.parametrize("text", ["0-0.0", "11-123456789012.899"])
+def test_a_place_is_its_text(text: str) -> None:
+    assert str(Place.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "1-2", "1-2.3.4", "-1-2.3", "1-2.3 ", "1-²2.3", "1-1234567890123456789.1", "x"])
+def test_any_other_text_is_no_place(text: str) -> None:
+    assert Place.parse(text) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6)), max_size=30))
+def test_ranges_are_a_set(adds: list[tuple[int, int]]) -> None:
+    ranges, known = Ranges(), set[int]()
+    for start, count in adds:
+        numbers = range(start, start + count)
+        assert ranges.add(start, count) == [n for n in numbers if n not in known]
+        known.update(numbers)
+    spans = list(zip(ranges.starts, ranges.stops, strict=True))
+    assert {n for start, stop in spans for n in range(start, stop)} == known
+    assert all(stop < start for (_, stop), (start, _) in itertools.pairwise(spans))
+
+
+def test_what_comes_twice_is_given_once() -> None:
+    reading = Reading(None)
+    records = [held(0, 0, 2), held(1, 1, 3), held(2, 0, 5, end="complete"), held(3, 0, 5, end="complete")]
+    events = [event for record in records for event in reading.events(record)]
+    assert [event.seq for event in events] == [0, 1, 2, 3, 4, 5]
+    assert [event.event["n"] for event in events[:-1]] == [0, 1, 2, 3, 4]
+    assert (events[-1].end, str(events[-1].place)) == ("complete", "0-2.5")
+    assert [str(event.place) for event in events[:4]] == ["0-0.0", "0-0.1", "0-1.1", "0-1.2"]
+
+
+def test_a_later_end_is_told() -> None:
+    reading = Reading(None)
+    ends = [event.end for n in (0, 1) for event in reading.events(held(n, n, end=["disconnected", "complete"][n]))]
+    assert ends == [None, "disconnected", None, "complete"]
+
+
+def test_only_its_own_tenant_is_given() -> None:
+    reading = Reading("acme")
+    assert not reading.events(held(0, 0, tenant="globex"))
+    assert not reading.events(held(1, 0))
+    assert reading.events(held(2, 0, tenant="acme"))
+
+
+def test_hidden_runs_are_read_and_not_given() -> None:
+    reading = Reading(None, hidden={"old"}, until=2)
+    assert not reading.events(held(0, 0, run="old"))
+    assert reading.events(held(1, 0, run="new"))
+    assert not reading.events(held(2, 0, run="old")), "it was there before"
+    assert reading.events(held(3, 1, run="old")), "it goes on"
+
+
+def test_what_is_no_record_is_passed_over() -> None:
+    record = Held.of(0, 7, 0, None, b"rubbish")
+    recent = Recent(1000, 1000)
+    recent.begin(0, 7)
+    assert recent.add(record) is None
+    assert recent.position[0] == 8
+    assert Reading(None).events(record) == []
+
+
+def test_memory_is_bounded_and_says_from_where_it_is_whole() -> None:
+    one = held(0, 0)
+    recent = Recent(one.size * 5 + 100, 60_000)
+    recent.begin(0, 0)
+    for n in range(20):
+        assert recent.add(held(n, n, thread=THREAD if n % 2 else OTHER)) == (THREAD if n % 2 else OTHER)
+    assert recent.bytes <= one.size * 5 + 100
+    assert recent.floor[0] == 15
+    assert [record.offset for record in recent.since(THREAD, 15)] == [15, 17, 19]
+    assert [record.offset for record in recent.since(OTHER, 17)] == [18]
+    assert recent.since("no such thread", 15) == []
+    assert recent.runs(THREAD, None)["r"].first == 1, "where it began is known longer than its records are"
+
+
+def test_runs_are_known_by_tenant_in_their_order_and_forgotten_in_time() -> None:
+    recent = Recent(10**6, 10)
+    recent.begin(0, 0)
+    recent.add(held(0, 3, run="b", tenant="acme"))
+    recent.add(held(1, 0, run="a", tenant="acme", end="complete"))
+    recent.add(held(2, 0, run="c", tenant="globex"))
+    runs = recent.runs(THREAD, "acme")
+    assert list(runs) == ["b", "a"]
+    assert (runs["b"].seq, runs["b"].over, runs["a"].over) == (3, False, True)
+    assert first_offset(recent.runs(THREAD, None).values(), 99) == 0
+    recent.add(held(30, 1, run="c", tenant="globex"))
+    assert list(recent.runs(THREAD, None)) == ["c"]
+    assert first_offset(recent.runs(OTHER, None).values(), 99) == 99
+
+
+def test_a_topic_that_was_made_anew_starts_anew() -> None:
+    recent = Recent(10**6, 60_000)
+    recent.begin(0, 50)
+    recent.begin(1, 9)
+    recent.add(held(50, 0))
+    recent.add(held(9, 0, thread=OTHER, partition=1))
+    recent.add(held(0, 0, run="new"))
+    assert list(recent.runs(THREAD, None)) == ["new"]
+    assert [record.offset for record in recent.since(THREAD, 0)] == [0]
+    assert (recent.floor, recent.position) == ({0: 0, 1: 9}, {0: 1, 1: 10})
+    assert recent.since(OTHER, 9)
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 40))
+def test_a_reader_that_breaks_off_goes_on_exactly(rng: random.Random, records: int) -> None:
+    """Whatever comes twice or out of order: the ids after any id are those that a reader without a break gets."""
+    log = [held(n, rng.randrange(12), rng.randint(1, 4), run=rng.choice("ab")) for n in range(records)]
+    reading = Reading(None)
+    whole = [event.place for record in log for event in reading.events(record)]
+    after = rng.choice(whole)
+    again = Reading(None, after)
+    assert [event.place for record in log for event in again.events(record)] == whole[whole.index(after) + 1 :]

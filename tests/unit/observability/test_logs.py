@@ -1,0 +1,94 @@
+"""Log lines that an operator can read while the broker is away."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline.observability import logs
+from pipeline.settings import Settings
+from threadmill.kafka import client_log
+from threadmill.log_ids import log_ids
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    levels = {name: logging.getLogger(name).level for name in logs.QUIET}
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name, before in levels.items():
+        logging.getLogger(name).setLevel(before)
+
+
+def test_a_client_library_repeats_itself_rarely(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(client_log.time, "monotonic", lambda: now)
+    logs.set_up(Settings())
+    library, ours = logging.getLogger("aiokafka"), logging.getLogger("pipeline.worker.stage")
+    for _ in range(50):
+        library.error("Unable connect to node with id %s", 1)
+        library.error("Failed fetch messages from %s", 1)
+        ours.warning("dead letter")
+    now += client_log.REPEAT_AFTER
+    library.error("Unable connect to node with id %s", 2)
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert [line for line in lines if line != "dead letter"] == [
+        "Unable connect to node with id 1",
+        "Failed fetch messages from 1",
+        "Unable connect to node with id 2",
+    ]
+    assert lines.count("dead letter") == 50
+
+
+def test_json_lines_hold_the_error(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(Settings(log_format="json"))
+    try:
+        raise ValueError("no")
+    except ValueError:
+        logging.getLogger("pipeline").exception("it failed: %s", 5)
+    line = json.loads(capsys.readouterr().err)
+    assert (line["level"], line["logger"], line["message"]) == ("ERROR", "pipeline", "it failed: 5")
+    assert "ValueError: no" in line["error"]
+
+
+def test_json_lines_name_the_run_as_far_as_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(Settings(log_format="json"))
+    log = logging.getLogger("pipeline")
+    span = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    log.warning("one", extra=log_ids("t", "r\u2028", span))
+    log.warning("two \ud800", extra=log_ids(None, 7, "no span"))
+    one, two = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert {name: one[name] for name in logs.IDS} == {
+        "thread_id": "t",
+        "run_id": "r\u2028",
+        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+    }
+    assert not set(logs.IDS) & set(two)
+    assert two["message"] == "two \ud800"
+
+
+def test_what_is_normal_at_a_start_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(Settings())
+    ours, group = (
+        logging.getLogger("pipeline.worker.consumer_thread"),
+        logging.getLogger("aiokafka.consumer.group_coordinator"),
+    )
+    ours.info("[^--BatchThread]: Starting...")
+    ours.error("[^--BatchThread]: Crashed reason=%r", "x")
+    ours.info("read %s again", "[^x]")
+    group.error("Group Coordinator Request failed: %s", "[Error 15] GroupCoordinatorNotAvailableError")
+    group.error("Group Coordinator Request failed: %s", "[Error 30] GroupAuthorizationFailedError")
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert lines == [
+        "[^--BatchThread]: Crashed reason='x'",
+        "read [^x] again",
+        "Group Coordinator Request failed: [Error 30] GroupAuthorizationFailedError",
+    ]

@@ -1,0 +1,186 @@
+"""A turn's span: what it says, that it says it again at a replay, and that hostile turns cost nothing but theirs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.assembly.offline import assemble
+from pipeline.devbroker.ports import free_ports
+from pipeline.errors import CallerError
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.observability.turn_spans import TurnSpan, turn_span
+from pipeline.observability.turn_traces import TurnTraces
+from pipeline.settings import Settings, load
+from pipeline.worker.assemble_role import _traces
+from tests.support.collector import attributes, collecting
+from tests.support.toy import START, THREAD, TOYS, envelope, text
+
+PAGE = Path(__file__).parents[3] / "docs" / "observability.md"
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+INFO = {"agent_name": "Weather", "model_name": "gpt-5", "provider_name": "openai", "traceparent": PARENT}
+USAGE = {"inputTokens": 50, "outputTokens": 15, "reasoningTokens": 5, "cachedInputTokens": 20, "cacheWriteTokens": 3}
+
+
+def turns(end: str | None = "complete", run: Any = None, events: Any = None, **more: Any) -> list[Any]:
+    said = events or [*text("It rains."), {"type": "result", "usage": USAGE}]
+    return assemble(TOYS["toy"], [envelope(0, said, run=INFO if run is None else run, end=end, **more)])[0]
+
+
+def the_span(*args: Any, **more: Any) -> TurnSpan:
+    found = turn_span(turns(*args, **more)[-1])
+    assert found is not None
+    return found
+
+
+def test_what_a_span_says() -> None:
+    span = the_span(tenant="acme", run={**INFO, "parent_run_id": "boss"})
+    assert (span.name, span.start, span.end, span.error) == ("invoke_agent Weather", START, START + 100, None)
+    assert span.link is not None
+    assert span.link.text == PARENT
+    assert span.attributes == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.id": "a",
+        "gen_ai.agent.name": "Weather",
+        "gen_ai.conversation.id": THREAD,
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-5",
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.response.time_to_first_chunk": 0.0,
+        "gen_ai.usage.input_tokens": 50,
+        "gen_ai.usage.output_tokens": 15,
+        "gen_ai.usage.reasoning.output_tokens": 5,
+        "gen_ai.usage.cache_read.input_tokens": 20,
+        "gen_ai.usage.cache_creation.input_tokens": 3,
+        "threadmill.run.id": "r",
+        "threadmill.turn.id": turns()[-1]["turn_id"],
+        "threadmill.turn.status": "complete",
+        "threadmill.turn.events": 2,
+        "threadmill.turn.responses": 1,
+        "threadmill.turn.revision": 0,
+        "threadmill.dialect": "toy",
+        "threadmill.tenant": "acme",
+        "threadmill.parent.run.id": "boss",
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [("error", "error"), ("network_failure", "network_failure"), ("timeout", "timeout"), ("user_cancelled", None)],
+)
+def test_an_interrupted_turn_is_an_error_unless_its_user_cancelled_it(reason: str, error: str | None) -> None:
+    (record,) = turns("aborted")
+    assert record["turn"]["interruption"]["reason"] == "user_cancelled"
+    record["turn"]["interruption"]["reason"] = reason
+    span = turn_span(record)
+    assert span is not None
+    assert (span.error, span.attributes.get("error.type")) == (error, error)
+    assert span.attributes["threadmill.turn.interruption"] == reason
+
+
+def test_the_page_names_every_attribute() -> None:
+    names = {*the_span(tenant="t", run={**INFO, "parent_run_id": "p"}).attributes, *the_span("error").attributes}
+    page = PAGE.read_text("utf-8")
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
+def test_only_agents_turns_have_one() -> None:
+    user, agent = turns(run={"request": "What's the weather?"})
+    assert turn_span(user) is None
+    assert turn_span({**agent, "turn": None}) is None
+    found = turn_span(agent)
+    assert found is not None
+    assert found.link is None
+
+
+def test_a_replay_gives_the_same_span_and_a_newer_revision_another_one_of_the_same_trace() -> None:
+    (record,) = turns()
+    first, again, newer = (turn_span(one) for one in (record, turns()[0], {**record, "revision": 1}))
+    assert first == again
+    assert first is not None
+    assert newer is not None
+    assert newer.trace_id == first.trace_id
+    assert newer.span_id != first.span_id
+
+
+def test_nothing_of_what_was_said_is_in_it() -> None:
+    (record,) = turns(events=[*text("a secret"), {"type": "note", "data": {"secret": 1}}])
+    span = turn_span(record)
+    assert span is not None
+    assert "secret" not in repr(span)
+
+
+def hostile(record: Any, **turn: Any) -> Any:
+    return {**record, "turn": {**record["turn"], **turn}}
+
+
+def test_the_collector_gets_them_whatever_else_there_is() -> None:
+    """One turn that protobuf can't hold would take its whole batch with it."""
+    (record,) = turns()
+    far = hostile(record, started_at="9999-12-31T23:59:59Z", completed_at="0001-01-01T00:00:00Z")
+    odd = hostile(record, messages=[7, {"message_type": "response", "finish_reason": "\ud800" * 9000}])
+    usage = hostile(record, total_usage={"input_tokens": 2**70, "output_tokens": "many"})
+    agents = {**record, "agents": [{"agent_id": "a", "agent_name": "\0\ud800" + "x" * 9000}, 7], "tenant": "\udfff"}
+    broken = {**record, "turn": {"turn_type": "agent"}, "timings": [{"ttft_ms": "soon"}]}
+    metrics = Metrics()
+    with collecting(refused=1) as collector:
+        traces = TurnTraces(collector.endpoint, "events", metrics)
+        traces([far, odd, usage, agents, broken, record], 3)
+        traces.close()
+    assert (collector.paths, collector.services) == ({"/v1/traces"}, {"threadmill"})
+    assert len(collector.spans) == 5
+    span = collector.spans[-1]
+    expected = turn_span(record)
+    assert expected is not None
+    assert (span.trace_id, span.span_id) == (expected.trace_id.to_bytes(16), expected.span_id.to_bytes(8))
+    assert (span.start_time_unix_nano, span.end_time_unix_nano) == (START * 10**6, (START + 100) * 10**6)
+    assert [link.trace_id.hex() for link in span.links] == [PARENT.split("-")[1]]
+    assert (attributes(span)["messaging.destination.name"], attributes(span)["messaging.destination.partition.id"]) == (
+        "events",
+        "3",
+    )
+    values = [metrics.registry.get_sample_value(metric.name) for metric in (m.SPANS, m.SPANS_EXPORTED)]
+    assert values == [5, 5]
+
+
+def test_a_collector_that_is_away_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.observability.turn_traces.END_WITHIN", 0.2)
+    metrics = Metrics()
+    traces = TurnTraces(f"http://127.0.0.1:{free_ports(1)[0]}", "events", metrics)
+    traces(turns() * 3000, 0)  # more than wait
+    traces.close()
+    values = [metrics.registry.get_sample_value(metric.name) for metric in (m.SPANS, m.SPANS_EXPORTED)]
+    assert values == [3000, 0]
+
+
+def test_what_opentelemetry_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cret")
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "ours")
+    for ratio, count in (("1.0", 1), ("0.0", 0)):
+        monkeypatch.setenv("OTEL_TRACES_SAMPLER", "traceidratio")
+        monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", ratio)
+        with collecting() as collector:
+            traces = TurnTraces(collector.endpoint + "/v1/traces", "events", Metrics())
+            traces(turns(), 0)
+            traces.close()
+        assert len(collector.spans) == count
+        if count:
+            assert collector.services == {"ours"}
+            assert {name.lower(): value for name, value in collector.headers.items()}[
+                "authorization"
+            ] == "Bearer s3cret"
+
+
+def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _traces(Settings(), "events", Metrics()) is None
+    assert load({"THREADMILL_OTLP_ENDPOINT": "http://collector:4318/"}).otlp_endpoint == "http://collector:4318"
+    for wrong in ("collector:4318", "grpc://collector:4317", "http://", "http://collector?x=1"):
+        with pytest.raises(CallerError, match="THREADMILL_OTLP_ENDPOINT: http://host:port"):
+            load({"THREADMILL_OTLP_ENDPOINT": wrong})
+    monkeypatch.setitem(sys.modules, "pipeline.observability.turn_traces", None)
+    with pytest.raises(CallerError, match=r"install `threadmill\[otlp\]`"):
+        _traces(Settings(otlp_endpoint="http://collector:4318"), "events", Metrics())

@@ -1,0 +1,225 @@
+"""The order of a checkpoint, and what holds the floor. All interleavings: tests/property/test_checkpoint_model.py."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+
+from pipeline.assembly.restored_state import Remembered
+from pipeline.assembly.run import Refused, StoredRecord
+from pipeline.kafka.dead_letters import outgoing_letter
+from pipeline.kafka.outbox import Outbox, Outgoing
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.worker import checkpoint as checkpoint_module
+from pipeline.worker.assembly_metrics import Ledger
+from pipeline.worker.checkpoint import MANY, Checkpoint, limits_of
+from tests.support.toy import START, TOYS, Log, envelope, text
+from threadmill.errors import Reason
+from topics import dead_letter, state
+from topics.catalog import CATALOG, EVENTS
+
+SETTINGS = Settings(spill_after=1, idle_timeout=10)
+
+
+class Producer:
+    def __init__(self) -> None:
+        self.sent: list[tuple[Outgoing, asyncio.Future[object]]] = []
+        self.error: Exception | None = None
+
+    async def send_batch(
+        self, topic: str, partition: int, records: Sequence[Outgoing]
+    ) -> tuple[int, Awaitable[object]]:
+        await asyncio.sleep(0)
+        if self.error is not None:
+            raise self.error
+        delivery = asyncio.get_running_loop().create_future()
+        self.sent.append((records[0], delivery))
+        return 1, delivery
+
+    def topics(self) -> list[str]:
+        return [record.topic.removeprefix("threadmill.") for record, _ in self.sent]
+
+    def deliver(self) -> None:
+        for _, delivery in self.sent:
+            if not delivery.done():
+                delivery.set_result(None)
+
+
+@pytest.fixture
+async def producer() -> Producer:
+    return Producer()
+
+
+@pytest.fixture
+async def work(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
+    async def nothing(_: Settings, partitions: Mapping[int, int]) -> dict[int, Remembered]:
+        return {partition: Remembered() for partition in partitions}
+
+    monkeypatch.setattr(checkpoint_module, "read_state", nothing)
+    checkpoint = Checkpoint(SETTINGS, TOYS, Outbox(producer), Ledger(Metrics(10), "events"))
+    await checkpoint.assign({0: 0})
+    return checkpoint
+
+
+async def feed(work: Checkpoint, log: Log) -> None:
+    await work.handle(0, log.records)  # type: ignore[arg-type]
+
+
+async def settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_results_then_segments_then_marks_then_tombstones(work: Checkpoint, producer: Producer) -> None:
+    log = Log()
+    log.add(envelope(0, text("a"), run_id="long"))
+    log.add(envelope(0, text("b"), run_id="short", end="complete"))
+    log.add(b"rubbish")
+    await feed(work, log)
+    await work.tick(0, 1500)
+    log.add(envelope(1, [], run_id="long", end="complete"))
+    await feed(work, log)
+    assert "state" not in producer.topics()
+    flush = asyncio.ensure_future(work.flush())
+    waves = []
+    for _ in range(4):
+        await settled()
+        waves.append([record for record, delivery in producer.sent if not delivery.done()])
+        assert not flush.done()
+        producer.deliver()
+    assert await flush
+    results, segments, marks, tombstones = waves
+    assert {record.topic for record in results} == {
+        f"threadmill.{name}" for name in ("turns", "telemetry", "dead-letters")
+    }
+    assert [record.key for record in segments] == [b"6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11/long#0-0.0"]
+    assert [state.decode(mark.key or b"", mark.value or b"")[0][1] for mark in marks] == ["short", "long"]
+    assert [(record.key, record.value) for record in tombstones] == [(segments[0].key, None)]
+
+
+async def test_behind_a_lag_open_runs_are_spilled_with_the_batch_that_is_too_much(work: Checkpoint) -> None:
+    log, most = Log(), work.limits.open_bytes
+    for number in range(MANY):
+        log.add(envelope(0, text("x" * (2 * most // MANY)), run_id=str(number)))
+    await feed(work, log)
+    core = work.held[0].core
+    assert 0 < sum(run.size for run in core.runs.values()) <= most
+    assert len(work.waiting.segments) == MANY - len(core.runs) == work.floor(0)
+
+
+async def test_the_floor_holds_until_the_producer_has_all(work: Checkpoint, producer: Producer) -> None:
+    log = Log()
+    log.add(envelope(0, text("a"), end="complete"))
+    producer.error = KafkaError("no room")
+    with pytest.raises(KafkaError):
+        await feed(work, log)
+    assert work.floor(0) == 0
+    producer.error = None
+    await feed(work, log)  # the batch again
+    assert work.floor(0) == 1
+    assert producer.topics() == ["turns", "telemetry"]
+    flush = asyncio.ensure_future(work.flush())
+    for _ in range(3):
+        await settled()
+        producer.deliver()
+    assert await flush
+    assert producer.topics().count("state") == 1, "the mark was not lost with the batch that failed"
+
+
+async def test_no_mark_before_its_turn_is_delivered(work: Checkpoint, producer: Producer) -> None:
+    log = Log()
+    log.add(envelope(0, text("a"), end="complete"))
+    await feed(work, log)
+    producer.sent[0][1].set_exception(KafkaError("no"))
+    producer.deliver()
+    assert not await work.flush()
+    assert "state" not in producer.topics()
+    assert producer.topics().count("turns") == 2
+
+
+async def test_a_flush_that_is_cancelled_at_its_marks_writes_them_the_next_time(
+    work: Checkpoint, producer: Producer
+) -> None:
+    log = Log()
+    log.add(envelope(0, text("a"), end="complete"))
+    await feed(work, log)
+    flush = asyncio.ensure_future(work.flush())
+    await settled()
+    producer.deliver()
+    await settled()
+    producer.sent[-1][1].set_exception(KafkaError("no"))
+    flush.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await flush
+    assert not await work.flush()
+    producer.deliver()
+    assert await work.flush()
+    assert producer.topics().count("state") == 2
+
+
+async def test_time_passes_only_by_what_is_told(work: Checkpoint) -> None:
+    log = Log()
+    log.add(envelope(0, text("a")))
+    await feed(work, log)
+    for _ in range(20):
+        await work.tick(0, 0)
+    core = work.held[0].core
+    assert (core.now, core.open_runs()) == (START, 1)
+    for _ in range(11):
+        await work.tick(0, 1000)
+    assert core.open_runs() == 0
+
+
+async def test_a_new_record_after_a_quiet_time_has_its_deadlines(work: Checkpoint) -> None:
+    """The partition's clock follows its records, however long it stood still."""
+    await work.tick(0, 1000)
+    log = Log()
+    log.add(envelope(0, text("a")), at=10**9)
+    await feed(work, log)
+    for _ in range(11):
+        await work.tick(0, 1000)
+    assert work.held[0].core.open_runs() == 0
+
+
+async def test_what_was_dropped_has_no_floor(work: Checkpoint) -> None:
+    work.drop()
+    assert work.floor(0) is None
+    assert await work.flush()
+
+
+async def test_a_turn_that_no_topic_takes_is_a_dead_letter(work: Checkpoint, producer: Producer) -> None:
+    instead = work.outbox._again(Outgoing(work.turns, b"k", b"x" * 99, 3), MessageSizeTooLargeError())
+    letter = dead_letter.from_record(instead.key, instead.value, instead.headers or [])
+    assert (letter.reason, letter.partition, letter.key) == (Reason.TOO_LARGE, 3, b"k")
+    assert "99 bytes is more than threadmill.turns takes" in letter.detail
+
+
+@pytest.mark.parametrize(
+    ("header", "redriven"), [(b"3", 3), (None, 0), (b"", 0), (b"x", 0), (b"-1", 0), (b"9" * 5000, 0), ("³".encode(), 0)]
+)
+def test_letters_of_odd_records(header: Any, redriven: int) -> None:
+    record = StoredRecord(b"v", 7, 0, b"k", [("threadmill.redriven", header), ("x", b"\xff")])
+    sent = outgoing_letter("p", "p.events", 2, Refused(record, Reason.UNDECODABLE, "détail \ud800" * 1000))
+    letter = dead_letter.from_record(sent.key, sent.value, sent.headers or [])
+    assert (letter.redriven, letter.offset, letter.partition, letter.value) == (redriven, 7, 2, b"v")
+
+
+def test_a_record_with_neither_key_nor_value_can_be_sent() -> None:
+    sent = outgoing_letter("p", "p.events", 0, Refused(StoredRecord(None, 7, 0), Reason.NOT_AN_ENVELOPE, "x"))  # type: ignore[arg-type]
+    assert (sent.key, sent.value) == (None, b"")
+
+
+def test_limits_are_the_settings_in_ms() -> None:
+    limits = limits_of(SETTINGS)
+    assert (limits.spill_ms, limits.idle_ms, limits.gap_ms, limits.record_bytes) == (1000, 10_000, 30_000, 1_048_576)
+
+
+def test_whatever_may_come_in_can_go_out() -> None:
+    """A record that is taken fits each topic on which it may end, and the broker stamps what deadlines rely on."""
+    assert all(topic.max_message_bytes > EVENTS.max_message_bytes + 100_000 for topic in CATALOG if topic is not EVENTS)
+    assert all(topic.config()["message.timestamp.type"] == "LogAppendTime" for topic in CATALOG)

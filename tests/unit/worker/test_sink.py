@@ -1,0 +1,167 @@
+"""A sink applies what gathers as one group, until it succeeds; its floor is what it has applied."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pipeline.assembly.run import StoredRecord
+from pipeline.errors import StoreError
+from pipeline.observability.metrics import Metrics
+from pipeline.worker import retry as patience
+from pipeline.worker import sink as sink_module
+from pipeline.worker.sink import AT_ONCE, Group, Sink
+
+
+class Store:
+    """Keeps groups, as (partition, offset) of each record; `failures` are raised first, `hold` is waited for."""
+
+    def __init__(self) -> None:
+        self.failures: list[Exception] = []
+        self.groups: list[list[tuple[int, int]]] = []
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+    async def apply(self, group: Group) -> None:
+        await self.hold.wait()
+        if self.failures:
+            raise self.failures.pop()
+        self.groups.append([(partition, record.offset) for partition, records in group for record in records])
+
+    def offsets(self, partition: int = 0) -> list[int]:
+        return [offset for group in self.groups for number, offset in group if number == partition]
+
+
+def away() -> StoreError:
+    return StoreError("the store is away", transient=True)
+
+
+def batch(start: int, end: int) -> list[StoredRecord]:
+    return [StoredRecord(b"{}", offset, 0) for offset in range(start, end)]
+
+
+async def hand_in(sink: Sink, partition: int, start: int, end: int) -> None:
+    await sink.handle(partition, batch(start, end))  # type: ignore[arg-type]  # has all that a sink reads
+
+
+async def settled(sink: Sink) -> None:
+    assert sink.mine.writing is not None
+    await asyncio.wait_for(asyncio.wait([sink.mine.writing]), 5)
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+async def sink(store: Store, monkeypatch: pytest.MonkeyPatch) -> Sink:
+    monkeypatch.setattr(patience, "FIRST_DELAY", 0.001)
+    monkeypatch.setattr(sink_module, "PAUSE", 0.001)
+    sink = Sink("store", store.apply, Metrics(10))
+    await sink.assign({0: 5, 1: 0, 2: 0})
+    return sink
+
+
+async def test_what_was_applied_is_the_floor(sink: Sink, store: Store) -> None:
+    store.hold.clear()
+    await hand_in(sink, 0, 3, 8)
+    assert (sink.floor(0), sink.behind(0), sink.floor(7), sink.behind(7)) == (5, 3, None, 0)
+    store.hold.set()
+    await settled(sink)
+    assert (store.offsets(), sink.floor(0), sink.behind(0)) == ([5, 6, 7], 8, 0)
+    await hand_in(sink, 0, 3, 8)
+    assert store.offsets() == [5, 6, 7]
+
+
+async def test_what_gathers_meanwhile_is_one_group(sink: Sink, store: Store) -> None:
+    store.hold.clear()
+    await hand_in(sink, 0, 5, 6)
+    await asyncio.sleep(0)
+    for partition, start, end in [(1, 0, 2), (2, 0, 1), (1, 2, 3), (0, 6, 7)]:
+        await hand_in(sink, partition, start, end)
+    store.hold.set()
+    await settled(sink)
+    assert store.groups == [[(0, 5)], [(1, 0), (1, 1), (2, 0), (1, 2), (0, 6)]]
+    assert [sink.floor(partition) for partition in (0, 1, 2)] == [7, 3, 1]
+
+
+async def test_a_group_is_bound_and_so_is_what_waits(sink: Sink, store: Store) -> None:
+    store.hold.clear()
+    full = asyncio.ensure_future(hand_in(sink, 1, 0, 2 * AT_ONCE + 7))
+    await asyncio.sleep(0.01)
+    assert not full.done()
+    store.hold.set()
+    await full
+    await settled(sink)
+    assert [len(group) for group in store.groups] == [AT_ONCE, AT_ONCE, 7]
+    assert store.offsets(1) == list(range(2 * AT_ONCE + 7))
+
+
+async def test_a_store_that_is_away_is_tried_again(sink: Sink, store: Store) -> None:
+    store.failures = [away(), away(), away()]
+    await hand_in(sink, 0, 5, 7)
+    await settled(sink)
+    assert (store.offsets(), sink.floor(0), sink.trouble) == ([5, 6], 7, None)
+
+
+async def test_whatever_else_fails_is_tried_again_too(sink: Sink, store: Store) -> None:
+    store.failures = [RuntimeError("a fault of ours"), away()]
+    await hand_in(sink, 0, 5, 7)
+    await settled(sink)
+    assert (store.offsets(), sink.floor(0)) == ([5, 6], 7)
+
+
+@pytest.mark.parametrize("failure", [away(), RuntimeError("a fault of ours")])
+async def test_a_group_that_fails_is_given_up_when_its_partitions_go(
+    sink: Sink, store: Store, failure: Exception
+) -> None:
+    store.failures = [failure] * 10_000
+    await hand_in(sink, 0, 5, 7)
+    await asyncio.sleep(0.02)
+    assert sink.floor(0) == 5
+    assert sink.trouble == ("the store is away" if isinstance(failure, StoreError) else None)
+    await sink.interrupt()
+    await hand_in(sink, 0, 7, 9)
+    assert (store.offsets(), sink.floor(0)) == ([], 5)
+    sink.drop()
+    assert (sink.floor(0), sink.trouble) == (None, None)
+
+
+async def test_quiescence_waits_for_the_group_under_way_and_gives_up_the_rest(sink: Sink, store: Store) -> None:
+    store.hold.clear()
+    await hand_in(sink, 0, 5, 7)
+    await asyncio.sleep(0)
+    full = asyncio.ensure_future(hand_in(sink, 1, 0, 3 * AT_ONCE))
+    quiet = asyncio.ensure_future(sink.interrupt())
+    await asyncio.sleep(0.01)
+    assert (full.done(), quiet.done()) == (True, False)
+    store.hold.set()
+    await quiet
+    assert (store.groups, sink.floor(0), sink.floor(1)) == ([[(0, 5), (0, 6)]], 7, 0)
+
+
+async def test_a_group_of_an_earlier_assignment_does_not_touch_this_one(sink: Sink, store: Store) -> None:
+    store.hold.clear()
+    await hand_in(sink, 0, 5, 7)
+    await asyncio.sleep(0)
+    before = sink.mine
+    sink.drop()
+    await sink.assign({0: 6})
+    await hand_in(sink, 0, 6, 8)
+    assert (sink.floor(0), sink.behind(0)) == (6, 2)
+    store.hold.set()
+    await settled(sink)
+    assert before.writing is not None
+    await before.writing
+    assert (sorted(store.groups), sink.floor(0)) == ([[(0, 5), (0, 6)], [(0, 6), (0, 7)]], 8)
+
+
+async def test_a_sink_that_waits_for_room_lets_go_when_it_is_dropped(sink: Sink, store: Store) -> None:
+    store.hold.clear()
+    full = asyncio.ensure_future(hand_in(sink, 0, 5, 5 + 2 * AT_ONCE))
+    await asyncio.sleep(0.01)
+    sink.drop()
+    await asyncio.wait_for(full, 5)
+    store.hold.set()

@@ -1,0 +1,262 @@
+"""A stage reads again what its work could not take, and waits for its partitions for as long as it takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+import pytest
+from aiokafka.errors import KafkaError
+
+from pipeline.assembly.run import StoredRecord
+from pipeline.observability.metrics import Metrics
+from pipeline.worker import stage as stage_module
+from pipeline.worker.stage import HOLE_READS, Batch, Records, Stage
+
+GENERATION = 1
+
+
+class Work:
+    """Keeps the offsets that it was given; `fail` times it raises instead. `left` is not applied yet."""
+
+    trouble = None
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.next: dict[int, int] = {}
+        self.fail = 0
+        self.left = 0
+
+    async def assign(self, starts: Mapping[int, int]) -> None:
+        self.next = dict(starts)
+
+    def drop(self) -> None:
+        self.next = {}
+
+    async def interrupt(self) -> None:
+        pass
+
+    async def handle(self, partition: int, records: Records) -> None:
+        if self.fail:
+            self.fail -= 1
+            raise RuntimeError("no")
+        self.offsets += [record.offset for record in records if record.offset >= self.next[partition]]
+        self.next[partition] = records[-1].offset + 1
+
+    def behind(self, partition: int) -> int:
+        return self.left
+
+    def floor(self, partition: int) -> int | None:
+        return self.next.get(partition)
+
+    async def flush(self) -> bool:
+        return True
+
+    async def tick(self, partition: int, idle_ms: int) -> None:
+        pass
+
+
+def batch(start: int, end: int) -> Batch:
+    records = [StoredRecord(b"{}", offset, 0) for offset in range(start, end)]
+    return Batch.of(records)  # type: ignore[arg-type]  # has all that a stage reads
+
+
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+@pytest.fixture
+def reread() -> list[tuple[int, int]]:
+    return []
+
+
+@pytest.fixture
+def stage(work: Work, reread: list[tuple[int, int]]) -> Stage:
+    stage = Stage("store", "turns", work, Metrics(10))
+
+    async def read_again(partition: int, offset: int) -> None:
+        reread.append((partition, offset))
+
+    stage.reread = read_again
+    return stage
+
+
+async def at_zero() -> dict[int, int]:
+    return {0: 0}
+
+
+async def test_a_batch_that_failed_is_read_again_even_if_nothing_follows(
+    stage: Stage, work: Work, reread: list[tuple[int, int]]
+) -> None:
+    stage.assigned(at_zero, GENERATION)
+    await stage.process(0, batch(0, 3), GENERATION)
+    work.fail = 1
+    with pytest.raises(RuntimeError):
+        await stage.process(0, batch(3, 5), GENERATION)
+    assert reread == [(0, 3)]
+    await stage.process(0, batch(3, 5), GENERATION)
+    assert work.offsets == [0, 1, 2, 3, 4]
+
+
+async def test_a_batch_behind_one_that_failed_waits_for_it(
+    stage: Stage, work: Work, reread: list[tuple[int, int]]
+) -> None:
+    stage.assigned(at_zero, GENERATION)
+    work.fail = 1
+    with pytest.raises(RuntimeError):
+        await stage.process(0, batch(0, 3), GENERATION)
+    for start, end in [(3, 5), (5, 6), (0, 3), (3, 5), (5, 6)]:
+        await stage.process(0, batch(start, end), GENERATION)
+    assert work.offsets == [0, 1, 2, 3, 4, 5]
+    assert reread == [(0, 0), (0, 0), (0, 0)]
+
+
+async def test_records_wait_until_it_is_known_where_reading_starts(stage: Stage, work: Work) -> None:
+    asked, known = asyncio.Event(), asyncio.Event()
+    failures = [TimeoutError("no coordinator")]
+
+    async def seek() -> dict[int, int]:
+        if failures:
+            raise failures.pop()
+        asked.set()
+        await known.wait()
+        return {0: 2}
+
+    stage.assigned(seek, GENERATION)
+    waiting = asyncio.ensure_future(stage.process(0, batch(2, 4), GENERATION))
+    await asked.wait()
+    assert not stage.ready
+    assert work.offsets == []
+    known.set()
+    await waiting
+    assert work.offsets == [2, 3]
+
+
+async def test_a_hole_is_real_only_when_it_is_there_each_time(
+    stage: Stage, work: Work, reread: list[tuple[int, int]]
+) -> None:
+    stage.assigned(at_zero, GENERATION)
+    for _ in range(HOLE_READS):
+        await stage.process(0, batch(3, 5), GENERATION)
+        assert work.offsets == []
+    await stage.process(0, batch(3, 5), GENERATION)
+    assert (work.offsets, reread) == ([3, 4], [(0, 0)] * HOLE_READS)
+
+
+async def test_different_holes_are_each_read_again(stage: Stage, work: Work, reread: list[tuple[int, int]]) -> None:
+    stage.assigned(at_zero, GENERATION)
+    for start in [3, 5, 3, 5, 7, 3]:
+        await stage.process(0, batch(start, start + 1), GENERATION)
+    assert (work.offsets, len(reread)) == ([], 6)
+
+
+async def test_a_batch_of_an_earlier_generation_is_dropped(stage: Stage, work: Work) -> None:
+    stage.assigned(at_zero, GENERATION)
+    await stage.process(0, batch(0, 2), GENERATION - 1)
+    await stage.process(1, batch(0, 2), GENERATION)
+    assert work.offsets == []
+    await stage.process(0, batch(0, 2), GENERATION)
+    assert work.offsets == [0, 1]
+
+
+async def test_nothing_is_taken_after_quiescence(stage: Stage, work: Work) -> None:
+    stage.assigned(at_zero, GENERATION)
+    await stage.process(0, batch(0, 2), GENERATION)
+    await stage.quiesce()
+    await stage.process(0, batch(2, 4), GENERATION)
+    assert (work.offsets, stage.committable(0), stage.ready) == ([0, 1], 2, False)
+    stage.dropped()
+    assert stage.committable(0) is None
+
+
+async def test_what_was_handed_in_and_not_applied_is_lag(stage: Stage, work: Work) -> None:
+    stage.assigned(at_zero, GENERATION)
+    assert stage.lag(0) is None
+    stage.highwater = lambda _: 10
+    await stage.process(0, batch(0, 4), GENERATION)
+    assert stage.lags() == {0: 6}
+    work.left = 3
+    assert stage.lags() == {0: 9}
+
+
+async def test_offsets_that_hold_no_record_are_no_hole_and_no_lag(
+    stage: Stage, work: Work, reread: list[tuple[int, int]]
+) -> None:
+    stage.assigned(at_zero, GENERATION)
+    stage.highwater = lambda _: 7
+    await stage.process(0, batch(0, 2), GENERATION)
+    await stage.process(0, Batch(batch(3, 5).records, 2, 6), GENERATION)
+    assert (stage.committable(0), stage.lags()) == (6, {0: 1})
+    await stage.process(0, Batch([], 6, 7), GENERATION)
+    assert (work.offsets, reread, stage.lags(), stage.committable(0)) == ([0, 1, 3, 4], [], {0: 0}, 7)
+    work.next[0] = 3
+    assert stage.committable(0) == 3, "a record is still needed"
+
+
+async def test_progress_is_what_is_applied_not_what_is_handed_in(stage: Stage, work: Work) -> None:
+    stage.assigned(at_zero, GENERATION)
+    stage.highwater = lambda _: 10
+    await stage.process(0, batch(0, 2), GENERATION)
+
+    async def gets_on() -> bool:
+        stage.last_progress = 0
+        await stage.tick()
+        return stage.last_progress > 0
+
+    assert await gets_on()
+    work.left = 2
+    await stage.process(0, batch(2, 4), GENERATION)
+    assert not await gets_on()
+    work.left = 1
+    assert await gets_on()
+    assert not await gets_on()
+    work.left = 0
+    await stage.process(0, batch(4, 10), GENERATION)
+    assert await gets_on()
+    assert await gets_on(), "nothing is left"
+
+
+async def test_time_passes_only_while_the_broker_says_that_nothing_is_left(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, polled, highwater = [100.0], [1], [2]
+    told: list[int] = []
+
+    async def tick(_: int, idle_ms: int) -> None:
+        told.append(idle_ms)
+
+    monkeypatch.setattr(stage.work, "tick", tick)
+    monkeypatch.setattr(stage_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    stage.highwater, stage.last_poll = lambda _: highwater[0], lambda _: polled[0]
+    stage.assigned(at_zero, GENERATION)
+    await stage.process(0, batch(0, 1), GENERATION)
+
+    async def after(seconds: float, answers: int) -> int:
+        now[0] += seconds
+        polled[0] += answers
+        await stage.tick()
+        return told[-1]
+
+    assert await after(5, 1) == 0, "a record is left"
+    await stage.process(0, batch(1, 2), GENERATION)
+    assert await after(1, 1) == 0, "since now"
+    assert await after(1, 1) == 1000
+    assert await after(13, 0) == 0, "stopped meanwhile: the broker was not asked"
+    assert await after(1, 1) == 14_000
+    highwater[0] = 3
+    assert await after(1, 1) == 0
+    highwater[0] = 2
+    assert await after(1, 1) == 0
+
+
+async def test_a_tick_that_fails_does_not_end_the_worker(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def tick(_: int, __: int) -> None:
+        raise KafkaError("no room")
+
+    monkeypatch.setattr(stage.work, "tick", tick)
+    stage.assigned(at_zero, GENERATION)
+    await stage.process(0, batch(0, 1), GENERATION)
+    await stage.tick()
+    assert stage.ready

@@ -1,0 +1,80 @@
+"""What aiokafka says of our own clients in the log: less, where our errors say it, or where it says it without end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+Passes = Callable[[logging.LogRecord], bool]
+
+LOGGERS: Final = (
+    "aiokafka",
+    "aiokafka.cluster",
+    "aiokafka.conn",
+    "aiokafka.producer.producer",
+    "aiokafka.producer.sender",
+)
+# Faust, its service framework, and aiokafka tell much that is normal in a rebalance; OpenTelemetry of a collector
+# that is away.
+QUIET: Final = ("faust", "mode", "aiokafka", "kafka", "alembic.runtime.plugins", "opentelemetry")
+REPEAT_AFTER: Final = 10.0  # seconds
+_passes: ContextVar[Passes | None] = ContextVar("passes", default=None)
+
+
+@contextmanager
+def client_log(passes: Passes) -> Iterator[None]:
+    """Within the block, and in the tasks that begin in it, only lines that pass are written.
+
+    By context and not by logger: the program around us may have clients of its own.
+    """
+    for name in LOGGERS:
+        logging.getLogger(name).addFilter(_passing)
+    token = _passes.set(passes)
+    try:
+        yield
+    finally:
+        _passes.reset(token)
+
+
+def below_warning(record: logging.LogRecord) -> bool:
+    """Pass what is no failure: an error that is raised says the rest."""
+    return record.levelno < logging.WARNING
+
+
+def _passing(record: logging.LogRecord) -> bool:
+    passes = _passes.get()
+    return passes is None or passes(record)
+
+
+class Chatter(logging.Filter):
+    """What libraries say that tells nobody anything.
+
+    A client library's line comes once in `REPEAT_AFTER`: while the broker is away, aiokafka writes 250 lines a second.
+    Services of Faust announce each start and stop under our own modules' names. And a group that has never been there
+    before is no error.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """-> whether the line is written."""
+        if record.levelno <= logging.INFO and str(record.msg).startswith("[^"):
+            return False
+        if record.name.partition(".")[0] not in QUIET:
+            return True
+        if (
+            record.name == "aiokafka.consumer.group_coordinator"
+            and "GroupCoordinatorNotAvailable" in record.getMessage()
+        ):
+            return False
+        now, line = time.monotonic(), (record.name, str(record.msg))
+        if now - self._last.get(line, -REPEAT_AFTER) < REPEAT_AFTER:
+            return False
+        self._last[line] = now
+        return True

@@ -1,0 +1,72 @@
+"""The Kafka producer of a publisher: made, and given up without waiting for a broker that is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from itertools import chain
+from typing import Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, ProducerClosed
+
+from threadmill.errors import BrokerError
+from threadmill.kafka.client import client_options
+from threadmill.kafka.client_log import Chatter, client_log
+from threadmill.kafka.refusal import refusal
+from threadmill.settings import ClientSettings
+
+CONNECT_WITHIN: Final = 10.0  # seconds
+TOPIC_WITHIN: Final = 3.0  # seconds for a topic that was created just now to be known to the broker that is asked
+REQUEST_TIMEOUT_MS: Final = 10_000
+BATCH_BYTES: Final = 512 * 1024  # of one produce request's part for a partition
+RARELY: Final = Chatter().filter  # while a broker is away, each try is a line in the log of the agent's program
+
+log = logging.getLogger(__name__)
+
+
+async def connected(settings: ClientSettings, topic: str) -> AIOKafkaProducer:
+    """An idempotent producer that knows `topic`. Raises BrokerError after about 10 s, with the address."""
+    producer = AIOKafkaProducer(
+        **client_options(settings),
+        client_id=f"{settings.topic_prefix}-publisher",
+        acks="all",
+        enable_idempotence=True,
+        compression_type=None if settings.compression == "none" else settings.compression,
+        max_batch_size=BATCH_BYTES,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+    )
+    brokers = settings.brokers
+    wrong = f"no Kafka broker answers at {brokers}: start one (`threadmill up`), or set THREADMILL_BROKERS"
+    try:
+        with client_log(RARELY):
+            async with asyncio.timeout(CONNECT_WITHIN):
+                await producer.start()
+        wrong = f"{brokers} has no topic {topic}: `threadmill topics apply` creates it"
+        async with asyncio.timeout(TOPIC_WITHIN):
+            await producer.partitions_for(topic)
+    except (KafkaError, OSError, TimeoutError) as error:
+        await disconnect(producer)
+        raise await refusal(settings) or BrokerError(wrong) from error
+    except BaseException:
+        await disconnect(producer)
+        raise
+    return producer
+
+
+async def disconnect(producer: AIOKafkaProducer) -> None:
+    """Stop a producer, also one whose broker is gone: its own `stop` would wait for that."""
+    try:
+        async with asyncio.timeout(1.0):
+            await producer.stop()
+    except TimeoutError:
+        sender: asyncio.Task[None] = producer._sender.sender_task  # noqa: SLF001  # it would try for ever
+        sender.cancel()
+        await producer.client.close()
+        await asyncio.wait([sender], timeout=1.0)
+        accumulator = producer._message_accumulator  # noqa: SLF001  # for those who wait for its batches
+        accumulator.fail_all(ProducerClosed())
+        for batch in chain(*accumulator._batches.values(), accumulator._pending_batches):  # noqa: SLF001
+            batch._drain_waiter.exception()  # noqa: SLF001  # nobody else will look at it
+    except KafkaError as error:
+        log.debug("while disconnecting: %r", error)

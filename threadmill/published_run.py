@@ -1,0 +1,195 @@
+"""One run on its way out: its events numbered, dated, packed into records, and handed to the publisher's delivery."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from threadmill import traceparent as w3c
+from threadmill.counts import Counts
+from threadmill.envelope import ENDS, MAX_BYTES
+from threadmill.errors import CallerError, InvalidRecord
+from threadmill.framing import Decoder, Framed, decoder_for
+from threadmill.log_ids import log_ids
+from threadmill.micro_batch import MicroBatch
+from threadmill.traceparent import TraceParent
+from threadmill.wires import Wire
+
+if TYPE_CHECKING:  # it loads aiokafka
+    from threadmill.delivery import Delivery
+
+Event = TypeVar("Event")
+Chunk = TypeVar("Chunk", bytes, str)
+
+log = logging.getLogger("threadmill.publisher")
+
+
+class Owner(Protocol):
+    """The publisher of a run, as far as the run needs it."""
+
+    counts: Counts
+
+    @property
+    def delivery(self) -> Delivery: ...
+    def linger(self) -> None: ...
+    def forget(self, run: PublishedRun) -> None: ...
+
+
+class PublishedRun:
+    """One run on its way out. Leaving its context ends it: complete; aborted when cancelled; error on an exception."""
+
+    def __init__(self, publisher: Owner, wire: Wire, batch: MicroBatch, span: TraceParent | None) -> None:
+        self._publisher = publisher
+        self._wire = wire
+        self._batch = batch
+        self._key = batch.identity["thread_id"].encode()
+        self.log_extra = log_ids(self.thread_id, self.run_id, span and span.text)  # for lines about it
+        self._headers = None if span is None else w3c.headers(span.text)
+        self._decoder: Decoder | None = None
+        self._over = False
+        self.records = 0
+        self.verdict = "complete"  # how a context that is left without an exception has ended
+
+    @property
+    def thread_id(self) -> str:
+        """The thread's UUID."""
+        return str(self._batch.identity["thread_id"])
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return str(self._batch.identity["run_id"])
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._over:
+            return
+        if error is None:
+            await self.end(self.verdict)
+        elif isinstance(error, (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)):
+            await self.end("aborted")
+        else:
+            await self.end("error")
+
+    async def send(self, event: Any, *, at: int | None = None) -> None:
+        """Publish one event, a dict or an object of the SDK; `at` is epoch ms where it is not now.
+
+        Waits only where there is no room in memory, and on disk neither. Raises InvalidRecord for an event that can't
+        travel (no JSON, over 900 KB): it is left out, the run goes on. Raises BrokerError where the broker refuses
+        what was sent, and there is no spool.
+        """
+        if self._over:
+            raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")
+        delivery = self._publisher.delivery
+        await delivery.room()
+        event = event if type(event) is dict else self._wire.as_event(event)
+        for record in self._batch.add(event, _now() if at is None else at):
+            self._put(record)
+        self._publisher.counts.events += 1
+        if len(self._batch):
+            self._publisher.linger()
+
+    async def offer(self, event: Any) -> None:
+        """As `send`; what can't travel is logged."""
+        try:
+            await self.send(event)
+        except InvalidRecord as error:
+            self._left_out(error)
+
+    async def send_bytes(self, chunk: bytes | str) -> None:
+        """Publish the events that a chunk of SSE or JSON lines completes; those that are none are logged."""
+        if self._decoder is None:
+            self._decoder = decoder_for(self._wire, MAX_BYTES)
+        for framed in self._decoder.feed(chunk.encode() if isinstance(chunk, str) else chunk):
+            await self._take(framed)
+
+    def tee(self, events: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerator[Event]:
+        """Each event, unchanged, after it was published. One that can't travel is logged and passed on all the same.
+
+        A consumer that stops early leaves the run aborted, also where nothing is raised.
+        """
+        return self._pass_on(events, self.offer)
+
+    def tee_bytes(self, chunks: AsyncIterable[Chunk] | Iterable[Chunk]) -> AsyncGenerator[Chunk]:
+        """Each chunk of SSE or JSON lines, unchanged, after what it completes was published; else as `tee`."""
+        return self._pass_on(chunks, self.send_bytes)
+
+    async def _pass_on(
+        self, items: AsyncIterable[Event] | Iterable[Event], publish: Callable[[Any], Awaitable[None]]
+    ) -> AsyncGenerator[Event]:
+        self.verdict = "aborted"
+        try:
+            async with aclosing(_each(items)) as each:
+                async for item in each:
+                    await publish(item)
+                    yield item
+        except Exception:
+            self.verdict = "error"
+            raise
+        self.verdict = "complete"
+
+    async def end(self, end: str = "complete", *, at: int | None = None) -> None:
+        """Say how the run ended: complete, aborted, error or disconnected; `at` is epoch ms where it is not now.
+
+        Once; the context then adds nothing.
+        """
+        if end not in ENDS:
+            raise CallerError(f"a run ends as one of {', '.join(sorted(ENDS))}, not {end!r:.80}")
+        if self._over:
+            raise CallerError(f"run {self.run_id} is over already")
+        for framed in self._decoder.close() if self._decoder else ():
+            await self._take(framed)
+        self._over = True
+        self._publisher.forget(self)
+        self._put(self._batch.take(end, at=_now() if at is None else at))
+
+    def flush(self) -> None:
+        """Let what waits go now."""
+        if len(self._batch):
+            self._put(self._batch.take(at=_now()))
+
+    def leave(self) -> None:
+        """Let what waits go, and say nothing of an end: the run goes on from elsewhere."""
+        self.flush()
+        self._over = True
+        self._publisher.forget(self)
+
+    def _put(self, record: bytes) -> None:
+        self.records += 1
+        self._publisher.delivery.put(self._key, record, self._headers)
+
+    async def _take(self, framed: Framed) -> None:
+        if framed.error is None:
+            await self.offer(framed.event)
+        else:
+            self._left_out(framed.error)
+
+    def _left_out(self, error: InvalidRecord) -> None:
+        log.warning("run %s: an event was not published: %s", self.run_id, error, extra=self.log_extra)
+
+
+async def _each(source: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerator[Event]:
+    """The items of anything that can be iterated; what is a context as well is entered (as Pydantic AI 2's streams)."""
+    if isinstance(source, AbstractAsyncContextManager):
+        async with source as entered:
+            async for item in entered:
+                yield item
+    elif isinstance(source, AsyncIterable):
+        async for item in source:
+            yield item
+    else:
+        for item in source:
+            yield item
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

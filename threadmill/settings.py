@@ -1,0 +1,188 @@
+"""The options of what runs in an agent's process, in one frozen class; nothing else there reads the environment.
+
+Each field is the variable THREADMILL_<NAME>. The pipeline's own options (`pipeline.settings`) extend this class.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from threadmill.envelope import TOPIC
+from threadmill.errors import CallerError
+
+PREFIX: Final = "THREADMILL_"
+ALIKE: Final = 0.85  # how much a variable must be like one of ours to be taken for a slip of the pen
+
+Count = Annotated[int, Field(ge=1)]
+
+
+def _brokers(value: str) -> str:
+    for address in value.split(","):
+        host, _, port = address.strip().rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError("host:port[,host:port] is expected")
+    return ",".join(address.strip() for address in value.split(","))
+
+
+def _token_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme in ("http", "https") and parts.hostname and not parts.username:
+        return value
+    raise ValueError("https://host/path is expected, without a user or a password in it")
+
+
+class ClientSettings(BaseSettings):
+    """How to reach the brokers and where to spool, with the defaults; sizes in bytes."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
+
+    brokers: Annotated[str, AfterValidator(_brokers)] = Field(
+        "127.0.0.1:9092", description="Kafka bootstrap addresses, host:port,…; `threadmill up` listens on the first."
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT",
+        description="How the brokers are spoken to: `PLAINTEXT`, `SSL` (TLS), `SASL_SSL` (TLS and a login), or "
+        "`SASL_PLAINTEXT` (a login that others on the network can read).",
+    )
+    ssl_ca_file: Path | None = Field(
+        None,
+        description="PEM file of the authorities whose brokers are trusted; by default those that the system trusts.",
+    )
+    ssl_certificate_file: Path | None = Field(
+        None, description="PEM file of our own certificate, for brokers that ask for one (mutual TLS)."
+    )
+    ssl_key_file: Path | None = Field(
+        None, description="PEM file of its private key, where that is not in the same file."
+    )
+    ssl_key_password: SecretStr | None = Field(None, description="The private key's password, if it has one.")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
+        None, description="How to log in to the brokers: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`."
+    )
+    sasl_username: str | None = Field(None, description="The user, for `PLAIN` and `SCRAM`.")
+    sasl_password: SecretStr | None = Field(None, description="The user's password.")
+    sasl_password_file: Path | None = Field(None, description="File that holds the user's password instead.")
+    oauth_token_file: Path | None = Field(
+        None,
+        description="For `OAUTHBEARER`: file that holds a token, read for each connection, as it is renewed.",
+    )
+    oauth_token_url: Annotated[str, AfterValidator(_token_url)] | None = Field(
+        None, description="For `OAUTHBEARER`: endpoint that gives tokens for client credentials, `https://…`."
+    )
+    oauth_client_id: str | None = Field(None, description="The client's id at the token endpoint.")
+    oauth_client_secret: SecretStr | None = Field(None, description="The client's secret there.")
+    oauth_client_secret_file: Path | None = Field(None, description="File that holds the client's secret instead.")
+    oauth_scope: str | None = Field(None, description="The scope to ask for, if the endpoint wants one.")
+    topic_prefix: str = Field(
+        "threadmill",
+        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        description="Topics are named PREFIX.events, PREFIX.turns, …; consumer groups likewise.",
+    )
+    home: Path = Field(
+        Path(".threadmill"),
+        description="Folder for the development broker's data, the SQLite file, the spool and logs.",
+    )
+    spool: Path | None = Field(
+        None,
+        description="Folder where publishers keep what the broker can't take now; by default `spool` in "
+        "THREADMILL_HOME.",
+    )
+    spool_bytes: Count = Field(1_073_741_824, description="Most bytes that one publisher keeps there.")
+    spool_policy: Literal["block", "drop"] = Field(
+        "block",
+        description="When there is no room either: `block` lets the agent wait, `drop` loses what comes, and counts "
+        "it.",
+    )
+    compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment; no dotenv, no secret files."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return init_settings, env_settings
+
+    @property
+    def spool_folder(self) -> Path:
+        """The publishers' spool, the default filled in."""
+        return self.spool or self.home / "spool"
+
+    @property
+    def broker_list(self) -> list[str]:
+        """The bootstrap addresses, one string each."""
+        return self.brokers.split(",")
+
+    @property
+    def events_topic(self) -> str:
+        """The topic that agents publish to, as it is called on the broker."""
+        return f"{self.topic_prefix}.{TOPIC}"
+
+    @property
+    def speaks_tls(self) -> bool:
+        """Whether the brokers are spoken to over TLS."""
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def speaks_sasl(self) -> bool:
+        """Whether we log in to the brokers."""
+        return self.security_protocol.startswith("SASL")
+
+
+Kind = TypeVar("Kind", bound=ClientSettings)
+
+
+def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> ClientSettings:
+    """Read the environment. Raises CallerError that names each bad variable, and each that looks like a misspelt one.
+
+    Other variables with our prefix are the pipeline's: an agent may run in the same environment.
+    """
+    environ = os.environ if environ is None else environ
+    ours = ClientSettings.model_fields
+    given = [name.removeprefix(PREFIX).lower() for name in sorted(environ) if name.startswith(PREFIX)]
+    slips = [
+        f"{PREFIX}{name.upper()} is no setting of Threadmill: is {PREFIX}{alike[0].upper()} meant?"
+        for name in given
+        if name not in ours and (alike := get_close_matches(name, ours, 1, ALIKE))
+    ]
+    return read(ClientSettings, environ, overrides, slips)
+
+
+def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, Any], problems: list[str]) -> Kind:
+    """-> settings of that kind. Raises CallerError with these `problems` and those of the values, a line each."""
+    values = {name: environ[PREFIX + name.upper()] for name in kind.model_fields if environ.get(PREFIX + name.upper())}
+    settings = None
+    try:
+        settings = kind(**{**values, **overrides})
+    except ValidationError as error:
+        problems = problems + [
+            f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')} (got {_shown(e['input'])})"
+            for e in error.errors(include_url=False)
+        ]
+    if settings is None or problems:
+        raise CallerError("\n".join(problems))
+    return settings
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return repr(without_password(text) if "://" in text else text)
+
+
+def without_password(url: str) -> str:
+    """A URL fit to be printed, also one whose password breaks it in two."""
+    url = re.sub(r"([?&]password=)[^&]*", r"\1***", url)
+    return re.sub(r"(://[^:/?#@]*):.*@", r"\1:***@", url)

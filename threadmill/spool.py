@@ -1,0 +1,299 @@
+"""Records on disk that the broker can't take now. Synchronous; `threadmill.delivery` says when it is used.
+
+    FOLDER/<owner>/lock            held by the process that owns the folder; freed by the system when it dies
+    FOLDER/<owner>/<ns>-<owner>.log   a segment: records as `threadmill.spool_frames` writes them, appended only
+    FOLDER/<owner>/<ns>-<owner>.ack   how far the segment was confirmed; without it, records are sent again
+    FOLDER/damaged/                bytes that were no record
+    FOLDER/refused.jsonl           records that the broker refused for good, and why
+
+A record is in the system's hands when `append` returns: it survives the process, killed or not. It survives a power
+cut once `fsync_all` of what `unsynced` gives has returned, which the delivery calls 0.1 s later at the latest.
+Segments of processes that died are adopted at the start, in the order of their creation.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import struct
+import time
+import zlib
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from threadmill.errors import CallerError
+from threadmill.spool_frames import Frame, encode, scan
+
+SEGMENT_BYTES: Final = 4 * 1024 * 1024
+ACK: Final = struct.Struct("<QI")  # offset, CRC-32 of it
+DAMAGED: Final = "damaged"
+REFUSED: Final = "refused.jsonl"
+
+log = logging.getLogger(__name__)
+
+
+class SpoolFull(Exception):
+    """There is no room: `spool_bytes` is reached, or the disk is full. The message says which."""
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """One file. `size`, `read` and `acked` are offsets in it."""
+
+    path: Path
+    size: int = 0
+    read: int = 0
+    acked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record ends."""
+
+    segment: Segment
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """A record that was read back."""
+
+    key: bytes
+    value: bytes
+    place: Place
+
+
+class Spool:
+    """One process's spool in `folder`, of `most_bytes` together with what it adopts.
+
+    `adopted`: records that dead processes have left; `damaged`: regions of their segments that could not be read.
+    Raises CallerError where the folder can't be used.
+    """
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        self.folder = folder
+        self.adopted = 0
+        self.damaged = 0
+        self._most = most_bytes
+        self._segments: deque[Segment] = deque()
+        self._live: int | None = None  # descriptor of the last segment
+        self._old: list[int] = []  # descriptors of full segments that are to be synced
+        self._dirty = False
+        self._named = 0
+        self._own = folder / f"{os.getpid()}-{uuid4().hex[:8]}"
+        try:
+            self._own.mkdir(parents=True)
+            self._lock = os.open(self._own / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._adopt()
+        except OSError as error:
+            raise CallerError(
+                f"the spool {folder} can't be used ({error.strerror or error}): make it writable, or set "
+                "THREADMILL_SPOOL to a folder that is"
+            ) from error
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def unread(self) -> bool:
+        """Whether `read` would give records."""
+        return bool(self._segments) and self._segments[-1].read < self._segments[-1].size
+
+    def append(self, key: bytes, value: bytes) -> Place:
+        """Write a record behind all others. Raises SpoolFull; then nothing of it is there."""
+        frame = encode(key, value)
+        if self.size + len(frame) > self._most:
+            raise SpoolFull(f"it holds {self.size:,} of THREADMILL_SPOOL_BYTES={self._most} bytes")
+        try:
+            segment = self._open_segment()
+            self._write(segment, frame)
+        except OSError as error:
+            raise SpoolFull(error.strerror or repr(error)) from error
+        self._dirty = True
+        return Place(segment, segment.size)
+
+    def skip(self) -> None:
+        """What has been appended so far is in memory: it need not be read."""
+        for segment in self._segments:
+            segment.read = segment.size
+
+    def read(self) -> list[Spooled]:
+        """The next records, in order, of one segment; empty where all was read. Damaged bytes are put aside."""
+        for segment in list(self._segments):
+            if segment.read < segment.size and (found := self._rest_of(segment)):
+                return found
+        return []
+
+    def ack(self, places: Iterable[Place]) -> None:
+        """These records, in order, and all before them are confirmed: they are not read again, by whomever."""
+        for place in places:
+            place.segment.acked = place.end
+        while self._segments and self._segments[0].acked >= self._segments[0].size:
+            self._remove(self._segments.popleft())
+        if self._segments and self._segments[0].acked:
+            _write_ack(self._segments[0])
+
+    def unsynced(self) -> list[int]:
+        """Descriptors for `fsync_all`, which closes them; empty where all is safe."""
+        if not self._dirty:
+            return []
+        self._dirty = False
+        found, self._old = self._old, []
+        if self._live is not None:
+            found.append(os.dup(self._live))
+        return [*found, os.open(self._own, os.O_RDONLY)]
+
+    def refuse(self, key: bytes, value: bytes, reason: str) -> Path:
+        """Keep a record that the broker will never take. -> the file; raises OSError where it can't be written."""
+        path = self.folder / REFUSED
+        line = {"time": int(time.time() * 1000), "reason": reason}
+        line |= {"key": key.decode("utf-8", "replace"), "value": value.decode("utf-8", "replace")}
+        with path.open("a") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        return path
+
+    def close(self) -> None:
+        """Sync what is left, and let others adopt it; without any, nothing stays behind."""
+        fsync_all(self.unsynced())
+        if self._live is not None:
+            os.close(self._live)
+            self._live = None
+        if not self._segments:
+            (self._own / "lock").unlink(missing_ok=True)
+            self._own.rmdir()
+        os.close(self._lock)
+
+    def _open_segment(self) -> Segment:
+        if self._live is not None and self._segments[-1].size < SEGMENT_BYTES:
+            return self._segments[-1]
+        self._named = max(self._named + 1, time.time_ns())
+        path = self._own / f"{self._named:020d}-{self._own.name}.log"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        if self._live is not None:
+            self._old.append(self._live)
+        self._live = descriptor
+        self._segments.append(Segment(path))
+        return self._segments[-1]
+
+    def _write(self, segment: Segment, frame: bytes) -> None:
+        assert self._live is not None  # _open_segment has just seen to it
+        left = memoryview(frame)
+        try:
+            while left:
+                left = left[os.write(self._live, left) :]
+        except OSError:
+            os.ftruncate(self._live, segment.size)
+            raise
+        segment.size += len(frame)
+
+    def _remove(self, segment: Segment) -> None:
+        if not self._segments and self._live is not None:
+            os.close(self._live)
+            self._live = None
+        segment.path.unlink(missing_ok=True)
+        segment.path.with_suffix(".ack").unlink(missing_ok=True)
+
+    def _adopt(self) -> None:
+        """Take over the segments of folders whose owner is dead; they stay under its name until they are moved."""
+        for folder in sorted(self.folder.iterdir()):
+            if folder == self._own or folder.name == DAMAGED or not folder.is_dir():
+                continue
+            try:
+                lock = os.open(folder / "lock", os.O_RDWR)
+            except FileNotFoundError:
+                continue  # it is just being made or removed
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._move_from(folder)
+            except BlockingIOError:
+                continue  # its owner lives
+            finally:
+                os.close(lock)
+        for path in sorted(self._own.glob("*.log")):
+            size = path.stat().st_size
+            begin = min(_read_ack(path), size)
+            self._segments.append(Segment(path, size=size, read=begin, acked=begin))
+            self.adopted += sum(isinstance(found, Frame) for found in scan(_bytes_of(path, begin, size)))
+        self.ack([])
+        if self._segments:
+            self._named = int(self._segments[-1].path.name.partition("-")[0])
+            log.info(
+                "the spool %s holds %d records of earlier processes: they are sent first", self.folder, self.adopted
+            )
+
+    def _move_from(self, folder: Path) -> None:
+        for pattern in ("*.ack", "*.log"):  # a segment whose mark stays behind would be sent again
+            for path in folder.glob(pattern):
+                path.rename(self._own / path.name)
+        (folder / "lock").unlink(missing_ok=True)
+        try:
+            folder.rmdir()
+        except OSError as error:
+            log.warning("%s holds something else than segments, and stays: %s", folder, error.strerror)
+
+    def _rest_of(self, segment: Segment) -> list[Spooled]:
+        """Read to the end. What is no record is put aside, and no longer counts as a part where it is at the end."""
+        begin = last = segment.read
+        data = _bytes_of(segment.path, begin, segment.size)
+        records = []
+        for found in scan(data):
+            if isinstance(found, Frame):
+                last = begin + found.end
+                records.append(Spooled(found.key, found.value, Place(segment, last)))
+            else:
+                self._put_aside(segment, begin + found.start, data[found.start : found.end], torn=found.torn)
+        segment.size = segment.read = last
+        self.ack([])
+        return records
+
+    def _put_aside(self, segment: Segment, start: int, data: bytes, *, torn: bool) -> None:
+        self.damaged += 1
+        aside = self.folder / DAMAGED / f"{segment.path.stem}-{start}"
+        what = "are a record that a crash cut off" if torn else "are damaged"
+        log.error("%s: %d bytes from %d %s; they are kept in %s", segment.path, len(data), start, what, aside)
+        aside.parent.mkdir(exist_ok=True)
+        aside.write_bytes(data)
+
+
+def fsync_all(descriptors: Sequence[int]) -> None:
+    """Sync files and close them; for a thread, as it may take long."""
+    for descriptor in descriptors:
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _bytes_of(path: Path, start: int, end: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read(end - start)
+
+
+def _write_ack(segment: Segment) -> None:
+    offset = segment.acked.to_bytes(8, "little")
+    try:
+        descriptor = os.open(segment.path.with_suffix(".ack"), os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.pwrite(descriptor, ACK.pack(segment.acked, zlib.crc32(offset)), 0)
+        finally:
+            os.close(descriptor)
+    except OSError as error:  # a full disk: after a crash some records would be sent again, which changes nothing
+        log.debug("%s: %r", segment.path, error)
+
+
+def _read_ack(path: Path) -> int:
+    try:
+        offset, checksum = ACK.unpack(path.with_suffix(".ack").read_bytes())
+    except (FileNotFoundError, struct.error):
+        return 0
+    return int(offset) if zlib.crc32(offset.to_bytes(8, "little")) == checksum else 0
