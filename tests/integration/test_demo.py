@@ -29,7 +29,15 @@ def variables(tmp_path: Path) -> dict[str, str]:
 def running_demo(variables: dict[str, str], tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
     """A demo of more runs than it gets through, when its worker is up: the process, its broker, its worker."""
     log = tmp_path / "steps.log"
-    with log.open("w") as output, subprocess.Popen([*COMMAND, "--runs", "50000"], env=variables, stderr=output) as demo:
+    with (
+        log.open("w") as output,
+        subprocess.Popen(
+            [*COMMAND, "--runs", "50000"],
+            env=variables,
+            stderr=output,
+            preexec_fn=_listen_to_interrupts,  # noqa: PLW1509  # no other thread holds a lock that it would need
+        ) as demo,
+    ):
         try:
             for _ in range(600):
                 text = log.read_text()
@@ -45,6 +53,11 @@ def running_demo(variables: dict[str, str], tmp_path: Path) -> Iterator[tuple[su
             yield demo, broker[1], worker[1]
         finally:
             demo.kill()
+
+
+def _listen_to_interrupts() -> None:
+    """A shell that runs the tests in the background has their processes ignore SIGINT, and so their children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def nobody_listens(*addresses: str) -> bool:
