@@ -25,14 +25,12 @@ from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.ui.vercel_ai import VercelAIAdapter
 
-from pipeline.settings import load
-from threadmill.integrations.asgi import PublishStreams
-from threadmill.publisher import Publisher
+from threadmill import Publisher, PublishStreams
 
 WORDS = int(os.environ.get("EXAMPLE_WORDS", "40"))
 PAUSE = float(os.environ.get("EXAMPLE_PAUSE", "0.02"))  # seconds between words: 50 tokens/s
 
-publisher = Publisher(load())
+publisher = Publisher()
 
 
 @asynccontextmanager

@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from pipeline.settings import load
-from threadmill.publisher import Publisher
+from threadmill import Publisher
 
 
 async def events() -> AsyncIterator[dict[str, Any]]:
@@ -27,7 +26,7 @@ async def events() -> AsyncIterator[dict[str, Any]]:
 
 async def main() -> None:
     """Read the stream as if nobody published it."""
-    async with Publisher(load()) as publisher:
+    async with Publisher() as publisher:
         async with publisher.run(thread_id="chat-42", agent_id="weather", dialect="vercel-ai") as run:
             async for event in run.tee(events()):
                 print(event.get("delta", ""), end="", flush=True)  # noqa: T201  # its purpose

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.settings import load
-from threadmill.synchronous import SyncPublisher
+from threadmill import SyncPublisher
 
 STREAM = Path(__file__).with_name("weather.sse")
 
@@ -25,7 +24,7 @@ def chunks() -> Iterator[bytes]:
 
 def main() -> None:
     """Copy the stream to standard output."""
-    with SyncPublisher(load()) as publisher:
+    with SyncPublisher() as publisher:
         with publisher.run(thread_id="chat-43", agent_id="weather", dialect="vercel-ai") as run:
             for chunk in run.tee_bytes(chunks()):
                 sys.stdout.buffer.write(chunk)

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from threadmill.settings import PREFIX, ClientSettings, Count, read, without_password
+from threadmill.environment import read
+from threadmill.settings import PREFIX, ClientSettings, Count, without_password
 from topics.catalog import CATALOG
 
 INLINE = "inline"  # THREADMILL_CONTENT: large values stay in their turns

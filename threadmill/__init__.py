@@ -1,4 +1,4 @@
-"""What agents import: publishing the events of their runs, and reading what became of them.
+"""What agents import: it publishes the events of their runs.
 
     from threadmill import Publisher
 
@@ -7,57 +7,66 @@
             async for chunk in run.tee(chunks):  # unchanged, and published on the way
                 yield chunk
 
-Importing this loads no Kafka client and no pydantic: they are loaded when something is published. It imports neither
-`pipeline` nor `topics`: a program may have modules of these names.
+`docs/publishing.md` describes all of it. A public name is loaded when it is first used, the Kafka client and pydantic
+when something is published. Nothing here imports `pipeline` or `topics`: a program may have modules of these names.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
+PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
+    "BrokerError": "threadmill.errors",
+    "CallerError": "threadmill.errors",
+    "ClientSettings": "threadmill.settings",
+    "InvalidRecord": "threadmill.errors",
+    "PublishStreams": "threadmill.integrations.asgi",
+    "PublishedRun": "threadmill.published_run",
+    "Publisher": "threadmill.publisher",
+    "Reason": "threadmill.errors",
+    "Report": "threadmill.counts",
+    "RunIdentity": "threadmill.integrations.asgi",
+    "RunInfo": "threadmill.run_info",
+    "StreamRequest": "threadmill.integrations.asgi",
+    "SyncPublisher": "threadmill.synchronous",
+    "SyncRun": "threadmill.synchronous",
+    "ThreadmillError": "threadmill.errors",
+    "agent_events": "threadmill.integrations.pydantic_ai",
+    "load_settings": "threadmill.environment",
+    "published_response": "threadmill.integrations.pydantic_ai",
+}
+__all__ = sorted(PUBLIC)  # noqa: PLE0605  # a list of strings
+
+if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__getattr__`
     from threadmill.counts import Report as Report
+    from threadmill.environment import load_settings as load_settings
     from threadmill.errors import BrokerError as BrokerError
     from threadmill.errors import CallerError as CallerError
     from threadmill.errors import InvalidRecord as InvalidRecord
     from threadmill.errors import Reason as Reason
     from threadmill.errors import ThreadmillError as ThreadmillError
+    from threadmill.integrations.asgi import PublishStreams as PublishStreams
+    from threadmill.integrations.asgi import RunIdentity as RunIdentity
+    from threadmill.integrations.asgi import StreamRequest as StreamRequest
+    from threadmill.integrations.pydantic_ai import agent_events as agent_events
+    from threadmill.integrations.pydantic_ai import published_response as published_response
     from threadmill.published_run import PublishedRun as PublishedRun
     from threadmill.publisher import Publisher as Publisher
     from threadmill.run_info import RunInfo as RunInfo
     from threadmill.settings import ClientSettings as ClientSettings
-    from threadmill.settings import load_settings as load_settings
     from threadmill.synchronous import SyncPublisher as SyncPublisher
     from threadmill.synchronous import SyncRun as SyncRun
+else:  # a type checker would take any name for one of ours
 
-# Public name -> the module that holds it, and what it is called there.
-PUBLIC: Final[dict[str, tuple[str, str]]] = {
-    "BrokerError": ("threadmill.errors", "BrokerError"),
-    "CallerError": ("threadmill.errors", "CallerError"),
-    "ClientSettings": ("threadmill.settings", "ClientSettings"),
-    "InvalidRecord": ("threadmill.errors", "InvalidRecord"),
-    "PublishedRun": ("threadmill.published_run", "PublishedRun"),
-    "Publisher": ("threadmill.publisher", "Publisher"),
-    "Reason": ("threadmill.errors", "Reason"),
-    "Report": ("threadmill.counts", "Report"),
-    "RunInfo": ("threadmill.run_info", "RunInfo"),
-    "SyncPublisher": ("threadmill.synchronous", "SyncPublisher"),
-    "SyncRun": ("threadmill.synchronous", "SyncRun"),
-    "ThreadmillError": ("threadmill.errors", "ThreadmillError"),
-    "load_settings": ("threadmill.settings", "load_settings"),
-}
-__all__ = sorted(PUBLIC)  # noqa: PLE0605  # a list
-
-
-def __getattr__(name: str) -> Any:
-    """A public name, loaded when it is first asked for (PEP 562)."""
-    if name not in PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = PUBLIC[name]
-    return getattr(import_module(module), attribute)
+    def __getattr__(name: str) -> object:
+        """A public name, loaded when it is first used (PEP 562)."""
+        if name not in PUBLIC:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(PUBLIC[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:
     """-> the public names."""
-    return list(PUBLIC)
+    return __all__

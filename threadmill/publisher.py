@@ -1,6 +1,6 @@
 """Publishing runs from an agent worker: one object for the process, one context for each run.
 
-    async with Publisher(settings) as publisher:
+    async with Publisher() as publisher:
         async with publisher.run(thread_id="chat-17", agent_id="weather", dialect="vercel-ai") as run:
             async for chunk in run.tee(chunks):  # unchanged, and published on the way
                 yield chunk
@@ -53,7 +53,7 @@ class Publisher:
     def __init__(self, settings: ClientSettings | None = None, *, spool: bool = True) -> None:
         """`settings`: by default what the environment says. Raises CallerError where that is wrong."""
         if settings is None:
-            from threadmill.settings import load_settings  # noqa: PLC0415  # as above
+            from threadmill.environment import load_settings  # noqa: PLC0415  # as above
 
             settings = load_settings()
         self._settings = settings
@@ -192,7 +192,7 @@ class Publisher:
     def delivery(self) -> Delivery:
         """The records on their way. Raises CallerError outside of `async with`."""
         if self._delivery is None:
-            raise CallerError("the publisher is closed: use it inside `async with Publisher(settings)`")
+            raise CallerError("the publisher is closed: use it inside `async with Publisher()`")
         return self._delivery
 
     def linger(self) -> None:

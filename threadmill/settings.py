@@ -1,26 +1,22 @@
-"""The options of what runs in an agent's process, in one frozen class; nothing else there reads the environment.
+"""The options of what runs in an agent's process, in one frozen class.
 
-Each field is the variable THREADMILL_<NAME>. The pipeline's own options (`pipeline.settings`) extend this class.
+Each field is the variable THREADMILL_<NAME>, which `threadmill.environment` reads. The pipeline's own options
+(`pipeline.settings`) extend this class.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from threadmill.envelope import TOPIC
-from threadmill.errors import CallerError
 
 PREFIX: Final = "THREADMILL_"
-ALIKE: Final = 0.85  # how much a variable must be like one of ours to be taken for a slip of the pen
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -140,46 +136,6 @@ class ClientSettings(BaseSettings):
     def speaks_sasl(self) -> bool:
         """Whether we log in to the brokers."""
         return self.security_protocol.startswith("SASL")
-
-
-Kind = TypeVar("Kind", bound=ClientSettings)
-
-
-def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> ClientSettings:
-    """Read the environment. Raises CallerError that names each bad variable, and each that looks like a misspelt one.
-
-    Other variables with our prefix are the pipeline's: an agent may run in the same environment.
-    """
-    environ = os.environ if environ is None else environ
-    ours = ClientSettings.model_fields
-    given = [name.removeprefix(PREFIX).lower() for name in sorted(environ) if name.startswith(PREFIX)]
-    slips = [
-        f"{PREFIX}{name.upper()} is no setting of Threadmill: is {PREFIX}{alike[0].upper()} meant?"
-        for name in given
-        if name not in ours and (alike := get_close_matches(name, ours, 1, ALIKE))
-    ]
-    return read(ClientSettings, environ, overrides, slips)
-
-
-def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, Any], problems: list[str]) -> Kind:
-    """-> settings of that kind. Raises CallerError with these `problems` and those of the values, a line each."""
-    values = {name: environ[PREFIX + name.upper()] for name in kind.model_fields if environ.get(PREFIX + name.upper())}
-    settings = None
-    try:
-        settings = kind(**{**values, **overrides})
-    except ValidationError as error:
-        problems = problems + [
-            f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')} (got {_shown(e['input'])})"
-            for e in error.errors(include_url=False)
-        ]
-    if settings is None or problems:
-        raise CallerError("\n".join(problems))
-    return settings
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return repr(without_password(text) if "://" in text else text)
 
 
 def without_password(url: str) -> str:

@@ -1,6 +1,6 @@
 """The publisher for programs without an event loop: it has one of its own, in a thread.
 
-    with SyncPublisher(load()) as publisher, publisher.run(thread_id=…, agent_id=…, dialect="vercel-ai") as run:
+    with SyncPublisher() as publisher, publisher.run(thread_id=…, agent_id=…, dialect="vercel-ai") as run:
         for event in run.tee(events):
             ...
 
@@ -74,7 +74,7 @@ class SyncPublisher:
         """What a call gives, made in the publisher's own loop. Raises CallerError outside of `with`."""
         if self._loop is None:
             call.close()
-            raise CallerError("the publisher is closed: use it inside `with SyncPublisher(settings)`")
+            raise CallerError("the publisher is closed: use it inside `with SyncPublisher()`")
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
     def _stop(self) -> None:

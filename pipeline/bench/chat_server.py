@@ -19,9 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from pipeline.settings import load
-from threadmill.integrations.asgi import PublishStreams
-from threadmill.publisher import Publisher
+from threadmill import Publisher, PublishStreams
 
 PACE: Final = 50  # tokens/s of one stream
 TOKENS: Final = 500
@@ -48,7 +46,7 @@ async def encoded(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]
 
 def application(mode: str) -> FastAPI:
     """The server, with or without publishing."""
-    publisher = Publisher(load())
+    publisher = Publisher()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

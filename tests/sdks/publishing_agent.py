@@ -16,9 +16,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolC
 from pydantic_ai.ui.vercel_ai import VercelAIAdapter
 from starlette.requests import Request
 
-from pipeline.settings import load
-from threadmill.integrations.pydantic_ai import agent_events, published_response
-from threadmill.publisher import Publisher
+from threadmill import Publisher, agent_events, published_response
 
 QUESTION = "What's the weather in Paris and Rome?"
 CHAT = {
@@ -68,7 +66,7 @@ async def main() -> dict[str, Any]:
     """-> each run's messages."""
     found: dict[str, Any] = {}
 
-    async with Publisher(load()) as publisher:
+    async with Publisher() as publisher:
         last = None
         async for event in agent_events(publisher, agent, QUESTION, thread_id="chat", run_id="events"):
             last = event

@@ -1,6 +1,6 @@
 """Event streams of a web application are published as they pass: Starlette, FastAPI, anything that speaks ASGI 3.
 
-    publisher = Publisher(load())                     # opened in the application's lifespan
+    publisher = Publisher()                           # opened in the application's lifespan
     app.add_middleware(PublishStreams, publisher=publisher, agent_id="weather")
 
 The client comes first: each chunk is sent on, the same object, before it is read here, and whatever goes wrong with
