@@ -20,6 +20,7 @@ from pipeline.gateway.app import create_app
 from pipeline.gateway.problems import KINDS
 from pipeline.observability import metrics
 from pipeline.settings import Settings, table
+from pipeline.worker.roles import ROLES
 from topics.catalog import CATALOG
 
 DOCS: Final = Path(__file__).parent
@@ -68,6 +69,17 @@ def topics_table() -> str:
     )
 
 
+def roles_table() -> str:
+    """Every role of the worker, under the default prefix."""
+    rows = []
+    for role in ROLES.values():
+        writes = dict.fromkeys(operation.topic.name for operation in role.operations if operation.action == "send")
+        needs = ["the store"] * role.needs_store
+        needs += [f"`THREADMILL_{role.needs_setting.upper()}`"] if role.needs_setting is not None else []
+        rows.append((f"`{role.name}`", role.does, role.topic.name, ", ".join(writes), ", ".join(needs)))
+    return markdown(("role", "does", "reads", "writes", "needs"), rows)
+
+
 def events_table(dialect: Dialect) -> str:
     """What a dialect does with each event: the table in the docstring of its module."""
     module = import_module(f"pipeline.dialects.{dialect.name.replace('-', '_')}.events")
@@ -111,6 +123,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "gateway-endpoints": endpoints_table,
     "gateway-problems": problems_table,
     "metrics": metrics_table,
+    "roles": roles_table,
     "settings": settings_table,
     "shared-hash": shared_hash_table,
     "topics": topics_table,

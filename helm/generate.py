@@ -10,6 +10,7 @@ from typing import Any, Final
 from helm.pipeline_dashboard import pipeline
 from helm.schema import values_schema
 from helm.usage_dashboard import usage
+from pipeline.worker.roles import ROLES
 from topics.catalog import CATALOG
 
 DASHBOARDS: Final = {"usage": usage, "pipeline": pipeline}
@@ -19,9 +20,11 @@ CHART: Final = Path(__file__).parent / "threadmill"
 def files() -> dict[Path, str]:
     """-> path in the chart -> text."""
     topics = [{"name": topic.name, "config": topic.config()} for topic in CATALOG]
+    roles = {role.name: role.topic.name for role in ROLES.values()}
     return {
         CHART / "values.schema.json": _json(values_schema()),
         CHART / "files" / "topics.json": _json(topics),
+        CHART / "files" / "roles.json": _json(roles),
         **{CHART / "files" / "dashboards" / f"{name}.json": _json(make()) for name, make in DASHBOARDS.items()},
     }
 

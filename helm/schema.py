@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from pipeline.settings import Settings
+from pipeline.worker.roles import ROLES
 
 VALUES: Final = Path(__file__).parent / "threadmill" / "values.yaml"
 Schema = dict[str, Any]
@@ -66,7 +67,6 @@ PROBE: Final[Schema] = {
     "properties": dict.fromkeys(("periodSeconds", "failureThreshold", "successThreshold", "timeoutSeconds"), COUNT)
     | {"initialDelaySeconds": SECONDS},
 }
-ROLES: Final = ("assemble", "metrics", "store", "archive")
 
 
 def one_of(*values: str) -> Schema:

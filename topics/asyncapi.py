@@ -5,7 +5,7 @@ https://www.asyncapi.com/docs/reference/specification/v3.0.0, Kafka bindings 0.5
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
@@ -16,6 +16,7 @@ from threadmill.errors import Reason
 from topics import dead_letter
 from topics.agent_event import AgentEvent
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS, Topic
+from topics.operation import Operation
 from topics.telemetry import TelemetryRecord
 from topics.thread import AgentConfig, Turn
 from topics.turn_record import TurnRecord
@@ -25,24 +26,11 @@ KAFKA_BINDING = "0.5.0"
 REF = "#/components/schemas/{model}"
 
 Document = dict[str, Any]
-Action = Literal["send", "receive"]
 
 TRACE_HEADERS: Final[Document] = {
     "type": "object",
     "properties": {traceparent.HEADER: {"type": "string", "description": "The span of the run's producer (W3C)."}},
 }
-
-# What a worker does, by role: (operation, action, topic, summary).
-OPERATIONS: Final[tuple[tuple[str, Action, Topic, str], ...]] = (
-    ("assembleEvents", "receive", EVENTS, "Assemble the events of each run into turns."),
-    ("publishTurns", "send", TURNS, "Publish each finished turn."),
-    ("publishTelemetry", "send", TELEMETRY, "Pass data-sys-* events on."),
-    ("refuseRecords", "send", DEAD_LETTERS, "Keep what could not be assembled, with the reason."),
-    ("rememberRuns", "send", STATE, "Remember runs that are open for long, and those just closed."),
-    ("recallRuns", "receive", STATE, "Take over the runs of a partition."),
-    ("storeTurns", "receive", TURNS, "Write turns to the thread store."),
-    ("countTelemetry", "receive", TELEMETRY, "Turn telemetry into metrics."),
-)
 
 
 class StateSegment(BaseModel):
@@ -84,12 +72,15 @@ MODELS: Final[Mapping[str, Sequence[type[BaseModel]]]] = {
 def document(
     prefix: str = "threadmill",
     *,
+    operations: Iterable[Operation] = (),
     version: str = "0",
     brokers: Sequence[str] = (),
     partitions: int | None = None,
     replicas: int | None = None,
 ) -> Document:
-    """-> the document of the topics under `prefix`, as plain JSON values. `brokers` are host:port each."""
+    """-> the document of the topics under `prefix`, as plain JSON values. `brokers` are host:port each; `operations`
+    are what the pipeline does with them.
+    """
     mode: JsonSchemaMode = "validation"
     models = [(model, mode) for used in MODELS.values() for model in used]
     schemas = models_json_schema(models, ref_template=REF)[1]["$defs"]
@@ -106,13 +97,16 @@ def document(
         "servers": {f"broker{n}": {"host": host, "protocol": "kafka"} for n, host in enumerate(brokers, 1)},
         "channels": {topic.name: _channel(topic, prefix, partitions, replicas) for topic in CATALOG},
         "operations": {
-            name: {
-                "action": action,
-                "summary": summary,
-                "channel": {"$ref": f"#/channels/{topic.name}"},
-                "messages": [{"$ref": f"#/channels/{topic.name}/messages/{name}"} for name in _messages(topic)],
+            operation.name: {
+                "action": operation.action,
+                "summary": operation.summary,
+                "channel": {"$ref": f"#/channels/{operation.topic.name}"},
+                "messages": [
+                    {"$ref": f"#/channels/{operation.topic.name}/messages/{name}"}
+                    for name in _messages(operation.topic)
+                ],
             }
-            for name, action, topic, summary in OPERATIONS
+            for operation in operations
         },
         "components": {
             "messages": {name: message for topic in CATALOG for name, message in _messages(topic).items()},

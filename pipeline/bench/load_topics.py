@@ -19,7 +19,7 @@ from pipeline.bench.postgres import database
 from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from pipeline.worker.app import consumer_group
+from pipeline.worker.roles import ROLES
 from threadmill.kafka.client import client_options
 from topics import catalog
 from topics.catalog import Topic
@@ -115,8 +115,8 @@ class Site:
                 if written:
                     await observer.admin.delete_records(written)
             turns = await observer.ends(catalog.TURNS)
-        await self._rewind(consumer_group(self.settings, "assemble"), catalog.EVENTS, dict[TopicPartition, int]())
-        await self._rewind(consumer_group(self.settings, "store"), catalog.TURNS, turns)
+        await self._rewind(ROLES["assemble"].group(self.settings), catalog.EVENTS, dict[TopicPartition, int]())
+        await self._rewind(ROLES["store"].group(self.settings), catalog.TURNS, turns)
 
     async def _rewind(self, group: str, topic: Topic, offsets: Mapping[TopicPartition, int]) -> None:
         consumer = AIOKafkaConsumer(**client_options(self.settings), group_id=group, enable_auto_commit=False)

@@ -15,7 +15,7 @@ from pipeline.errors import BrokerError, StoreError
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.app import consumer_group
+from pipeline.worker.roles import ROLES
 from topics import catalog
 
 TURNS_WITHIN = 180.0  # seconds
@@ -113,7 +113,7 @@ async def _committed(observer: Observer) -> None:
     records = await observer.records(catalog.EVENTS)
 
     async def committed() -> bool:
-        return await observer.committed(consumer_group(settings, "assemble"), catalog.EVENTS) >= records
+        return await observer.committed(ROLES["assemble"].group(settings), catalog.EVENTS) >= records
 
     await until(committed, COMMITTED_WITHIN, "all offsets were committed")
     dead = await observer.kept(catalog.DEAD_LETTERS)

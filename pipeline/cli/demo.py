@@ -31,9 +31,8 @@ from pipeline.settings import Settings, load
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage
 from pipeline.stores.usage_report import UsageQuery
-from pipeline.worker.app import consumer_group
 from pipeline.worker.ledger import Balance, take_stock
-from topics.catalog import EVENTS, TELEMETRY, TURNS
+from pipeline.worker.roles import default_roles
 
 RECORDINGS: Final = Path(__file__).parents[2] / "examples" / "fleet"
 SHOWN_THREAD: Final = "trip-lisbon"
@@ -41,8 +40,6 @@ SHOWN_THREADS: Final = 12
 FLEET: Final = 60  # threads at the same time
 BATCH: Final = 12  # events in a record
 STORED_WITHIN: Final = 60.0  # seconds after the last record was published; 2 are usual
-# Each stage's input, in the order of the way: what one has committed, the next has before it.
-STAGES: Final = (("assemble", EVENTS), ("store", TURNS), ("metrics", TELEMETRY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +135,8 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Work
 
 
 async def _all_read(settings: Settings) -> bool:
-    for role, topic in STAGES:
-        if any(row.lag for row in await group_lag(settings, consumer_group(settings, role), [topic])):
+    for role in default_roles(settings):  # assemble is the first: what it has committed, the others have before them
+        if any(row.lag for row in await group_lag(settings, role.group(settings), [role.topic])):
             return False
     return True
 

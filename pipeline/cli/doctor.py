@@ -37,16 +37,16 @@ from pipeline.kafka.topic_plan import Found
 from pipeline.settings import Settings, load
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.app import consumer_group
 from pipeline.worker.ledger import take_stock
 from pipeline.worker.redaction_rules import redaction_of
+from pipeline.worker.roles import default_roles
 from threadmill.kafka.client import client_options
 from threadmill.settings import without_password
-from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 
-GROUPS: Final = (("assemble", EVENTS), ("store", TURNS), ("metrics", TELEMETRY))
 AHEAD: Final = 5.0  # seconds that a record may be dated later than this machine's clock
 LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read when asked for
+LEDGER_ROLES: Final = ("assemble", "store")  # what they have still to read, the ledger can't know
 SQLITE: Final = "sqlite:///"
 MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 
@@ -116,12 +116,11 @@ def _unusable(settings: Settings) -> list[Finding]:
 
 async def _records(settings: Settings, found: list[Found], *, stored: bool, ledger: bool) -> list[Finding]:
     findings, waiting = [], 0
-    archive = [("archive", TURNS)] if settings.archive is not None else []
-    for role, topic in [*GROUPS, *archive]:
-        group = consumer_group(settings, role)
-        rows = await group_lag(settings, group, [topic])
-        findings.append(lag_finding(group, role, rows))
-        waiting += sum(row.lag for row in rows) if role in ("assemble", "store") else 0
+    for role in default_roles(settings):
+        group = role.group(settings)
+        rows = await group_lag(settings, group, [role.topic])
+        findings.append(lag_finding(group, role.name, rows))
+        waiting += sum(row.lag for row in rows) if role.name in LEDGER_ROLES else 0
     sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in found}
     letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]
     advice = "`threadmill dlq list` says why, `threadmill dlq redrive` tries them again" if letters else ""

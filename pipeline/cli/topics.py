@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from pipeline.kafka.admin import apply_topics, describe_topics, topic_changes
 from pipeline.kafka.topic_plan import Change, Found
 from pipeline.settings import load
+from pipeline.worker.roles import OPERATIONS
 from topics.asyncapi import document
 from topics.catalog import CATALOG, DAY_MS
 
@@ -98,6 +99,7 @@ def asyncapi() -> None:
     settings = load()
     described = document(
         settings.topic_prefix,
+        operations=OPERATIONS,
         version=version("threadmill"),
         brokers=settings.broker_list,
         partitions=settings.partitions,

@@ -1,4 +1,4 @@
-"""`threadmill worker`: run stages of the pipeline until told to stop."""
+"""`threadmill worker`: run roles of the pipeline until a signal stops them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Sequence
 
 import click
 import uvloop
 
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
-from pipeline.worker import process_memory as heap
-from pipeline.worker.app import ROLES, Pipeline, default_roles
+from pipeline.worker import process_memory
+from pipeline.worker.roles import ROLES, Role, default_roles, roles_named
+from pipeline.worker.worker import Worker
 
 STOP_DEADLINE = 20.0
 
@@ -21,7 +23,7 @@ STOP_DEADLINE = 20.0
 @click.command()
 @click.option(
     "--roles",
-    help=f"Stages to run in this process, separated by commas, of {', '.join(ROLES)}; by default all, archive where "
+    help=f"Roles to run in this process, separated by commas, of {', '.join(ROLES)}; by default all, archive where "
     "THREADMILL_ARCHIVE is set.",
 )
 def worker(roles: str | None) -> None:
@@ -31,25 +33,25 @@ def worker(roles: str | None) -> None:
     """
     settings = load()
     set_up(settings)
-    heap.one_heap()
+    process_memory.one_heap()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(settings, default_roles(settings) if roles is None else _listed(roles)))
+        runner.run(run(settings, default_roles(settings) if roles is None else roles_named(_listed(roles))))
 
 
 def _listed(roles: str) -> list[str]:
     return [role.strip() for role in roles.split(",") if role.strip()]
 
 
-async def run(settings: Settings, roles: list[str]) -> None:
+async def run(settings: Settings, roles: Sequence[Role]) -> None:
     """Until a signal comes, or a role breaks down."""
-    pipeline = Pipeline(settings, roles)
+    running = Worker(settings, roles)
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _stop_soon, told)
-    giving_back = asyncio.ensure_future(heap.give_back())
+    giving_back = asyncio.ensure_future(process_memory.give_back())
     try:
-        starting = asyncio.ensure_future(_serve(pipeline))
+        starting = asyncio.ensure_future(_serve(running))
         stopping = asyncio.ensure_future(told.wait())
         await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
@@ -58,14 +60,15 @@ async def run(settings: Settings, roles: list[str]) -> None:
             starting.cancel()
     finally:
         giving_back.cancel()
-        await pipeline.stop()
+        await running.stop()
 
 
-async def _serve(pipeline: Pipeline) -> None:
-    await pipeline.start()
-    heap.relax_collector()
-    click.echo(f"threadmill: {', '.join(pipeline.roles)}; http://{pipeline.settings.host}:{pipeline.port}", err=True)
-    await pipeline.wait()
+async def _serve(running: Worker) -> None:
+    await running.start()
+    process_memory.relax_collector()
+    names = ", ".join(role.name for role in running.roles)
+    click.echo(f"threadmill: {names}; http://{running.settings.host}:{running.port}", err=True)
+    await running.wait()
 
 
 def _stop_soon(told: asyncio.Event) -> None:

@@ -10,10 +10,9 @@ from pydantic import BaseModel
 
 from pipeline.kafka.admin import describe_topics, group_lag
 from pipeline.settings import Settings
-from pipeline.worker.app import consumer_group
-from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS, Topic
+from pipeline.worker.roles import default_roles
+from topics.catalog import DEAD_LETTERS
 
-ROLES: Final[dict[str, Topic]] = {"assemble": EVENTS, "metrics": TELEMETRY, "store": TURNS}
 FRESH: Final = 2.0  # seconds that an answer is used again: many dashboards ask at the same time
 
 
@@ -53,21 +52,20 @@ class BrokerStatus:
 
 
 async def _broker(settings: Settings) -> tuple[list[RoleLag], int]:
-    lags = await asyncio.gather(
-        *(group_lag(settings, consumer_group(settings, role), [topic]) for role, topic in ROLES.items())
-    )
+    running = default_roles(settings)
+    lags = await asyncio.gather(*(group_lag(settings, role.group(settings), [role.topic]) for role in running))
     roles = [
         RoleLag(
-            role=role,
-            group=consumer_group(settings, role),
-            topic=topic.full_name(settings.topic_prefix),
+            role=role.name,
+            group=role.group(settings),
+            topic=role.topic.full_name(settings.topic_prefix),
             lag=sum(row.lag for row in rows),
             partitions=[
                 PartitionPlace(partition=row.partition, committed=row.committed, end=row.end, lag=row.lag)
                 for row in rows
             ],
         )
-        for (role, topic), rows in zip(ROLES.items(), lags, strict=True)
+        for role, rows in zip(running, lags, strict=True)
     ]
     name = DEAD_LETTERS.full_name(settings.topic_prefix)
     found = next((topic for topic in await describe_topics(settings) if topic.name == name), None)

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import faust
-
+from pipeline.kafka.outbox import Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
@@ -20,7 +19,7 @@ from pipeline.stores.archive import Archive
 from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.retry import Patience
-from pipeline.worker.stage import Records, Stage
+from pipeline.worker.stage import Records
 from topics import catalog
 
 log = logging.getLogger(__name__)
@@ -142,7 +141,6 @@ class ArchiveWork:
         return await self.store.erased(thread_ids)
 
 
-def archive_stage(app: faust.App, settings: Settings, metrics: Metrics) -> Stage:
-    """The stage of this role. Raises CallerError where it has no archive."""
-    work = ArchiveWork(settings, metrics)
-    return Stage("archive", work.topic, work, metrics)
+def archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:
+    """The work of this role. Raises CallerError where it has no archive."""
+    return ArchiveWork(settings, metrics)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import faust
-
 from pipeline.dialects import DIALECTS
 from pipeline.errors import CallerError
-from pipeline.kafka.outbox import Outbox
+from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
@@ -16,25 +14,23 @@ from pipeline.stores.offload import Offload
 from pipeline.worker.assembly_metrics import Ledger
 from pipeline.worker.checkpoint import Checkpoint
 from pipeline.worker.redaction_rules import redaction_of
-from pipeline.worker.stage import Stage
 from topics import catalog
 from topics.turn_record import TurnRecord
 
 
-def assemble_stage(app: faust.App, settings: Settings, metrics: Metrics) -> Stage:
-    """The stage of this role; results go out through the app's producer. Raises CallerError for what can't work."""
+def assemble_work(settings: Settings, metrics: Metrics, producer: Producer) -> Checkpoint:
+    """The work of this role. Raises CallerError for settings that can't work."""
     topic = catalog.EVENTS.full_name(settings.topic_prefix)
     contents = ContentStore.of(settings)
-    work = Checkpoint(
+    return Checkpoint(
         settings,
         DIALECTS,
-        Outbox(app.producer),
+        Outbox(producer),
         Ledger(metrics, topic),
         redaction=redaction_of(settings),
         offload=Offload(contents, settings.content_threshold, metrics) if contents.root is not None else None,
         traces=_traces(settings, topic, metrics),
     )
-    return Stage("assemble", topic, work, metrics)
 
 
 def _traces(settings: Settings, topic: str, metrics: Metrics) -> Callable[[Sequence[TurnRecord], int], None] | None:

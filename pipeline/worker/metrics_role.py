@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import logging
 
-import faust
-
+from pipeline.kafka.outbox import Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.settings import Settings
 from pipeline.worker.sink import Group, Sink
-from pipeline.worker.stage import Stage
 from threadmill.errors import InvalidRecord
 from topics import catalog, telemetry
 
 log = logging.getLogger(__name__)
 
 
-def metrics_stage(app: faust.App, settings: Settings, metrics: Metrics) -> Stage:
-    """The stage of this role. Counts are the worker's own, and start at 0 with it: billing asks the store."""
+def metrics_work(settings: Settings, metrics: Metrics, _: Producer) -> Sink:
+    """The work of this role. Counts are the worker's own, and start at 0 with it: billing asks the store."""
     topic = catalog.TELEMETRY.full_name(settings.topic_prefix)
     meter = TelemetryMeter(metrics)
 
@@ -32,4 +30,4 @@ def metrics_stage(app: faust.App, settings: Settings, metrics: Metrics) -> Stage
                 except InvalidRecord as error:  # somebody else wrote it: no dead letter, there is nothing to save
                     log.warning("%s/%d@%d skipped: %s", topic, partition, record.offset, error)
 
-    return Stage("metrics", topic, Sink("metrics", apply, metrics), metrics)
+    return Sink("metrics", apply, metrics)

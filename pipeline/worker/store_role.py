@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 
-import faust
 from aiokafka import ConsumerRecord
 
 from pipeline.assembly.run import Refused
 from pipeline.errors import StoreError
 from pipeline.kafka.dead_letters import log_refused, outgoing_letter
-from pipeline.kafka.outbox import Outbox
+from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.sink import Group, Sink
-from pipeline.worker.stage import Stage
 from threadmill.errors import InvalidRecord, Reason
 from topics import catalog, turn_record
 
 
-class StoreWork:
+class TurnWriter:
     """Writes batches; the store is opened with the first one, and stays open."""
 
     def __init__(self, settings: Settings, metrics: Metrics, outbox: Outbox) -> None:
@@ -68,7 +66,6 @@ class StoreWork:
             pass
 
 
-def store_stage(app: faust.App, settings: Settings, metrics: Metrics) -> Stage:
-    """The stage of this role."""
-    work = StoreWork(settings, metrics, Outbox(app.producer))
-    return Stage("store", work.topic, Sink("store", work.apply, metrics), metrics)
+def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Sink:
+    """The work of this role."""
+    return Sink("store", TurnWriter(settings, metrics, Outbox(producer)).apply, metrics)

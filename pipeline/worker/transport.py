@@ -96,7 +96,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         )
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """`Pipeline.stalled` watches progress. Faust's own look breaks down at a partition that has no position yet."""
+        """`Worker.stalled` watches progress. Faust's own look breaks down at a partition that has no position yet."""
 
     def on_buffer_full(self, tp: TP) -> None:
         """The queue before the agent is bound, and its next `put` waits.

@@ -23,7 +23,7 @@ from pipeline.kafka.admin import group_lag
 from pipeline.settings import Settings
 from pipeline.stores.schema import turns
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.app import consumer_group
+from pipeline.worker.roles import ROLES
 from tests.chaos.bad_data import many_open
 from tests.chaos.cluster import Brokers, three_brokers
 from tests.chaos.load import load_of, mixed
@@ -111,7 +111,7 @@ async def stops_at_full_load(brokers: Brokers) -> list[float]:
             for role, topic in (("assemble", EVENTS), ("store", TURNS)):
                 assert not await _members(scene, role), f"{role} has members still"
                 waiting += sum(
-                    row.lag for row in await group_lag(scene.settings, consumer_group(scene.settings, role), [topic])
+                    row.lag for row in await group_lag(scene.settings, ROLES[role].group(scene.settings), [topic])
                 )
             click.echo(f"stopped in {took[-1]:.2f} s, {waiting} records were left")
             assert waiting, "it had nothing left to do"
@@ -126,7 +126,7 @@ async def _members(scene: Scene, role: str) -> int:
     client = AIOKafkaAdminClient(**client_options(scene.settings))
     await client.start()
     try:
-        found = await client.describe_consumer_groups([consumer_group(scene.settings, role)])
+        found = await client.describe_consumer_groups([ROLES[role].group(scene.settings)])
         return sum(len(group[5]) for response in found for group in response.groups)
     finally:
         await client.close()

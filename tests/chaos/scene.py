@@ -24,8 +24,8 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.schema import turns, usage
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
-from pipeline.worker.app import consumer_group
 from pipeline.worker.ledger import Balance, take_stock
+from pipeline.worker.roles import ROLES
 from tests.chaos.cluster import Brokers
 from tests.chaos.load import Load, Record, Right, TurnKey
 from tests.chaos.stores import Store
@@ -277,7 +277,7 @@ class Scene:
         if not self.load.answer.letters <= await self._letters():
             return False
         for role, topic in (("assemble", EVENTS), ("store", TURNS)):
-            if any(row.lag for row in await group_lag(self.settings, consumer_group(self.settings, role), [topic])):
+            if any(row.lag for row in await group_lag(self.settings, ROLES[role].group(self.settings), [topic])):
                 return False
         return True
 

@@ -18,8 +18,8 @@ from sqlalchemy import func, select
 from pipeline.kafka.admin import group_lag
 from pipeline.stores.schema import turns
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.app import consumer_group
 from pipeline.worker.ledger import take_stock
+from pipeline.worker.roles import ROLES
 from tests.chaos.cluster import three_brokers
 from tests.chaos.load import Answer, Load
 from tests.chaos.memory import rss, slope
@@ -86,7 +86,7 @@ class Watch:
             await asyncio.sleep(LOOK_EVERY)
 
     def _group(self, role: str) -> str:
-        return consumer_group(self.scene.settings, role)
+        return ROLES[role].group(self.scene.settings)
 
 
 @click.command()

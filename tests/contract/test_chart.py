@@ -18,7 +18,7 @@ from pipeline.cli.worker import STOP_DEADLINE
 from pipeline.gateway.security import hashed, parse_tokens
 from pipeline.observability import metrics
 from pipeline.settings import Settings, load
-from pipeline.worker.app import ROLES
+from pipeline.worker.roles import ROLES
 
 VALUES = (CHART / "values.yaml").read_text()
 SCHEMA = values_schema()

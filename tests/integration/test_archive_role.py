@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.app import consumer_group
+from pipeline.worker.roles import ROLES
 from tests.support.archived import archive, turns_of
 from tests.support.fleet import expected, fleet, interleaved
 from tests.support.workers import WorkerProcess, publish, wait_until_stored
@@ -55,7 +55,7 @@ async def equals_the_store(settings: Settings, folder: Path) -> None:
 async def replay_from_the_beginning(settings: Settings) -> None:
     """The role's offsets back to 0, as an operator would set them."""
     consumer = AIOKafkaConsumer(
-        **client_options(settings), group_id=consumer_group(settings, "archive"), enable_auto_commit=False
+        **client_options(settings), group_id=ROLES["archive"].group(settings), enable_auto_commit=False
     )
     await consumer.start()
     try:

@@ -14,7 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from pipeline.cli.doctor import examine
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.app import consumer_group
+from pipeline.worker.roles import ROLES
 from tests.support.commands import threadmill
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import CATALOG, EVENTS, STATE, TURNS
@@ -80,7 +80,7 @@ async def test_runs_of_which_nothing_has_become_are_an_error(
         pass
     for role, topic in (("assemble", EVENTS), ("store", TURNS)):
         places = [TopicPartition(topic.full_name(applied_settings.topic_prefix), n) for n in range(12)]
-        group = consumer_group(applied_settings, role)
+        group = ROLES[role].group(applied_settings)
         consumer = AIOKafkaConsumer(
             bootstrap_servers=applied_settings.brokers, group_id=group, enable_auto_commit=False
         )

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 
 from pipeline.settings import Settings
-from pipeline.worker.app import consumer_group
+from pipeline.worker.roles import ROLES
 from tests.support.commands import threadmill
 from tests.support.fleet import AgentRun, expected, fleet, interleaved
 from tests.support.workers import WorkerProcess, publish, read_all, wait_until_stored
@@ -89,7 +89,7 @@ async def test_an_older_backup_is_caught_up_from_the_turns_topic(applied_setting
 async def set_back(settings: Settings, role: str) -> None:
     """As `kafka-consumer-groups.sh --reset-offsets --to-earliest` does."""
     consumer = AIOKafkaConsumer(
-        **client_options(settings), group_id=consumer_group(settings, role), enable_auto_commit=False
+        **client_options(settings), group_id=ROLES[role].group(settings), enable_auto_commit=False
     )
     await consumer.start()
     try:

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer
 
 from pipeline.kafka.admin import group_lag
 from pipeline.settings import Settings
-from pipeline.worker.app import consumer_group
+from pipeline.worker.roles import ROLES
 from tests.support.fleet import expected, fleet
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import EVENTS
@@ -32,7 +32,7 @@ async def test_the_end_of_a_transaction_is_neither_a_hole_nor_lag(applied_settin
 
 async def until_no_lag(settings: Settings) -> None:
     for _ in range(100):
-        if sum(row.lag for row in await group_lag(settings, consumer_group(settings, "assemble"), [EVENTS])) == 0:
+        if sum(row.lag for row in await group_lag(settings, ROLES["assemble"].group(settings), [EVENTS])) == 0:
             return
         await asyncio.sleep(0.1)
     raise AssertionError("what is committed ends before the markers")

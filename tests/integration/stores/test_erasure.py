@@ -20,7 +20,7 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import Erasure, erase
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult
-from pipeline.worker.store_role import StoreWork
+from pipeline.worker.store_role import TurnWriter
 from threadmill.identity import thread_uuid
 from topics import turn_record
 
@@ -105,7 +105,7 @@ async def test_the_store_role_drops_it_with_the_values_that_a_replay_has_kept_ag
     await contents.put(GONE, b"kept again by the assembly of a replay", "text/plain")
     kept = await contents.put(KEPT, b"of another", "text/plain")
     metrics = Metrics()
-    work = StoreWork(local_settings, metrics, Outbox(SimpleNamespace(send_batch=deque)))
+    work = TurnWriter(local_settings, metrics, Outbox(SimpleNamespace(send_batch=deque)))
     batch = [record("gone"), record("kept")]
     await work.apply([(0, [SimpleNamespace(offset=n, value=turn_record.encode(one)) for n, one in enumerate(batch)])])
     assert work.store is not None

@@ -68,7 +68,7 @@ async def test_one_of_another_form_is_left_out(tmp_path: Path, wrong: str) -> No
 
 def test_a_program_without_opentelemetry_is_in_no_span_and_imports_none_of_it() -> None:
     program = (
-        "import sys, pipeline.worker.app, threadmill.publisher; from threadmill.current_span import current;"
+        "import sys, pipeline.worker.worker, threadmill.publisher; from threadmill.current_span import current;"
         "assert current() is None; assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.worker.roles import OPERATIONS
 from threadmill.errors import Reason
 from topics.agent_event import AgentEvent
 from topics.asyncapi import document
@@ -14,7 +15,7 @@ from topics.turn_record import TurnRecord
 
 @pytest.fixture(scope="module")
 def described() -> dict[str, Any]:
-    return document("fleet", version="1.2.3", brokers=["a:1", "b:2"], partitions=6, replicas=3)
+    return document("fleet", operations=OPERATIONS, version="1.2.3", brokers=["a:1", "b:2"], partitions=6, replicas=3)
 
 
 def references(value: Any) -> Iterator[str]:

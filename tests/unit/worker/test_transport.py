@@ -12,13 +12,14 @@ from faust.types import TP
 
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.worker.app import build_app
+from pipeline.worker.faust_app import build_app
+from pipeline.worker.roles import ROLES
 from pipeline.worker.transport import BatchConsumer
 
 
 async def test_what_is_read_again_is_not_dropped_for_having_been_read(tmp_path: Path) -> None:
     """A batch of before the seek is still on its way when the first one of after it comes."""
-    app = build_app(Settings(home=tmp_path), "store", Metrics(10))
+    app = build_app(Settings(home=tmp_path), ROLES["store"], Metrics(10))
     came: list[int] = []
 
     async def callback(message: Any) -> None:

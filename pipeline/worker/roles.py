@@ -1,0 +1,110 @@
+"""The roles of a worker: one table, for all that list, start, measure or describe roles.
+
+It is read by the worker, doctor, demo, `/v1/status`, AsyncAPI, the documentation and the Helm chart. A role's own
+modules are loaded when it starts, so that to read this table loads neither Faust nor a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, cast
+
+from pipeline.errors import CallerError
+from topics.catalog import DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS, Topic
+from topics.operation import Operation
+
+if TYPE_CHECKING:
+    from pipeline.kafka.outbox import Producer
+    from pipeline.observability.metrics import Metrics
+    from pipeline.settings import Settings
+    from pipeline.worker.stage import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A part of the worker that can run apart, in a consumer group of its own.
+
+    `topic` is what it reads; `operations` are all that it does with topics; `built_by` names the function that makes
+    its Work, as `module.function` of this package. `needs_setting` is the setting without which it can't run: by
+    default it runs where that is set.
+    """
+
+    name: str
+    does: str
+    topic: Topic
+    operations: tuple[Operation, ...]
+    built_by: str
+    needs_store: bool = False
+    needs_setting: str | None = None
+
+    def group(self, settings: Settings) -> str:
+        """Its consumer group: the same whichever roles share a process."""
+        return f"{settings.topic_prefix}-{self.name}"
+
+    def work(self, settings: Settings, metrics: Metrics, producer: Producer) -> Work:
+        """Its work, of which results go out through `producer`. Raises CallerError for settings that can't work."""
+        module, function = self.built_by.split(".")
+        return cast("Work", getattr(import_module(f"pipeline.worker.{module}"), function)(settings, metrics, producer))
+
+
+_ROLES: Final = (
+    Role(
+        "assemble",
+        "Assembles the events of each run into a turn.",
+        EVENTS,
+        (
+            Operation("assembleEvents", "receive", EVENTS, "Assemble the events of each run into turns."),
+            Operation("publishTurns", "send", TURNS, "Publish each finished turn."),
+            Operation("publishTelemetry", "send", TELEMETRY, "Pass data-sys-* events on."),
+            Operation("refuseRecords", "send", DEAD_LETTERS, "Keep what could not be assembled, with the reason."),
+            Operation("rememberRuns", "send", STATE, "Remember runs that are open for long, and those just closed."),
+            Operation("recallRuns", "receive", STATE, "Take over the runs of a partition."),
+        ),
+        "assemble_role.assemble_work",
+    ),
+    Role(
+        "metrics",
+        "Counts telemetry for Prometheus.",
+        TELEMETRY,
+        (Operation("countTelemetry", "receive", TELEMETRY, "Turn telemetry into metrics."),),
+        "metrics_role.metrics_work",
+    ),
+    Role(
+        "store",
+        "Writes turns to the thread store.",
+        TURNS,
+        (
+            Operation("storeTurns", "receive", TURNS, "Write turns to the thread store."),
+            Operation("refuseTurns", "send", DEAD_LETTERS, "Keep what could not be stored, with the reason."),
+        ),
+        "store_role.store_work",
+        needs_store=True,
+    ),
+    Role(
+        "archive",
+        "Writes turns to Parquet files on object storage.",
+        TURNS,
+        (Operation("archiveTurns", "receive", TURNS, "Write turns to Parquet files on object storage."),),
+        "archive_role.archive_work",
+        needs_store=True,
+        needs_setting="archive",
+    ),
+)
+ROLES: Final = {role.name: role for role in _ROLES}
+OPERATIONS: Final = tuple(operation for role in _ROLES for operation in role.operations)
+
+
+def default_roles(settings: Settings) -> list[Role]:
+    """The roles that these settings allow: all, but archive only where there is an archive."""
+    return [role for role in _ROLES if role.needs_setting is None or getattr(settings, role.needs_setting) is not None]
+
+
+def roles_named(names: Iterable[str]) -> list[Role]:
+    """-> the roles of these names, in this order. Raises CallerError for unknown names, or none."""
+    names = list(names)
+    unknown = sorted(set(names) - set(ROLES))
+    if unknown or not names:
+        raise CallerError(f"no such role: {', '.join(unknown) or 'none given'}; there are {', '.join(ROLES)}")
+    return [ROLES[name] for name in names]
