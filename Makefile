@@ -8,9 +8,13 @@ UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
 export UV_PYTHON_DOWNLOADS := never
 export UV_NO_PROGRESS := 1
+# The tests start some hundreds of Python processes: each would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 ENVIRONMENT := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
+# How many processes run the tests: two for each core of a small machine, as most tests wait; none for a part of them.
+JOBS ?= $(if $(ARGS),0,4)
 CODE := threadmill topics pipeline tests docs examples helm
 
 help:  ## Show this list
@@ -19,11 +23,11 @@ help:  ## Show this list
 demo: setup  ## From nothing to stored threads: a broker, a worker, and some hundreds of recorded runs
 	@$(RUN) threadmill demo $(ARGS)
 
-test: lint  ## All checks: lint, then every test, with a real Kafka and a real Postgres
-	@$(RUN) pytest $(ARGS)
+test: lint  ## All checks: lint, then every test, with a real Kafka and a real Postgres (ARGS=tests/unit for a part)
+	@$(RUN) pytest -n $(JOBS) $(ARGS)
 
 coverage: lint  ## The same tests, with the lines that none of them runs (half as long again)
-	@$(RUN) pytest --cov --cov-report=term:skip-covered $(ARGS)
+	@$(RUN) pytest -n $(JOBS) --cov --cov-report=term:skip-covered $(ARGS)
 
 test-sdks: setup  ## Our exports in the real SDKs: pydantic-ai, the AI SDK, pi-agent-core (needs Node 20+)
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest tests/sdks/check_*.py $(ARGS)

@@ -7,28 +7,23 @@ import re
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from pipeline.devbroker import local
 from pipeline.devbroker.local import Cluster
-from pipeline.devbroker.ports import free_ports
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
+from tests.support.distribution import Distribution, place
+from tests.support.places import CACHE
+from tests.support.servers import SharedServers, kafka, postgres, shared_kafka
 from threadmill.settings import PREFIX
 
-ROOT = Path(__file__).parent.parent
-CACHE = ROOT / ".cache" / "threadmill"
 EXISTING_POSTGRES = os.environ.get("THREADMILL_TEST_POSTGRES")
-
-
-@pytest.fixture(scope="session")
-def existing_postgres() -> str | None:
-    """The address of a server to test against; by default the tests start one."""
-    return EXISTING_POSTGRES
+SHARED = pytest.StashKey[SharedServers]()
 
 
 def pytest_configure() -> None:
@@ -39,13 +34,52 @@ def pytest_configure() -> None:
     hypothesis_settings.load_profile("ours")
 
 
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist's
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker process, before it starts, where the servers of this session are."""
+    stash = node.config.stash
+    if SHARED not in stash:
+        stash[SHARED] = SharedServers(node.config._tmp_path_factory.mktemp("kafka"), EXISTING_POSTGRES)
+        node.config.add_cleanup(stash[SHARED].stop)
+    node.workerinput["servers"] = stash[SHARED].addresses()
+
+
+def addresses(config: pytest.Config) -> dict[str, Any] | None:
+    """Where the shared servers are, in a worker process; else None."""
+    return config.workerinput["servers"] if hasattr(config, "workerinput") else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Distribution:
+    config.option.loadscopereorder = False  # the order of pytest_collection_modifyitems stays
+    return Distribution(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if addresses(config) is not None:
+        items.sort(key=lambda item: place(item.nodeid))
+
+
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A real broker of its own, for the whole session; it dies with the session."""
-    home = tmp_path_factory.mktemp("broker")
-    settings = Settings(home=home, cache=CACHE, brokers=f"127.0.0.1:{free_ports(1)[0]}")
-    with local.running(settings) as cluster:
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The session's real broker; it dies with the session."""
+    if shared := addresses(request.config):
+        yield shared_kafka(shared)
+        return
+    with kafka(tmp_path_factory.mktemp("broker")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The session's Postgres server: the one of THREADMILL_TEST_POSTGRES, or one that stops with the session."""
+    if shared := addresses(request.config):
+        yield shared["postgres"]
+    elif EXISTING_POSTGRES:
+        yield EXISTING_POSTGRES
+    else:
+        with postgres() as url:
+            yield url
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.chaos.cluster import Brokers
 from tests.chaos.load import cut, load_of
 from tests.chaos.scene import Scene
 from tests.chaos.stores import Sqlite
-from tests.conftest import CACHE
 from tests.support.fleet import AgentRun, run_of
+from tests.support.places import CACHE
 from topics.turn_record import TurnRecord
 
 

@@ -10,7 +10,7 @@ from pipeline.devbroker.local import Cluster
 from tests.chaos.cluster import Brokers
 from tests.chaos.play import Stage, play
 from tests.chaos.scenarios import BY_NAME, Scenario
-from tests.conftest import CACHE
+from tests.support.places import CACHE
 
 RUNS = 120
 QUICKER = {"session_timeout": 3.0}

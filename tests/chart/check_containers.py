@@ -26,10 +26,10 @@ from tests.chaos.stores import PostgresServer
 from tests.chart.container import Container, Pod
 from tests.chart.render import Manifest, manifests, of_kind
 from tests.chart.sandbox import dockerfile
-from tests.conftest import CACHE
 from tests.support.fleet import expected, fleet, interleaved
 from tests.support.gateways import client, sse, talk
 from tests.support.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
+from tests.support.places import CACHE
 from tests.support.workers import publish, stored
 from topics.catalog import EVENTS
 

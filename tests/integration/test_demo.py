@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.devbroker.ports import bindable
-from tests.conftest import CACHE
+from tests.support.places import CACHE
 from threadmill.kafka.probe import ask, host_port
 
 COMMAND = [sys.executable, "-m", "pipeline", "demo"]

@@ -23,11 +23,9 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError, CallerError
 from pipeline.kafka.admin import apply_topics, cluster_info, describe_topics
 from pipeline.settings import Settings
+from tests.support.places import CACHE, ROOT
 from threadmill.kafka.probe import ask
 from topics.catalog import EVENTS
-
-ROOT = Path(__file__).parents[2]
-CACHE = ROOT / ".cache" / "threadmill"
 
 
 def own(home: Path) -> Settings:
@@ -118,7 +116,7 @@ def test_a_killed_parent_leaves_no_orphan(tmp_path: Path):
     settings = own(tmp_path)
     script = (
         "import sys, time; from pathlib import Path\n"
-        "from pipeline.kafka import local; from pipeline.settings import Settings\n"
+        "from pipeline.devbroker import local; from pipeline.settings import Settings\n"
         "home, cache, brokers = sys.argv[1:]\n"
         "with local.running(Settings(home=Path(home), cache=Path(cache), brokers=brokers)) as cluster:\n"
         "    print('ready', flush=True); time.sleep(600)"

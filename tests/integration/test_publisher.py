@@ -17,6 +17,7 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError, CallerError, InvalidRecord
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
+from tests.support.places import CACHE
 from threadmill.delivery import UNCONFIRMED_BYTES
 from threadmill.envelope import MAX_BYTES, decode
 from threadmill.identity import thread_uuid
@@ -24,7 +25,6 @@ from threadmill.publisher import Publisher
 from topics.agent_event import explain
 from topics.catalog import EVENTS
 
-CACHE = Path(__file__).parents[2] / ".cache" / "threadmill"
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 RUN = {"thread_id": THREAD, "agent_id": "weather", "dialect": "vercel-ai"}
 

@@ -20,7 +20,7 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from tests.conftest import CACHE
+from tests.support.places import CACHE
 from tests.support.workers import environment, read_all
 from threadmill.counts import Report
 from threadmill.envelope import decode

@@ -20,12 +20,12 @@ from pipeline.errors import CallerError
 from pipeline.kafka import admin
 from pipeline.kafka.admin import apply_topics, check_topics, cluster_info
 from pipeline.settings import Settings, load
-from tests.conftest import CACHE
 from tests.support.certificates import Authority
 from tests.support.commands import threadmill
 from tests.support.fleet import expected, fleet
 from tests.support.gateways import client, replayed, running, sse, talk
 from tests.support.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
+from tests.support.places import CACHE
 from tests.support.token_endpoint import CLIENT, SECRET, token_endpoint
 from tests.support.workers import WorkerProcess, publish, stored, wait_until_stored
 from threadmill.kafka.client import client_options

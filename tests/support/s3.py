@@ -15,9 +15,9 @@ KEYS = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_n
 
 
 @contextlib.contextmanager
-def s3_server(port: int = 0) -> Iterator[str]:
+def s3_server() -> Iterator[str]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, found = server.get_host_and_port()
     try:

@@ -15,9 +15,9 @@ import pytest
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.integration.stores.conftest import make_record
 from tests.support.commands import threadmill
 from tests.support.gateways import client, messages, replayed, running, sse, talk
+from tests.support.turn_records import make_record
 from tests.support.workers import environment
 
 

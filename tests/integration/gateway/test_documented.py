@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from pipeline.stores.sql import ThreadStore
-from tests.integration.stores.conftest import make_record
 from tests.support.gateways import Running
+from tests.support.turn_records import make_record
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ import pytest
 from pipeline.dialects.exports import EXPORTS
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.integration.stores.conftest import make_record
 from tests.support.gateways import Running, Tokens, client
+from tests.support.turn_records import make_record
 from threadmill.identity import thread_uuid
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
-from tests.integration.stores.conftest import make_record
 from tests.support.gateways import Running, Tokens, client
+from tests.support.turn_records import make_record
 
 
 @pytest.fixture

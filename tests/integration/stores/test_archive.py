@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,19 +23,13 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.worker.archive_role import ArchiveWork
 from tests.support.archived import QUERIES, archive, turns_of
-from tests.support.s3 import new_bucket, objects_of, s3_server, use_s3
+from tests.support.s3 import new_bucket, objects_of, use_s3
 from threadmill.errors import InvalidRecord
 from threadmill.identity import thread_uuid
 from topics import json_text, turn_record
 
 TOPIC = "threadmill.turns"
 Objects = Callable[[], dict[str, bytes]]
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    with s3_server() as endpoint:
-        yield endpoint
 
 
 @pytest.fixture(params=["file", "s3"])

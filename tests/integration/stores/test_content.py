@@ -11,7 +11,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +28,13 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.offload import Offload
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
-from tests.support.s3 import new_bucket, objects_of, s3_server, use_s3
+from tests.support.s3 import new_bucket, objects_of, use_s3
 from tests.support.workers import environment
 from topics import turn_record
 
 THREAD = "11111111-1111-4111-8111-111111111111"
 OTHER = "22222222-2222-4222-8222-222222222222"
 SCHEMES = ("file", "s3")
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    with s3_server() as endpoint:
-        yield endpoint
 
 
 @pytest.fixture(params=SCHEMES)
