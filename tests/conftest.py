@@ -17,7 +17,6 @@ from hypothesis import settings as hypothesis_settings
 from pipeline.devbroker.local import Cluster
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from tests.support.distribution import Distribution, place
 from tests.support.places import CACHE
 from tests.support.servers import SharedServers, kafka, postgres, shared_kafka
 from threadmill.settings import PREFIX
@@ -50,13 +49,17 @@ def addresses(config: pytest.Config) -> dict[str, Any] | None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Distribution:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.support.distribution import Distribution
+
     config.option.loadscopereorder = False  # the order of pytest_collection_modifyitems stays
     return Distribution(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if addresses(config) is not None:
+        from tests.support.distribution import place
+
         items.sort(key=lambda item: place(item.nodeid))
 
 
