@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metric, Metrics
+from pipeline.turns import tokens
+from pipeline.turns.reading import Path, Reading
 from topics.telemetry import TelemetryRecord
 
 Labels = dict[str, str | None]
-Path = tuple[str, ...]
 
-# Where a usage object may hold a count: ThreadProtocol, camelCase, the AI SDK 5 to 7, OpenAI, Pydantic AI. First wins.
-TOKENS: Final[dict[str, tuple[Path, ...]]] = {
-    "input": (
-        *(("input_tokens",), ("inputTokens", "total"), ("inputTokens",)),
-        *(("prompt_tokens",), ("promptTokens",)),
-    ),
-    "output": (
-        *(("output_tokens",), ("outputTokens", "total"), ("outputTokens",)),
-        *(("completion_tokens",), ("completionTokens",)),
-    ),
-    "thinking": (
-        *(("thinking_tokens",), ("thinkingTokens",), ("reasoning_tokens",), ("reasoningTokens",)),
-        *(("output_reasoning_tokens",), ("outputTokens", "reasoning"), ("outputTokenDetails", "reasoningTokens")),
-        *(("completion_tokens_details", "reasoning_tokens"), ("output_tokens_details", "reasoning_tokens")),
-        ("details", "reasoning_tokens"),
-    ),
-    "cache_read": (
-        *(("cache_read_tokens",), ("cacheReadTokens",), ("cachedInputTokens",), ("cache_read_input_tokens",)),
-        *(("inputTokens", "cacheRead"), ("inputTokenDetails", "cacheReadTokens")),
-        *(("prompt_tokens_details", "cached_tokens"), ("input_tokens_details", "cached_tokens")),
-        ("details", "cache_read_tokens"),
-    ),
-    "cache_write": (
-        *(("cache_write_tokens",), ("cacheWriteTokens",), ("cache_creation_input_tokens",)),
-        *(("inputTokens", "cacheWrite"), ("inputTokenDetails", "cacheWriteTokens")),
-        ("details", "cache_write_tokens"),
-    ),
-    "total": (("total_tokens",), ("totalTokens",)),
-}
-COST: Final[tuple[Path, ...]] = (("cost", "total"), ("cost",), ("cost_usd",), ("costUsd",), ("total_cost",))
 MODEL: Final[tuple[Path, ...]] = (("model_name",), ("modelName",), ("model",))
 PROVIDER: Final[tuple[Path, ...]] = (("provider_name",), ("providerName",), ("provider",))
 MODEL_LATENCY: Final[tuple[Path, ...]] = (("model_latency_ms",), ("modelLatencyMs",))
@@ -82,42 +52,6 @@ class TelemetryMeter:
             self.metrics.add(m.TELEMETRY_MALFORMED, reading.malformed, type=kind)
 
 
-class Reading:
-    """One event's data, read leniently: what is there but of the wrong shape is left out, and counted."""
-
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self.data = data
-        self.malformed = 0
-
-    def number(self, paths: Iterable[Path], *, text: bool = False) -> float | None:
-        """The first number under `paths`, finite and not negative; `text`: a decimal written as text counts, too."""
-        for value in self._values(paths):
-            if isinstance(value, Mapping):
-                continue  # a longer path looks inside
-            if text and isinstance(value, str):
-                try:
-                    value = float(value)  # noqa: PLW2901
-                except ValueError:
-                    value = None  # noqa: PLW2901
-            if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
-                return float(min(value, 2**63))
-            self.malformed += 1
-            return None
-        return None
-
-    def text(self, paths: Iterable[Path]) -> str | None:
-        """The first text under `paths`."""
-        return next((value for value in self._values(paths) if isinstance(value, str) and value), None)
-
-    def _values(self, paths: Iterable[Path]) -> Iterable[Any]:
-        for path in paths:
-            value: Any = self.data
-            for key in path:
-                value = value.get(key) if isinstance(value, Mapping) else None
-            if value is not None:
-                yield value
-
-
 def _labels(record: TelemetryRecord, reading: Reading) -> Labels:
     """Model and provider: what the event says of its response, else what the run said at its start."""
     found: dict[str, Any] = {
@@ -130,16 +64,16 @@ def _labels(record: TelemetryRecord, reading: Reading) -> Labels:
 
 
 def _usage(metrics: Metrics, reading: Reading, labels: Labels) -> None:
-    counts = {kind: reading.number(paths) for kind, paths in TOKENS.items()}
-    total = counts.pop("total")
-    if total is not None and counts["input"] is None and counts["output"] is None:
-        counts["total"] = total
-    for kind, count in counts.items():
+    known = tokens.read(reading)
+    cost = known.pop("cost_nano_usd", 0) / tokens.NANO
+    if known.keys() & {"input_tokens", "output_tokens"}:
+        known.pop("total_tokens", None)
+    for name, count in known.items():
+        kind = name.removesuffix("_tokens")
         if count:
             metrics.add(m.TOKENS, count, token_type=kind, **labels)
-        if count is not None and kind in ("input", "output"):
+        if kind in ("input", "output"):
             metrics.observe(m.TOKEN_USAGE, count, token_type=kind, **labels)
-    cost = reading.number(COST, text=True)
     if cost:
         metrics.add(m.COST, cost, **labels)
 

@@ -1,51 +1,125 @@
-"""Token counts: whatever a wire calls them -> the names of ThreadProtocol; the rest is kept as it is."""
+"""The one vocabulary of tokens: what wires and SDKs call their counts -> the names of ThreadProtocol.
+
+Stored turns, usage rows and metrics read a usage object by the same table, and so count the same. The table only gives
+names. Where a wire counts something else under a name, its own folder in `pipeline/dialects` converts the number
+before the usage gets here: Anthropic's `input_tokens` leave out the tokens of its caches, and Gemini's
+`candidatesTokenCount` leaves out the thoughts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypeGuard
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-NAMES = {
-    "inputTokens": "input_tokens",
-    "outputTokens": "output_tokens",
-    "totalTokens": "total_tokens",
-    "reasoningTokens": "thinking_tokens",
-    "thinkingTokens": "thinking_tokens",
-    "promptTokens": "input_tokens",
-    "completionTokens": "output_tokens",
-    "cachedInputTokens": "cache_read_tokens",
-    "cacheReadTokens": "cache_read_tokens",
-    "cacheWriteTokens": "cache_write_tokens",
+from pipeline.turns.reading import Path, Reading
+
+MAX_COUNT: Final = 2**53  # what JavaScript can read; larger is no count of tokens
+NANO: Final = 10**9  # a cost in the store is a count of billionths of a dollar
+
+# ThreadProtocol's name -> where a usage object may hold the count; a dot leads inside. The first that is there wins.
+SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
+    "input_tokens": (
+        "input_tokens",  # ThreadProtocol, Pydantic AI, OpenAI Responses, Anthropic, LangChain
+        "inputTokens.total",  # the AI SDK 6 and 7, between its providers
+        "inputTokens",  # the AI SDK 5 to 7, AG-UI, Claude Code
+        "prompt_tokens",  # OpenAI Chat
+        "promptTokens",  # the AI SDK 4
+        "promptTokenCount",  # Gemini
+        "prompt_token_count",  # Gemini in Python
+    ),
+    "output_tokens": (
+        "output_tokens",
+        "outputTokens.total",
+        "outputTokens",
+        "completion_tokens",
+        "completionTokens",
+        "candidatesTokenCount",
+        "candidates_token_count",
+    ),
+    "thinking_tokens": (
+        "thinking_tokens",
+        "thinkingTokens",
+        "reasoning_tokens",
+        "reasoningTokens",
+        "output_reasoning_tokens",  # Pydantic AI
+        "thoughtsTokenCount",
+        "thoughts_token_count",
+        "outputTokens.reasoning",
+        "outputTokenDetails.reasoningTokens",
+        "completion_tokens_details.reasoning_tokens",
+        "output_tokens_details.reasoning_tokens",  # OpenAI Responses
+        "output_tokens_details.thinking_tokens",  # Anthropic
+        "output_token_details.reasoning",  # LangChain
+        "details.reasoning_tokens",  # Pydantic AI before it had a name for them
+    ),
+    "cache_read_tokens": (
+        "cache_read_tokens",
+        "cacheReadTokens",
+        "cachedInputTokens",
+        "cache_read_input_tokens",  # Anthropic
+        "cacheReadInputTokens",  # Claude Code
+        "cachedContentTokenCount",
+        "cached_content_token_count",
+        "prompt_cache_hit_tokens",  # DeepSeek
+        "inputTokens.cacheRead",
+        "inputTokenDetails.cacheReadTokens",
+        "prompt_tokens_details.cached_tokens",
+        "input_tokens_details.cached_tokens",
+        "input_token_details.cache_read",
+        "details.cache_read_tokens",
+    ),
+    "cache_write_tokens": (
+        "cache_write_tokens",
+        "cacheWriteTokens",
+        "cacheWriteInputTokens",  # AG-UI
+        "cache_creation_input_tokens",
+        "cacheCreationInputTokens",
+        "inputTokens.cacheWrite",
+        "inputTokenDetails.cacheWriteTokens",
+        "prompt_tokens_details.cache_write_tokens",
+        "input_tokens_details.cache_write_tokens",
+        "input_token_details.cache_creation",
+        "details.cache_write_tokens",
+    ),
+    "total_tokens": ("total_tokens", "totalTokens", "totalTokenCount", "total_token_count"),
 }
-SUMMED = (
-    "input_tokens",
-    "output_tokens",
-    "thinking_tokens",
-    "total_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "requests",
-    "tool_calls",
-)
-COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "thinking_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "total_tokens",
-)
-MAX_COUNT = 2**53  # what JavaScript can read; larger is no count of tokens
-NANO = 10**9  # a cost in the store is a count of billionths of a dollar
+# US dollars, as a number or as the text of one.
+COST_SPELLINGS: Final = ("cost.total", "cost", "cost_usd", "costUsd", "costUSD", "total_cost", "total_cost_usd")
+
+
+def _paths(spellings: Iterable[str]) -> tuple[Path, ...]:
+    return tuple(tuple(spelling.split(".")) for spelling in spellings)
+
+
+COUNTS: Final = tuple(SPELLINGS)
+SUMMED: Final = (*COUNTS, "requests", "tool_calls")
+PATHS: Final = {name: _paths(spellings) for name, spellings in SPELLINGS.items()}
+COST_PATHS: Final = _paths(COST_SPELLINGS)
 
 
 def normal(usage: dict[str, Any]) -> dict[str, Any]:
-    """Rename known camelCase counts; nulls are dropped."""
-    return {NAMES.get(key, key): value for key, value in usage.items() if value is not None}
+    """Usage as a wire writes it -> as a turn holds it: known counts have ThreadProtocol's names, nulls are dropped.
+
+    A count inside of an object is repeated under its name, and the object stays. What the table does not know stays as
+    it is, and so does a second spelling of a count.
+    """
+    reading = Reading(usage)
+    renamed: dict[str, str] = {}
+    repeated: dict[str, Any] = {}
+    for name, paths in PATHS.items():
+        found = None if usage.get(name) is not None else reading.first(paths)
+        if found is None:
+            continue
+        path, value = found
+        if len(path) == 1:
+            renamed[path[0]] = name
+        elif reading.number((path,), below=MAX_COUNT) is not None:
+            repeated[name] = value
+    return {renamed.get(key, key): value for key, value in usage.items() if value is not None} | repeated
 
 
 def total(usages: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """The sum over responses, of the counts that are numbers; None where there is none."""
+    """The sum over responses, whose usage is `normal`, of the counts that are numbers; None where there is none."""
     sums: dict[str, Any] = {}
     for usage in usages:
         for name in SUMMED:
@@ -55,22 +129,19 @@ def total(usages: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     return sums or None
 
 
+def read(usage: Reading) -> dict[str, int]:
+    """A usage object in any spelling -> what is known of COUNTS, and `cost_nano_usd`."""
+    found = {name: usage.number(paths, below=MAX_COUNT) for name, paths in PATHS.items()}
+    cost = usage.number(COST_PATHS, text=True, below=MAX_COUNT / NANO)
+    known = {name: int(value) for name, value in found.items() if value is not None}
+    return known if cost is None else {**known, "cost_nano_usd": round(cost * NANO)}
+
+
 def counts(usage: Any) -> dict[str, int]:
-    """ThreadProtocol usage -> what is known of COUNTS, and `cost_nano_usd`."""
-    if not isinstance(usage, dict):
+    """As `read`, of anything; without a total that the usage states, it is that of input and output."""
+    if not isinstance(usage, Mapping):
         return {}
-    details = usage.get("details")
-    found = {"thinking_tokens": details.get("reasoning_tokens")} if isinstance(details, dict) else {}
-    found |= {name: usage[name] for name in COUNTS if usage.get(name) is not None}
-    known = {name: int(value) for name, value in found.items() if _is_count(value)}
+    known = read(Reading(usage))
     if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
         known["total_tokens"] = known.get("input_tokens", 0) + known.get("output_tokens", 0)
-    cost = usage.get("cost")
-    cost = cost.get("total") if isinstance(cost, dict) else cost
-    if _is_count(cost) and cost * NANO < MAX_COUNT:
-        known["cost_nano_usd"] = round(cost * NANO)
     return known
-
-
-def _is_count(value: Any) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_COUNT

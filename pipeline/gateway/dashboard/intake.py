@@ -12,8 +12,10 @@ from typing import Final
 
 from pipeline.gateway.dashboard.figures import Figures, Series
 from pipeline.gateway.dashboard.open_runs import OpenRuns
-from pipeline.observability.telemetry_meter import MODEL, TOKENS, Reading, Seen
+from pipeline.observability.telemetry_meter import MODEL, Seen
 from pipeline.stores.usage import usage_rows
+from pipeline.turns import tokens
+from pipeline.turns.reading import Reading
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
 from topics import telemetry, turn_record
@@ -63,9 +65,10 @@ class Intake:
         if not self._telemetry.first(str(record.get("thread_id")), str(record.get("run_id")), record.get("seq")):
             return
         reading = Reading(data)
-        tokens = {f"{kind}_tokens": int(reading.number(TOKENS[kind]) or 0) for kind in ("input", "output")}
+        known = tokens.read(reading)
+        figures = {name: known.get(name, 0) for name in ("input_tokens", "output_tokens")}
         model = reading.text(MODEL) or record.get("model_name")
-        self.figures.add(at // 1000, Series(_name(model), _name(record["agent_id"]), record.get("tenant")), tokens)
+        self.figures.add(at // 1000, Series(_name(model), _name(record["agent_id"]), record.get("tenant")), figures)
 
     def _turn(self, value: bytes, at: int) -> None:
         record = turn_record.decode(value)

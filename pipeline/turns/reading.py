@@ -1,0 +1,57 @@
+"""JSON objects whose shape nobody guarantees, read leniently: a value of the wrong shape is left out, and counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+Path = tuple[str, ...]
+
+LARGEST: Final = 2**63  # a larger number counts as this one
+
+
+class Reading:
+    """One object. `malformed` counts the values of the wrong shape that were found so far."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.data = data
+        self.malformed = 0
+
+    def first(self, paths: Iterable[Path]) -> tuple[Path, Any] | None:
+        """-> the first of `paths` that leads to a value, and this value. An object is none: a longer path looks inside.
+
+        None where no path leads to one; null counts as absent.
+        """
+        return next(self._values(paths), None)
+
+    def number(self, paths: Iterable[Path], *, text: bool = False, below: float = math.inf) -> float | None:
+        """The first value under `paths`, if it is a number from 0 to `below`; else it is malformed.
+
+        With `text`, a decimal that is written as text is a number, too.
+        """
+        found = self.first(paths)
+        if found is None:
+            return None
+        value = found[1]
+        if text and isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                value = None
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < below:
+            return min(value, LARGEST)
+        self.malformed += 1
+        return None
+
+    def text(self, paths: Iterable[Path]) -> str | None:
+        """The first text under `paths` that is not empty."""
+        return next((value for _, value in self._values(paths) if isinstance(value, str) and value), None)
+
+    def _values(self, paths: Iterable[Path]) -> Iterator[tuple[Path, Any]]:
+        for path in paths:
+            value: Any = self.data
+            for key in path:
+                value = value.get(key) if isinstance(value, Mapping) else None
+            if value is not None and not isinstance(value, Mapping):
+                yield path, value
