@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Final
+
+import grimp
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects import DIALECTS
@@ -119,10 +122,44 @@ def problems_table() -> str:
     )
 
 
+def floors() -> list[list[str]]:
+    """The packages on each floor of the import contract in pyproject.toml, from the top down."""
+    contracts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = next(contract["layers"] for contract in contracts["contracts"] if contract["type"] == "layers")
+    named = [[name.strip() for name in layer.split("|")] for layer in layers]
+    return [found for floor in named if (found := [name for name in floor if _is_package(name)])]
+
+
+def packages_table() -> str:
+    """Every package with its floor, counted from the bottom, and the packages that import it."""
+    names = [name for floor in floors() for name in floor]
+    users: dict[str, set[str]] = {name: set() for name in names}
+    graph = grimp.build_graph(*{name.partition(".")[0] for name in names})
+    for module in graph.modules:
+        user = _package_of(module, names)
+        for imported in graph.find_modules_directly_imported_by(module):
+            used = _package_of(imported, names)
+            if used and user and used != user:
+                users[used].add(user)
+    rows = []
+    for number, floor in zip(range(len(floors()), 0, -1), floors(), strict=True):
+        rows += [(str(number), f"`{name}`", ", ".join(f"`{n}`" for n in names if n in users[name])) for name in floor]
+    return markdown(("floor", "package", "imported by"), rows)
+
+
+def _is_package(name: str) -> bool:
+    return (DOCS.parent.joinpath(*name.split(".")) / "__init__.py").exists()
+
+
+def _package_of(module: str, names: Sequence[str]) -> str | None:
+    return next((name for name in names if module == name or module.startswith(f"{name}.")), None)
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "gateway-endpoints": endpoints_table,
     "gateway-problems": problems_table,
     "metrics": metrics_table,
+    "packages": packages_table,
     "roles": roles_table,
     "settings": settings_table,
     "shared-hash": shared_hash_table,
