@@ -11,12 +11,14 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 import grimp
 
 from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.run_states import TRANSITIONS, State
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.losses import LOSSES, OVER
 from pipeline.gateway.app import create_app
@@ -155,12 +157,23 @@ def _package_of(module: str, names: Sequence[str]) -> str | None:
     return next((name for name in names if module == name or module.startswith(f"{name}.")), None)
 
 
+def run_states_table() -> str:
+    """Every state of a run, and where each event takes it from there."""
+    states = markdown(("state", "meaning"), ((f"**{state.name.lower()}**", state) for state in State))
+    rows = []
+    for start, moves in groupby(TRANSITIONS.items(), key=lambda move: move[0][0]):
+        for number, ((_, event), end) in enumerate(moves):
+            rows.append(("" if number else f"**{start.name.lower()}**", event, f"**{end.name.lower()}**"))
+    return states + "\n" + markdown(("from", "when", "to"), rows)
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "gateway-endpoints": endpoints_table,
     "gateway-problems": problems_table,
     "metrics": metrics_table,
     "packages": packages_table,
     "roles": roles_table,
+    "run-states": run_states_table,
     "settings": settings_table,
     "shared-hash": shared_hash_table,
     "topics": topics_table,

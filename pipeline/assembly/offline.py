@@ -28,7 +28,7 @@ def assemble(
         run.feed(envelope, record)
     if run is None:
         return [], []
-    return close(run, run.verdict(), keep_telemetry=keep_telemetry)[0], run.refused
+    return close(run, run.verdict(), keep_telemetry=keep_telemetry)[0], run.refusals
 
 
 def close(run: Run, end: str, *, keep_telemetry: bool = False) -> tuple[list[TurnRecord], Builder]:

@@ -1,7 +1,8 @@
-"""Assembly of one partition of the events topic: many runs, their deadlines, and the memory of closed ones.
+"""Assembly of one partition of the events topic: its records in, the turns of its runs out.
 
 Pure: records go in with `feed`, time with `tick` (broker ms), results are taken from `out`. All that a crash may not
-lose is covered by `floor()`: the offset from which the events topic must be read again.
+lose is covered by `floor()`: the offset from which the events topic must be read again. The states of its runs, and
+what moves a run from one to another, are in `run_states`.
 """
 
 from __future__ import annotations
@@ -12,26 +13,27 @@ from typing import Any, Final
 
 import orjson
 
-from pipeline.assembly.closed_runs import ClosedRuns
+from pipeline.assembly.deadlines import ended, ending, overdue, overdue_spilled, spill_due
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import close
-from pipeline.assembly.restored_state import Remembered
+from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Counts, Out
-from pipeline.assembly.run import Record, Refused, Run, StoredRecord
-from pipeline.assembly.spilled_run import Parked, stored_bytes
+from pipeline.assembly.run import Envelope, Record, Refused, Run, StoredRecord
+from pipeline.assembly.run_states import Event, ImpossibleTransition, RunStates, State
+from pipeline.assembly.spilled_run import segments_of
 from pipeline.assembly.telemetry import closing_records, streamed_records
 from threadmill.envelope import LARGEST, checked, decode
 from threadmill.errors import InvalidRecord, Reason
-from topics import state
-from topics.state import MAX_SEGMENT_BYTES, Closed, RunKey, Segment
+from topics import state as state_topic
+from topics.state import Closed, RunKey
 from topics.turn_record import TurnRecord
 
 INT: Final = frozenset({int})
 
 
 class Partition:
-    """Open, parked and closed runs of one partition. `next` is the offset to be read next."""
+    """The runs of one partition. `next` is the offset to be read next, `now` the broker's newest time (ms)."""
 
     def __init__(
         self,
@@ -40,25 +42,23 @@ class Partition:
         start: int,
         polish: Callable[[TurnRecord], TurnRecord] | None = None,
     ) -> None:
-        """`polish` has the last word on each finished turn: redaction."""
+        """`polish` changes each finished turn before it is handed over: redaction."""
         self.dialects = dialects
         self.limits = limits
         self.polish = polish
         self.next = start
         self.now = 0
-        self.runs: dict[RunKey, Run] = {}  # with records that are not in the state topic, oldest record first
-        self.parked: dict[RunKey, Parked] = {}  # open
+        self.runs = RunStates(limits, self._remove_segments)
         self.out = Out()
         self.counts = Counts()
         self.segments: dict[RunKey, list[str]] = {}  # state keys of open and reopenable runs
-        self.closed = ClosedRuns(limits, self._remove_segments)
 
     # ---- records
 
     def feed(self, records: Sequence[Record]) -> None:
         """Apply records of ascending offsets; those before `next` were seen already."""
-        loads, runs, applied, most = orjson.loads, self.runs, self.counts.events, self.limits.record_bytes
-        following, now, read = self.next, self.now, 0  # told to `self` before anyone else looks
+        loads, runs, applied, most = orjson.loads, self.runs.open, self.counts.events, self.limits.record_bytes
+        following, now, read = self.next, self.now, 0  # locals are quicker; `self` gets them before it is used
         try:
             for record in records:
                 offset, at, value = record.offset, record.timestamp, record.value
@@ -105,14 +105,14 @@ class Partition:
                 run.unspilled.append(value)  # type: ignore[arg-type]  # as above
                 run.apply_events(ts, events, dt, record)
                 applied[dialect.name] += count
-                if run.refused or builder.telemetry:
+                if run.refusals or builder.telemetry:
                     self._collect(run)
         finally:
             self.next, self.now = following, now
             self.counts.records += read
 
     def _take(self, record: Record, parsed: Any) -> None:
-        """One record, whatever it is; `parsed`: its JSON, None where orjson took none (parsing again costs 2 %)."""
+        """Take one record, whatever it is. `parsed`: its JSON (parsing again costs 2 %); None: it is not parsed yet."""
         value = record.value
         if value is not None and len(value) > self.limits.record_bytes:
             detail = f"{len(value)} bytes; at most {self.limits.record_bytes} are taken"
@@ -125,52 +125,72 @@ class Partition:
         except Exception as error:  # nothing in one record may stop the rest
             self.out.dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
 
-    def _route(self, envelope: dict[str, Any], record: Record) -> None:
-        """Give a record to its run: an open one, a parked one, one that is reopened, or a new one."""
+    def _route(self, envelope: Envelope, record: Record) -> None:
+        """Give a record to its run, by the state of that run: an open one goes on, a closed one may be opened again."""
         dialect = self._dialect(envelope)
         key = (envelope["thread_id"], envelope["run_id"])
-        run = self.runs.get(key) or self._parked(key)
+        state = self.runs.state(key)
+        if state is State.SPILLED:
+            state = self._close_if_over(key)
+        run = self._run(key, state)
         if run is not None and run.dialect is not dialect:
             raise InvalidRecord(Reason.PROTOCOL_VIOLATION, f"the run is {run.dialect.name}, this record {dialect.name}")
-        closed = self.closed.get(key)
-        if closed is not None and run is None:
-            known = envelope["seq"] + len(envelope["events"]) - 1 <= closed.seq
+        closed = self.runs.marks.get(key) if state in (State.REOPENABLE, State.CLOSED) else None
+        if run is not None:
+            known = run.knows(envelope)
         else:
-            known = run is not None and run.knows(envelope)
+            known = closed is not None and envelope["seq"] + len(envelope["events"]) - 1 <= closed.seq
         if known:
             self.counts.duplicates += len(envelope["events"])
             return
         if closed is not None:
-            run = self._reopened(key, run, closed, envelope, record)
+            run = self._reopened(run, closed, envelope, record)
         if run is None:
             run = Run(envelope, dialect, record)
             self.counts.opened += 1
-        if key not in self.runs:
-            self.parked.pop(key, None)
+        if state is not State.OPEN:
+            self.runs.resume(key, run)
             run.first_offset, run.unspilled_at = record.offset, record.timestamp
-            self.runs[key] = run
-        before = run.next
-        run.unspilled.append(record.value or b"")
-        run.size += len(record.value or b"")
+        self._apply(key, run, envelope, record)
+
+    def _apply(self, key: RunKey, run: Run, envelope: Envelope, record: Record) -> None:
+        """Apply a record that an open run does not know yet, and close the run if that was its end."""
+        before, value = run.next, record.value or b""
+        run.unspilled.append(value)
+        run.size += len(value)
         run.last_offset = record.offset
         run.feed(envelope, record)
-        self.counts.events[dialect.name] += run.next - before
+        self.counts.events[run.dialect.name] += run.next - before
         self.counts.duplicates += run.duplicates
         run.duplicates = 0
         self._collect(run)
-        if run.end is not None:
-            self._close(key, run, run.verdict())
-        elif run.waiting > self.limits.window_events:
-            self._close(key, run, "events_lost")
+        event = ended(run, self.limits)
+        if event is not None:
+            self._close(key, run, event)
 
-    def _dialect(self, envelope: dict[str, Any]) -> Dialect:
+    def _dialect(self, envelope: Envelope) -> Dialect:
         dialect = self.dialects.get(envelope["dialect"])
         if dialect is None:
             known = ", ".join(self.dialects)
             raise InvalidRecord(Reason.UNKNOWN_DIALECT, f"{envelope['dialect']!r:.80}; known: {known}")
         return dialect
 
-    def _reopened(self, key: RunKey, run: Run | None, closed: Closed, envelope: dict[str, Any], record: Record) -> Run:
+    def _run(self, key: RunKey, state: State) -> Run | None:
+        """A run that a record may belong to; None where there is none, or it can't be read any more."""
+        if state is State.OPEN:
+            return self.runs.open[key]
+        spilled = self.runs.spilled.get(key) or self.runs.reopenable.get(key)
+        return spilled.rebuilt(self._dialect, self.out.dead) if spilled is not None else None
+
+    def _close_if_over(self, key: RunKey) -> State:
+        """Close a spilled run that was over when its worker died, before that could write its mark -> its state."""
+        run = self._run(key, State.SPILLED)
+        event = ended(run, self.limits) if run is not None and run.end is not None else None
+        if run is not None and event is not None:
+            self._close(key, run, event)
+        return self.runs.state(key)
+
+    def _reopened(self, run: Run | None, closed: Closed, envelope: Envelope, record: Record) -> Run:
         """An interrupted run goes on: its turn will be replaced by a newer revision. Raises InvalidRecord."""
         seq = envelope["seq"]
         if run is None or self.now - closed.at > self.limits.reopen_ms:
@@ -179,112 +199,94 @@ class Partition:
         if seq > run.next and run.waiting > self.limits.window_events:
             detail = f"seq {seq}: {run.waiting} events wait for seq {run.next} already; send that one first"
             raise InvalidRecord(Reason.LATE_EVENT, detail)
-        self.closed.reopen(key)
-        run.revision = closed.revision + 1
-        run.end = None
-        run.ended_at = record.timestamp if run.builder.ended else None
-        run.opened_at = run.last_at = record.timestamp
-        run.gap_at = record.timestamp if run.early else None
+        run.reopen(closed.revision + 1, record.timestamp)
         self.counts.reopened += 1
         return run
 
-    def _parked(self, key: RunKey) -> Run | None:
-        parked = self.parked.get(key)
-        if parked is not None:
-            run = parked.revive(self._dialect, self.out.dead)
-            if run is None or run.end is None:
-                return run
-            self._close_parked(key, parked)  # it was over when its worker died, before it could mark that
-        parked = self.closed.reopenable.get(key)
-        return parked.revive(self._dialect, self.out.dead) if parked is not None else None
-
     def _collect(self, run: Run) -> None:
         """Move what a run has produced on the way to `out`; a record with many bad events is one dead letter."""
-        if run.refused:
-            for record, letters in groupby(run.refused, key=lambda refused: refused.record):
+        if run.refusals:
+            for record, letters in groupby(run.refusals, key=lambda refused: refused.record):
                 first, *more = letters
                 detail = f"{first.detail} (and {len(more)} more in this record)" if more else first.detail
                 self.out.dead.append(Refused(record, first.reason, detail))
-            run.refused = []
+            run.refusals = []
         if run.builder.telemetry:
             self.out.telemetry.extend(streamed_records(run))
 
     # ---- the end of a run
 
-    def _close(self, key: RunKey, run: Run, end: str) -> None:
-        del self.runs[key]
-        complete = end == "complete" and not run.early
+    def _close(self, key: RunKey, run: Run, event: Event) -> None:
+        """Hand over the turns of an open or spilled run that `event` has ended, and its mark."""
         try:
-            turns, builder = close(run, end, keep_telemetry=self.limits.keep_telemetry)
-            turns = [self.polish(turn) for turn in turns] if self.polish is not None else turns
-            telemetry = list(closing_records(run, builder, turns))
-        except Exception as error:  # a turn that can't be built is lost to its readers, but stops nothing
-            complete, turns, telemetry = False, [], []
-            detail = f"the turn could not be built: {type(error).__name__}: {error}"
-            for value in run.unspilled:
-                source = StoredRecord(value, run.last_offset, run.last_at, key[0].encode())
-                self.out.dead.append(Refused(source, Reason.INVALID_EVENT, detail))
-        self.counts.closed += 1
-        self.out.turns.extend(turns)
-        self.out.telemetry.extend(telemetry)
-        closed = Closed(run.last_offset, run.last_seq(), complete, self.now, run.revision)
-        self.out.marks.append((state.closed_key(key, closed), state.encode(closed)))
-        if complete:
-            self._remove_segments(key)
-            self.closed.add(key, closed)
-        else:
-            self._spill_run(key, run)
-            parked = Parked([], run.last_at, run.opened_at, run.revision, run.size, run)
-            self.closed.add(key, closed, parked)
+            after = self.runs.after(key, event)
+            try:
+                turns, builder = close(run, ending(run, event), keep_telemetry=self.limits.keep_telemetry)
+                turns = [self.polish(turn) for turn in turns] if self.polish is not None else turns
+                telemetry = list(closing_records(run, builder, turns))
+            except Exception as error:  # a turn that can't be built is lost to its readers, but stops nothing
+                event, turns, telemetry = Event.UNBUILDABLE, [], []
+                after = self.runs.after(key, event)
+                self._bury(key, run, f"the turn could not be built: {type(error).__name__}: {error}")
+            closed = Closed(run.last_offset, run.last_seq(), after is State.CLOSED, self.now, run.revision)
+            if after is State.REOPENABLE:
+                self._store_records(key, run)
+            self.out.turns.extend(turns)
+            self.out.telemetry.extend(telemetry)
+            self.out.marks.append((state_topic.closed_key(key, closed), state_topic.encode(closed)))
+            self.runs.close(key, event, run, closed)
+            self.counts.closed += 1
+        except ImpossibleTransition as error:
+            self._give_up(key, run, error)
 
-    def tick(self, now: int) -> None:
-        """Close runs whose deadline has passed at `now` (broker ms); forget what is too old to matter."""
-        self.now = max(self.now, now)
-        limits = self.limits
-        for key, run in list(self.runs.items()):
-            end = self._overdue(run)
-            if end is not None:
-                self._close(key, run, end)
-        for key, parked in list(self.parked.items()):
-            if (
-                self.now - parked.last_at > limits.idle_ms
-                or self.now - parked.opened_at > limits.run_ms
-                or (parked.run is not None and self._overdue(parked.run) is not None)
-            ):
-                self._close_parked(key, parked)
-        for key, closed in self.closed.expire(self.now):
-            self.out.marks.append((state.closed_key(key, closed), None))
+    def _give_up(self, key: RunKey, run: Run, error: ImpossibleTransition) -> None:
+        """Part with a run that can't be moved, so that it stops no other; see `run_states`."""
+        self._bury(key, run, str(error))
+        self.runs.give_up(key)
+
+    def _bury(self, key: RunKey, run: Run, detail: str) -> None:
+        """The raw records of a run that the state topic does not have become dead letters."""
+        for value in run.unspilled:
+            record = StoredRecord(value, run.last_offset, run.last_at, key[0].encode())
+            self.out.dead.append(Refused(record, Reason.INVALID_EVENT, detail))
 
     def _remove_segments(self, key: RunKey) -> None:
         self.out.marks.extend((name, None) for name in self.segments.pop(key, ()))
 
-    def _close_parked(self, key: RunKey, parked: Parked) -> None:
-        run = parked.revive(self._dialect, self.out.dead)
-        del self.parked[key]
-        if run is not None:
-            run.first_offset = self.next
-            self.runs[key] = run
-            self._close(key, run, run.verdict() if run.end is not None else self._overdue(run) or "timeout")
+    # ---- time
 
-    def _overdue(self, run: Run) -> str | None:
-        limits = self.limits
-        if run.gap_at is not None and self.now - run.gap_at > limits.gap_ms:
-            return "events_lost"
-        if run.ended_at is not None and self.now - max(run.ended_at, run.last_at) > limits.grace_ms and not run.early:
-            return run.verdict()
-        if self.now - run.last_at > limits.idle_ms or self.now - run.opened_at > limits.run_ms:
-            return "timeout"
-        return None
+    def tick(self, now: int) -> None:
+        """Close runs whose deadline has passed at `now` (broker ms); forget what is too old to matter."""
+        self.now = max(self.now, now)
+        for key, run in list(self.runs.open.items()):
+            event = overdue(run, self.now, self.limits)
+            if event is not None:
+                self._close(key, run, event)
+        for key, spilled in list(self.runs.spilled.items()):
+            event = overdue_spilled(spilled, self.now, self.limits)
+            if event is not None:
+                self._close_spilled(key, event)
+        for key, closed in self.runs.expire(self.now):
+            self.out.marks.append((state_topic.closed_key(key, closed), None))
+
+    def _close_spilled(self, key: RunKey, event: Event) -> None:
+        """Close a spilled run whose deadline has passed; once it is built again, it may tell more of its end."""
+        run = self._run(key, State.SPILLED)
+        if run is None:
+            self.runs.give_up(key)
+            return
+        known = ended(run, self.limits) if run.end is not None else overdue(run, self.now, self.limits)
+        self._close(key, run, known or event)
 
     def open_runs(self) -> int:
-        """How many runs are open, in memory or parked."""
-        return len(self.runs) + len(self.parked)
+        """How many runs are open, in memory or spilled."""
+        return len(self.runs.open) + len(self.runs.spilled)
 
     # ---- what a restart needs
 
     def floor(self) -> int:
         """The first offset that is still needed: of the oldest open run's oldest record that is not spilled."""
-        for run in self.runs.values():
+        for run in self.runs.open.values():
             return run.first_offset
         return self.next
 
@@ -292,51 +294,35 @@ class Partition:
         """Move runs that have been open for long to the state topic, so that the floor may pass them; and the oldest
         ones where they are so many that their records fill the memory.
         """
-        held = sum([run.size - run.spilled for run in self.runs.values()])
-        for key, run in list(self.runs.items()):
-            if self.now - run.unspilled_at <= self.limits.spill_ms and held <= self.limits.open_bytes:
+        held = sum([run.size - run.spilled for run in self.runs.open.values()])
+        for key, run in list(self.runs.open.items()):
+            event = spill_due(run, held, self.now, self.limits)
+            if event is None:
                 return
             held -= run.size - run.spilled
-            self._spill_run(key, run)
-            run.builder.compact()
-            self.parked[key] = Parked([], run.last_at, run.opened_at, run.revision, run.size, run)
-            del self.runs[key]
+            try:
+                self.runs.after(key, event)
+                self._store_records(key, run)
+                run.builder.compact()
+                self.runs.spill(key, event)
+            except ImpossibleTransition as error:
+                self._give_up(key, run, error)
 
-    def _spill_run(self, key: RunKey, run: Run) -> None:
-        batch: list[bytes] = []
-        size = part = 0
-        said = run.builder.context.traceparent
-        for value in [*run.unspilled, b""]:
-            if batch and (not value or size + len(value) > MAX_SEGMENT_BYTES):
-                segment = Segment(run.first_offset, run.last_offset, run.last_at, batch, part, said)
-                self.out.segments.append((state.segment_key(key, segment), state.encode(segment)))
-                self.segments.setdefault(key, []).append(state.segment_key(key, segment))
-                self.counts.spilled += 1
-                batch, size, part = [], 0, part + 1
-            batch.append(value)
-            size += len(value)
+    def _store_records(self, key: RunKey, run: Run) -> None:
+        """Hand over the records of a run that the state topic does not have yet."""
+        for segment in segments_of(run):
+            name = state_topic.segment_key(key, segment)
+            self.out.segments.append((name, state_topic.encode(segment)))
+            self.segments.setdefault(key, []).append(name)
+            self.counts.spilled += 1
         run.unspilled, run.spilled = [], run.size
 
-    def restore(self, remembered: Remembered) -> None:
+    def restore(self, restored: RestoredState) -> None:
         """Take what the state topic holds of this partition, before the first record."""
-        self.now = max(self.now, remembered.now)
-        reopenable: dict[RunKey, Parked] = {}
-        for key, found in remembered.segments.items():
-            segments = list(found.values())
-            self.segments[key] = [state.segment_key(key, segment) for segment in segments]
-            closed = remembered.marks.get(key)
-            if closed is not None and closed.complete:
-                self._remove_segments(key)  # left by a worker that died before it removed them
-                continue
-            # Records behind the mark: the run was reopened, and is open still.
-            newer = [segment for segment in segments if closed is None or segment.last_offset > closed.offset]
-            size = stored_bytes(segments)
-            if newer:
-                revision = 0 if closed is None else closed.revision + 1
-                opened_at, last_at = min(s.at for s in newer), max(s.at for s in newer)
-                self.parked[key] = Parked(segments, last_at, opened_at, revision, size)
-                remembered.marks.remove(key)
-            elif closed is not None:
-                at = max(segment.at for segment in segments)
-                reopenable[key] = Parked(segments, at, at, closed.revision, size)
-        self.closed.take_over(remembered.marks, reopenable)
+        self.now = max(self.now, restored.now)
+        for key, found in restored.segments.items():
+            self.segments[key] = [state_topic.segment_key(key, segment) for segment in found.values()]
+        spilled, reopenable, complete = restored.runs()
+        for key in complete:
+            self._remove_segments(key)
+        self.runs.restore(spilled, reopenable, restored.marks)

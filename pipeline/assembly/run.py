@@ -79,7 +79,7 @@ class Run:
         "next",
         "opened_at",
         "order",
-        "refused",
+        "refusals",
         "revision",
         "size",
         "spilled",
@@ -108,7 +108,7 @@ class Run:
         self.revision = 0
         self.size = self.spilled = 0
         self.duplicates = 0
-        self.refused: list[Refused] = []
+        self.refusals: list[Refused] = []
 
     def knows(self, envelope: Envelope) -> bool:
         """Whether a record brings nothing new: its events were applied or wait already, and so does its `end`."""
@@ -121,7 +121,7 @@ class Run:
         return bool(seq + count < self.next)
 
     def feed(self, envelope: Envelope, record: Record) -> None:
-        """Take one record, in any order; afterwards look at `end`, `ended_at`, `refused`."""
+        """Take one record, in any order; afterwards look at `end`, `ended_at`, `refusals`."""
         if self.knows(envelope):
             self.duplicates += len(envelope["events"])
             return
@@ -159,7 +159,7 @@ class Run:
         if envelope.get("run"):
             wrong = self.builder.context.learn(envelope["run"])
             if wrong:
-                self._refused(record, Reason.INVALID_EVENT, f"left out of `run`, for its type: {', '.join(wrong)}")
+                self._add_refusal(record, Reason.INVALID_EVENT, f"left out of `run`, for its type: {', '.join(wrong)}")
         if envelope.get("tenant") is not None:
             self.builder.context.tenant = envelope["tenant"]
         self.apply_events(envelope["ts"], events, dt, record)
@@ -176,7 +176,7 @@ class Run:
                 dialect.begin(builder)
             except Exception as error:  # a hostile request body
                 detail = error.detail if isinstance(error, InvalidRecord) else f"{type(error).__name__}: {error}"
-                self._refused(record, Reason.INVALID_EVENT, f"the run's request can't be read: {detail}")
+                self._add_refusal(record, Reason.INVALID_EVENT, f"the run's request can't be read: {detail}")
         count = len(events)
         if count == 1:
             builder.at = at = ts if dt is None else ts + dt[0]
@@ -184,7 +184,7 @@ class Run:
             try:
                 dialect.handlers.get(event[dialect.wire.kind], dialect.unknown)(builder, event)
             except Exception as error:  # whatever a hostile event does: it is one dead letter
-                self._refuse(event, error, record)
+                self._refuse_event(event, error, record)
         else:
             at = self._apply_many(ts, events, dt, record)
         if at > builder.last_at:
@@ -219,21 +219,29 @@ class Run:
                     builder.at = ts + dt[behind - 1]
                 index = behind
             except Exception as error:  # as above
-                self._refuse(event, error, record)
+                self._refuse_event(event, error, record)
                 index += 1
         return builder.at
 
-    def _refuse(self, event: Any, error: Exception, record: Record) -> None:
+    def _refuse_event(self, event: Any, error: Exception, record: Record) -> None:
         if self.builder.lossy:  # a consequence of what was lost
             return
         if isinstance(error, InvalidRecord):
             reason, detail = error.reason, error.detail
         else:
             reason, detail = Reason.INVALID_EVENT, _why(event, self.dialect.wire.kind, error)
-        self._refused(record, reason, f"seq {self.next}+: {detail}")
+        self._add_refusal(record, reason, f"seq {self.next}+: {detail}")
 
-    def _refused(self, record: Record, reason: Reason, detail: str) -> None:
-        self.refused.append(Refused(record, reason, detail))
+    def _add_refusal(self, record: Record, reason: Reason, detail: str) -> None:
+        self.refusals.append(Refused(record, reason, detail))
+
+    def reopen(self, revision: int, at: int) -> None:
+        """Go on after it was closed as interrupted; `at`: broker ms of the record that opened it again."""
+        self.revision = revision
+        self.end = None
+        self.ended_at = at if self.builder.ended else None
+        self.opened_at = self.last_at = at
+        self.gap_at = at if self.early else None
 
     def missing(self) -> list[list[int]]:
         """The holes in the sequence, as [first, last] of each."""
@@ -262,7 +270,7 @@ class Run:
     def past_the_holes(self) -> Builder:
         """A copy of the builder that went on past the holes: parts that were open across one are discarded."""
         ahead = copy.copy(self)
-        ahead.early, ahead.refused = dict(self.early), []
+        ahead.early, ahead.refusals = dict(self.early), []
         ahead.builder = copy.deepcopy(self.builder)
         ahead.builder.notes["meta:missing"] = self.missing()
         ahead.builder.lossy = True

@@ -1,31 +1,38 @@
-"""Runs that are not in memory: their raw records are in the state topic."""
+"""Runs whose raw records are on the state topic: how they get there as segments, and how they are built again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.run import Refused, Run, StoredRecord
+from pipeline.assembly.run import Envelope, Refused, Run, StoredRecord
 from threadmill import traceparent
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
-from topics.state import Segment
+from topics.state import MAX_SEGMENT_BYTES, Segment
 
 
 @dataclass(slots=True, eq=False)
-class Parked:
-    """A run all of whose records are in the state topic; it is built again from `segments` when it is needed."""
+class SpilledRun:
+    """A run all of whose records are on the state topic. Times in broker ms; `size`: bytes of its records.
+
+    After a restart it is only its `segments`, until it is needed and is built again from them.
+    """
 
     segments: list[Segment]
     last_at: int
     opened_at: int
     revision: int = 0
-    size: int = 0  # bytes of its records
+    size: int = 0
     run: Run | None = None
 
-    def revive(self, dialect_of: Callable[[dict[str, Any]], Dialect], dead: list[Refused]) -> Run | None:
+    @classmethod
+    def of(cls, run: Run) -> SpilledRun:
+        """A run that is in memory."""
+        return cls([], run.last_at, run.opened_at, run.revision, run.size, run)
+
+    def rebuilt(self, dialect_of: Callable[[Envelope], Dialect], dead: list[Refused]) -> Run | None:
         """The run, built again where it has to be; None where nothing of it can be read."""
         if self.run is None:
             self.run = rebuild(self.segments, dialect_of, dead)
@@ -35,9 +42,7 @@ class Parked:
         return self.run
 
 
-def rebuild(
-    segments: Sequence[Segment], dialect_of: Callable[[dict[str, Any]], Dialect], dead: list[Refused]
-) -> Run | None:
+def rebuild(segments: Sequence[Segment], dialect_of: Callable[[Envelope], Dialect], dead: list[Refused]) -> Run | None:
     """A run from its raw records; its telemetry and dead letters went out when they were read first.
 
     `dialect_of` raises InvalidRecord for an envelope of none; records that can't be read any more go to `dead`.
@@ -58,10 +63,23 @@ def rebuild(
             run.size = run.spilled = run.size + len(value)
             run.last_offset = max(run.last_offset, segment.last_offset)
     if run is not None:
-        run.refused.clear()
+        run.refusals.clear()
         run.builder.telemetry.clear()
         run.duplicates = 0
     return run
+
+
+def segments_of(run: Run) -> Iterator[Segment]:
+    """The records of a run that the state topic does not have yet, in parts of a size that it takes."""
+    parent = run.builder.context.traceparent
+    batch: list[bytes] = []
+    size = part = 0
+    for value in [*run.unspilled, b""]:
+        if batch and (not value or size + len(value) > MAX_SEGMENT_BYTES):
+            yield Segment(run.first_offset, run.last_offset, run.last_at, batch, part, parent)
+            batch, size, part = [], 0, part + 1
+        batch.append(value)
+        size += len(value)
 
 
 def stored_bytes(segments: Sequence[Segment]) -> int:

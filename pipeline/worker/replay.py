@@ -120,7 +120,7 @@ class Replay:
     @property
     def over(self) -> bool:
         """Whether nothing behind what was read matters."""
-        waiting = self.core.runs or self.core.closed.reopenable
+        waiting = self.core.runs.open or self.core.runs.reopenable
         return self.next >= self.span.end and (not waiting or (self.until is not None and self.core.now > self.until))
 
     def feed(self, records: Records) -> list[TurnRecord]:
@@ -144,7 +144,7 @@ class Replay:
         if self.next >= self.span.last:
             self.core.tick(max(self.core.now, time.time_ns() // 1_000_000))
         turns = self._taken()
-        for key, run in self.core.runs.items():
+        for key, run in self.core.runs.open.items():
             if run.last_offset >= self.span.begin:
                 self.seen.open_runs += 1
                 _name(self.seen.open, key)
@@ -165,7 +165,7 @@ class Replay:
         return (
             (stretch.thread_id is None or envelope["thread_id"].lower() == stretch.thread_id)
             and (stretch.tenant is None or envelope.get("tenant") == stretch.tenant)
-            and (not behind or key in self.core.runs or key in self.core.closed.reopenable)
+            and (not behind or key in self.core.runs.open or key in self.core.runs.reopenable)
         )
 
     def _taken(self) -> list[TurnRecord]:
@@ -175,7 +175,7 @@ class Replay:
         turns: list[TurnRecord] = []
         for (thread_id, run_id), group in groupby(out.turns, key=lambda turn: (turn["thread_id"], turn["run_id"])):
             records, key = list(group), (thread_id, run_id)
-            closed = self.core.closed.get(key)
+            closed = self.core.runs.marks.get(key)
             if closed is not None and closed.offset < self.span.begin:
                 continue
             if self.span.first > 0 and _headless(records):

@@ -9,7 +9,7 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 
-from pipeline.assembly.restored_state import Remembered
+from pipeline.assembly.restored_state import RestoredState
 from pipeline.settings import Settings
 from threadmill.errors import InvalidRecord
 from threadmill.kafka.client import client_options
@@ -20,13 +20,13 @@ AT_ONCE: Final = 1000  # records, which are many small objects until they are ta
 log = logging.getLogger(__name__)
 
 
-async def read_state(settings: Settings, partitions: Iterable[int]) -> dict[int, Remembered]:
+async def read_state(settings: Settings, partitions: Iterable[int]) -> dict[int, RestoredState]:
     """-> what each partition had. A plain consumer without a group: Faust's tables take seconds."""
     topic = STATE.full_name(settings.topic_prefix)
     mine = [TopicPartition(topic, partition) for partition in partitions]
     if not mine:
         return {}
-    remembered = {tp: Remembered() for tp in mine}
+    remembered = {tp: RestoredState() for tp in mine}
     consumer = AIOKafkaConsumer(**client_options(settings), auto_offset_reset="earliest", enable_auto_commit=False)
     await consumer.start()
     try:
@@ -48,7 +48,7 @@ async def read_state(settings: Settings, partitions: Iterable[int]) -> dict[int,
     return {tp.partition: found for tp, found in remembered.items()}
 
 
-def _take(remembered: Remembered, key: bytes, value: bytes | None) -> None:
+def _take(remembered: RestoredState, key: bytes, value: bytes | None) -> None:
     try:
         remembered.take(key, value)
     except InvalidRecord as error:  # of a newer worker, or not ours

@@ -62,7 +62,7 @@ class Answer:
         for turn in close(built, end)[0]:
             rows = record_rows(turn)
             self.turns[rows.key] = Right(turn["hash"], turn["status"], len(rows.usage))
-        self.letters |= {refused.record.value for refused in built.refused}
+        self.letters |= {refused.record.value for refused in built.refusals}
 
 
 @dataclass(frozen=True, slots=True)

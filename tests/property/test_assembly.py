@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.restored_state import Remembered
+from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.run import StoredRecord
 from pipeline.dialects import DIALECTS
 from tests.support.fleet import START, AgentRun, fleet, record_bytes
@@ -91,8 +91,8 @@ class Topics:
                 self.state[name] = value
         partition.out = type(out)()
 
-    def remembered(self) -> Remembered:
-        found = Remembered()
+    def remembered(self) -> RestoredState:
+        found = RestoredState()
         for name, value in self.state.items():
             found.take(name.encode(), value)
         return found

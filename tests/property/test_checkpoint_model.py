@@ -10,21 +10,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import pytest
 from aiokafka.errors import KafkaError
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from pipeline.assembly.offline import close
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.restored_state import Remembered
+from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.run import Run, StoredRecord
+from pipeline.assembly.run_states import TRANSITIONS, Event, State
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
@@ -34,6 +35,7 @@ from pipeline.worker import stage as stage_module
 from pipeline.worker.assembly_metrics import Ledger
 from pipeline.worker.checkpoint import Checkpoint, limits_of
 from pipeline.worker.stage import HOLE_READS, Batch, Stage
+from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, TOYS, Envelope, envelope, said, text
 from threadmill.envelope import encode
 from topics import telemetry, turn_record
@@ -52,6 +54,21 @@ SETTINGS = Settings(
 LIMITS = limits_of(SETTINGS)
 METRICS = Metrics(10)
 DEADLINES = 100_000  # ms: longer than any of them
+# What this world does not do to a run, by its settings and by its events.
+NOT_HERE: Final = {
+    Event.MEMORY_BOUND,
+    Event.STREAM_INTERRUPTED,
+    Event.WINDOW_FULL,
+    Event.RUN_TIMEOUT,
+    Event.UNBUILDABLE,
+    Event.GIVEN_UP,
+    Event.REOPEN_WINDOW_OVER,
+    Event.REOPEN_BOUND,
+    Event.DEDUPE_WINDOW_OVER,
+    Event.CLOSED_BOUND,
+}
+# The worker must be killed between the records of a run and its mark.
+SELDOM: Final = {(State.SPILLED, Event.PUBLISHER_COMPLETE), (State.SPILLED, Event.PUBLISHER_INTERRUPTED)}
 
 
 def a_run(number: int, rng: random.Random) -> list[Envelope]:
@@ -186,6 +203,8 @@ class Worker:
 
 
 class World(RuleBasedStateMachine):
+    rows: ClassVar[Counter[Row]] = Counter()  # the moves of runs in all examples
+
     @initialize(seed=st.integers(0, 2**32))
     def begin(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -200,6 +219,7 @@ class World(RuleBasedStateMachine):
         self.left = [deque(run) for run in self.runs]
         self.sent: list[tuple[int, Envelope]] = []
         self.patch = pytest.MonkeyPatch()
+        self.moves = RunMoves(self.patch)
         self.patch.setattr(checkpoint_module, "read_state", self.read_state)
         clock = SimpleNamespace(monotonic=lambda: (self.now - START) / 1000)
         self.patch.setattr(stage_module, "time", clock)
@@ -210,16 +230,18 @@ class World(RuleBasedStateMachine):
             return
         try:
             self.drain()
+            self.runs_move_by_the_table()
         finally:
+            self.rows.update(self.moves.rows)
             self.patch.undo()
             for task in asyncio.all_tasks(self.loop):
                 task.cancel()
             self.loop.run_until_complete(asyncio.sleep(0))
             self.loop.close()
 
-    async def read_state(self, _: Settings, partitions: Mapping[int, int]) -> dict[int, Remembered]:
+    async def read_state(self, _: Settings, partitions: Mapping[int, int]) -> dict[int, RestoredState]:
         await asyncio.sleep(0)
-        answer = {partition: Remembered() for partition in partitions}
+        answer = {partition: RestoredState() for partition in partitions}
         for partition, remembered in answer.items():
             for key, value, _headers in self.topics.get(("threadmill.state", partition), []):
                 remembered.take(key, value)
@@ -269,6 +291,11 @@ class World(RuleBasedStateMachine):
             mine = [p for p in range(PARTITIONS) if p % len(live) == place]
             if not self.drive(worker, worker.assign(mine, self.generation)):
                 return
+
+    @invariant()
+    def runs_move_by_the_table(self) -> None:
+        if hasattr(self, "moves"):
+            self.moves.check()
 
     # ---- what happens
 
@@ -468,3 +495,5 @@ def test_nothing_is_lost_and_nothing_is_spurious() -> None:
         print_blob=True,
     )
     run_state_machine_as_test(World, settings=options)
+    unseen = {row for row in TRANSITIONS if row not in World.rows}
+    assert {(state, event) for state, event in unseen if event not in NOT_HERE} <= SELDOM

@@ -11,9 +11,8 @@ import pytest
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.restored_state import Remembered
-from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
+from tests.support.partitions import fed, partition_of, remembered, taken
 from tests.support.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, envelope, right, said, text
 from threadmill.envelope import encode
 from threadmill.errors import Reason
@@ -23,19 +22,6 @@ from topics.turn_record import TurnRecord
 
 KEY = (THREAD, "r")
 MINUTE = 60_000
-
-
-def partition_of(log: Log, **limits: Any) -> Partition:
-    partition = Partition(TOYS, Limits(**limits), 0)
-    partition.feed(log.records)
-    return partition
-
-
-def fed(*envelopes: Envelope | bytes | None, **limits: Any) -> Partition:
-    log = Log()
-    for each in envelopes:
-        log.add(each)
-    return partition_of(log, **limits)
 
 
 def reasons(partition: Partition) -> list[str]:
@@ -49,20 +35,6 @@ def words(record: TurnRecord) -> list[str]:
 
 def interruption(record: TurnRecord) -> str | None:
     return ((record["turn"] or {}).get("interruption") or {}).get("reason")
-
-
-def remembered(*outs: Out) -> Remembered:
-    """What a restart finds, when all of these were delivered."""
-    found = Remembered()
-    for out in outs:
-        for name, value in [*out.segments, *out.marks]:
-            found.take(name.encode(), value)
-    return found
-
-
-def taken(partition: Partition) -> Out:
-    out, partition.out = partition.out, Out()
-    return out
 
 
 # ---- the usual course
@@ -88,7 +60,7 @@ def test_records_that_were_seen_are_not_fed_again() -> None:
         log.add(envelope(seq, text(str(seq))))
     partition = partition_of(log)
     partition.feed(log.records)
-    assert (partition.counts.records, partition.runs[KEY].next) == (3, 3)
+    assert (partition.counts.records, partition.runs.open[KEY].next) == (3, 3)
 
 
 def test_the_floor_is_the_oldest_record_that_is_needed() -> None:
@@ -293,7 +265,7 @@ def test_after_the_window_a_late_event_is_a_dead_letter() -> None:
     partition.feed(log.records)
     assert reasons(partition) == ["late_event"]
     partition.tick(START + 1200)
-    assert (partition.closed.reopenable, partition.closed.bytes) == ({}, 0)
+    assert (partition.runs.reopenable, partition.runs.reopenable_bytes) == ({}, 0)
     segments = [name for name, _ in partition.out.segments]
     assert [name for name, value in partition.out.marks if value is None] == segments
 
@@ -324,7 +296,7 @@ def test_too_many_early_events_close_the_run_once() -> None:
     log.add(envelope(0, text("first")), at=300)
     partition.feed(log.records)
     assert partition.open_runs() == 1
-    assert partition.runs[KEY].next == 12
+    assert partition.runs.open[KEY].next == 12
 
 
 def test_records_without_events_cant_fill_the_window_unseen() -> None:
@@ -341,7 +313,7 @@ def test_doubles_of_early_records_are_not_kept() -> None:
         log.add(envelope(5, text("x")))
         log.add(envelope(0, []))
     partition = partition_of(log)
-    assert len(partition.runs[KEY].unspilled) == 2
+    assert len(partition.runs.open[KEY].unspilled) == 2
 
 
 def test_a_first_record_far_ahead() -> None:
@@ -357,8 +329,8 @@ def test_only_so_many_closed_runs_are_remembered() -> None:
     for number in range(30):
         log.add(envelope(0, text("a"), run_id=f"r{number}", end="complete" if number % 2 else "aborted"))
     partition = partition_of(log, closed_runs=10)
-    assert len(partition.closed.marks) == 10
-    assert len(partition.closed.reopenable) == 5
+    assert len(partition.runs.marks) == 10
+    assert len(partition.runs.reopenable) == 5
     assert len(partition.segments) == 5
 
 
@@ -367,8 +339,8 @@ def test_interrupted_runs_can_be_reopened_while_there_is_room() -> None:
     for number in range(30):
         log.add(envelope(0, text("a" * 1000), run_id=f"r{number}", end="aborted"))
     partition = partition_of(log, reopen_bytes=10_000)
-    assert 0 < partition.closed.bytes <= 10_000
-    kept = len(partition.closed.reopenable)
+    assert 0 < partition.runs.reopenable_bytes <= 10_000
+    kept = len(partition.runs.reopenable)
     assert 5 < kept < 10
     assert len([name for name, value in partition.out.marks if value is None]) == 30 - kept
     log.add(envelope(1, text("b"), run_id="r0"))
@@ -383,7 +355,7 @@ def test_closed_runs_are_forgotten_after_the_dedupe_window() -> None:
     ((mark, _),) = partition.out.marks
     partition.tick(START + 1001)
     assert partition.out.marks[1:] == [(mark, None)]
-    assert len(partition.closed.marks) == 0
+    assert len(partition.runs.marks) == 0
 
 
 # ---- spill and restore
@@ -408,7 +380,7 @@ def test_a_run_that_is_open_for_long_is_spilled_and_the_floor_passes_it() -> Non
     assert key == KEY
     assert isinstance(segment, Segment)
     assert segment.records == [record.value for record in log.records]
-    assert (partition.floor(), partition.open_runs(), partition.runs) == (3, 1, {})
+    assert (partition.floor(), partition.open_runs(), partition.runs.open) == (3, 1, {})
     partition.spill()
     assert len(partition.out.segments) == 1
 
@@ -435,7 +407,7 @@ def test_the_oldest_runs_are_spilled_where_all_hold_too_much() -> None:
     partition.feed(log.records)
     partition.spill()
     assert [name for name, _ in partition.out.segments] == [f"{THREAD}/x#0-3.0", f"{THREAD}/y#1-5.0"]
-    assert list(partition.runs) == [(THREAD, "z"), (THREAD, "x")]
+    assert list(partition.runs.open) == [(THREAD, "z"), (THREAD, "x")]
 
 
 def test_text_that_was_packed_on_the_way_is_the_same() -> None:
@@ -450,7 +422,7 @@ def test_text_that_was_packed_on_the_way_is_the_same() -> None:
     spilling, other_way = Partition(DIALECTS, Limits(open_bytes=0), 0), Partition(DIALECTS, Limits(), 0)
     spilling.feed(log.records[:1])
     spilling.spill()
-    ((_, parked),) = spilling.parked.items()
+    ((_, parked),) = spilling.runs.spilled.items()
     assert parked.run is not None
     assert [part.chunks for message in parked.run.builder.messages for part in message.parts] == [["ab" + half]]
     for partition in (spilling, other_way):
@@ -494,7 +466,7 @@ def test_doubles_of_a_parked_run_leave_it_parked() -> None:
     restored.restore(remembered(partition.out))
     log.add(envelope(1, text("b")), at=200)
     restored.feed(log.records)
-    assert (restored.runs, restored.counts.duplicates, restored.floor()) == ({}, 1, 4)
+    assert (restored.runs.open, restored.counts.duplicates, restored.floor()) == ({}, 1, 4)
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -553,12 +525,12 @@ def test_a_reopened_run_that_was_spilled_is_open_after_a_restart() -> None:
     partition.spill()
     restored = Partition(TOYS, partition.limits, 2)
     restored.restore(remembered(partition.out))
-    assert (restored.open_runs(), list(restored.closed.marks), restored.closed.reopenable) == (1, [], {})
+    assert (restored.open_runs(), list(restored.runs.marks), restored.runs.reopenable) == (1, [], {})
     restored.tick(START + 400)
     assert [(words(record), record["revision"]) for record in restored.out.turns] == [(["a", "b"], 1)]
     again = Partition(TOYS, partition.limits, 2)
     again.restore(remembered(partition.out, restored.out))
-    assert (again.open_runs(), list(again.closed.marks), list(again.closed.reopenable)) == (0, [KEY], [KEY])
+    assert (again.open_runs(), list(again.runs.marks), list(again.runs.reopenable)) == (0, [KEY], [KEY])
 
 
 def test_a_run_that_was_over_before_its_mark_was_written() -> None:
@@ -588,7 +560,7 @@ def test_a_complete_run_is_not_opened_again_by_what_a_dead_worker_left() -> None
     left.marks += [mark for mark in partition.out.marks if mark[1] is not None]  # its tombstones were not written
     restored = Partition(TOYS, partition.limits, 0)
     restored.restore(remembered(left))
-    assert (restored.open_runs(), list(restored.closed.marks)) == (0, [KEY])
+    assert (restored.open_runs(), list(restored.runs.marks)) == (0, [KEY])
     assert [(name.endswith("#0-2.0"), value) for name, value in restored.out.marks] == [(True, None)]
     restored.feed(log.records)
     assert (restored.out.turns, restored.out.dead, restored.counts.opened) == ([], [], 0)

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from pipeline.assembly.restored_state import Remembered
+from pipeline.assembly.restored_state import RestoredState
 from threadmill.errors import InvalidRecord
 from topics import state
 from topics.state import Closed, RunKey, Segment
@@ -23,9 +23,9 @@ def key(run: RunKey, entry: Segment | Closed) -> bytes:
     return name.encode()
 
 
-def taken(*entries: tuple[RunKey, Segment | Closed] | bytes) -> Remembered:
+def taken(*entries: tuple[RunKey, Segment | Closed] | bytes) -> RestoredState:
     """Entries, and keys of those that were removed."""
-    remembered = Remembered()
+    remembered = RestoredState()
     for entry in entries:
         if isinstance(entry, bytes):
             remembered.take(entry, None)
@@ -97,7 +97,7 @@ def test_what_was_removed_since_takes_no_memory_and_the_rest_is_packed() -> None
     runs = [(f"6f1d6f5e-6f0a-4c0b-9d51-{number:012}", f"run-{number}") for number in range(30_000)]
     tracemalloc.start()
     try:
-        remembered = Remembered()
+        remembered = RestoredState()
         for number, run in enumerate(runs):
             mark = Closed(number, 3, complete=True, at=number)
             remembered.take(key(run, mark), state.encode(mark))

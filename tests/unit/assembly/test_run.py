@@ -139,7 +139,7 @@ def test_going_past_the_holes_leaves_the_run_as_it_is() -> None:
         (["lo"], False),
         (["z"], True),
     ]
-    assert (run.next, list(run.early), run.refused, len(run.builder.messages[0].parts)) == (3, [5], [], 2)
+    assert (run.next, list(run.early), run.refusals, len(run.builder.messages[0].parts)) == (3, [5], [], 2)
     assert not run.builder.notes
 
 
@@ -161,9 +161,9 @@ def test_going_past_the_holes_leaves_the_run_as_it_is() -> None:
 )
 def test_a_bad_event_is_refused_and_the_run_goes_on(event: Any, reason: Reason, detail: str) -> None:
     run = run_of(envelope(0, text("a")), envelope(1, [event, *text("b")]))
-    assert [refused.reason for refused in run.refused] == [reason]
-    assert detail in run.refused[0].detail
-    assert run.refused[0].record.offset == 1
+    assert [refused.reason for refused in run.refusals] == [reason]
+    assert detail in run.refusals[0].detail
+    assert run.refusals[0].record.offset == 1
     assert (texts(run), run.next) == (["a", "b"], 3)
 
 
@@ -172,14 +172,14 @@ def test_what_is_nested_deeply_is_refused_in_a_few_words() -> None:
     for _ in range(5000):
         deep = [deep]
     run = run_of(envelope(0, [deep, {"type": deep}, *text("a")]))
-    assert len(run.refused) == 2
-    assert all(len(refused.detail) < 200 for refused in run.refused)
+    assert len(run.refusals) == 2
+    assert all(len(refused.detail) < 200 for refused in run.refusals)
     assert texts(run) == ["a"]
 
 
 def test_a_request_that_cant_be_read_is_a_dead_letter_and_the_events_count() -> None:
     run = run_of(envelope(0, text("a"), run={"request": "boom"}))
-    assert [(r.reason, "request" in r.detail) for r in run.refused] == [(Reason.INVALID_EVENT, True)]
+    assert [(r.reason, "request" in r.detail) for r in run.refusals] == [(Reason.INVALID_EVENT, True)]
     assert texts(run) == ["a"]
 
 
@@ -193,7 +193,7 @@ def test_what_the_run_info_says_with_a_wrong_type_is_left_out() -> None:
         "more": 1,
     }
     run = run_of(envelope(0, text("a"), run=info))
-    (refused,) = run.refused
+    (refused,) = run.refusals
     assert "agent_name, provider_name, parent_run_id, started_at" in refused.detail
     context = run.builder.context
     assert (context.agent_name, context.model_name, context.provider_name, context.started_at) == (

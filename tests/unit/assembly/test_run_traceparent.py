@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.restored_state import Remembered
+from pipeline.assembly.restored_state import RestoredState
 from tests.support.toy import START, TOYS, Log, envelope, text
 from threadmill.traceparent import headers
 
@@ -59,7 +59,7 @@ def test_a_run_that_was_spilled_gives_the_same_turn_to_another_worker(said: Any)
     first.tick(START + 101)
     first.spill()
     second = Partition(TOYS, Limits(), first.floor())
-    remembered = Remembered()
+    remembered = RestoredState()
     for name, value in first.out.segments:
         remembered.take(name.encode(), value)
     second.restore(remembered)

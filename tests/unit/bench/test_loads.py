@@ -74,7 +74,7 @@ def test_open_turns_stay_open_with_their_text() -> None:
     partition.feed([StoredRecord(value, n, n, key) for n, (key, value) in enumerate(load.records())])
     assert partition.open_runs() == 3
     assert partition.out.turns == []
-    for run in partition.runs.values():
+    for run in partition.runs.open.values():
         assert sum(map(len, run.builder.open_text["t1"].chunks)) == 5_000
 
 

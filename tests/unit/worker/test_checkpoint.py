@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
-from pipeline.assembly.restored_state import Remembered
+from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.run import Refused, StoredRecord
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
@@ -57,8 +57,8 @@ async def producer() -> Producer:
 
 @pytest.fixture
 async def work(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
-    async def nothing(_: Settings, partitions: Mapping[int, int]) -> dict[int, Remembered]:
-        return {partition: Remembered() for partition in partitions}
+    async def nothing(_: Settings, partitions: Mapping[int, int]) -> dict[int, RestoredState]:
+        return {partition: RestoredState() for partition in partitions}
 
     monkeypatch.setattr(checkpoint_module, "read_state", nothing)
     checkpoint = Checkpoint(SETTINGS, TOYS, Outbox(producer), Ledger(Metrics(10), "events"))
@@ -108,8 +108,8 @@ async def test_behind_a_lag_open_runs_are_spilled_with_the_batch_that_is_too_muc
         log.add(envelope(0, text("x" * (2 * most // MANY)), run_id=str(number)))
     await feed(work, log)
     core = work.held[0].core
-    assert 0 < sum(run.size for run in core.runs.values()) <= most
-    assert len(work.waiting.segments) == MANY - len(core.runs) == work.floor(0)
+    assert 0 < sum(run.size for run in core.runs.open.values()) <= most
+    assert len(work.waiting.segments) == MANY - len(core.runs.open) == work.floor(0)
 
 
 async def test_the_floor_holds_until_the_producer_has_all(work: Checkpoint, producer: Producer) -> None:

@@ -1,0 +1,59 @@
+"""Which event has happened to a run, by what came last and by the broker's time (epoch ms)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.run import Run
+from pipeline.assembly.run_states import Event
+from pipeline.assembly.spilled_run import SpilledRun
+
+# How a run ended, where neither its publisher nor its stream has said so.
+ENDINGS: Final = {
+    Event.WINDOW_FULL: "events_lost",
+    Event.GAP_TIMEOUT: "events_lost",
+    Event.IDLE_TIMEOUT: "timeout",
+    Event.RUN_TIMEOUT: "timeout",
+}
+
+
+def ending(run: Run, event: Event) -> str:
+    """How a run ended that `event` has closed; see `finish`."""
+    return ENDINGS.get(event) or run.verdict()
+
+
+def ended(run: Run, limits: Limits) -> Event | None:
+    """What the record that came last has brought to its end; None while the run goes on."""
+    if run.end is not None:
+        complete = run.verdict() == "complete" and not run.early
+        return Event.PUBLISHER_COMPLETE if complete else Event.PUBLISHER_INTERRUPTED
+    return Event.WINDOW_FULL if run.waiting > limits.window_events else None
+
+
+def overdue(run: Run, now: int, limits: Limits) -> Event | None:
+    """Which deadline of a run in memory has passed."""
+    if run.gap_at is not None and now - run.gap_at > limits.gap_ms:
+        return Event.GAP_TIMEOUT
+    if run.ended_at is not None and now - max(run.ended_at, run.last_at) > limits.grace_ms and not run.early:
+        return Event.STREAM_COMPLETE if run.verdict() == "complete" else Event.STREAM_INTERRUPTED
+    return _silent(run, now, limits)
+
+
+def overdue_spilled(spilled: SpilledRun, now: int, limits: Limits) -> Event | None:
+    """Which deadline of a spilled run has passed, as far as that shows before it is built again."""
+    event = overdue(spilled.run, now, limits) if spilled.run is not None else None
+    return event or _silent(spilled, now, limits)
+
+
+def _silent(run: Run | SpilledRun, now: int, limits: Limits) -> Event | None:
+    if now - run.last_at > limits.idle_ms:
+        return Event.IDLE_TIMEOUT
+    return Event.RUN_TIMEOUT if now - run.opened_at > limits.run_ms else None
+
+
+def spill_due(run: Run, held: int, now: int, limits: Limits) -> Event | None:
+    """Why the oldest open run is to be spilled; `held`: bytes of all open runs that are not in the state topic."""
+    if now - run.unspilled_at > limits.spill_ms:
+        return Event.SPILL_DUE
+    return Event.MEMORY_BOUND if held > limits.open_bytes else None

@@ -1,0 +1,215 @@
+"""The states of a run: what they are, what moves a run from one to another, and where the runs of a partition are kept.
+
+What affects the state machine lives in this file. `Partition` and `deadlines` find out what has happened and name it as
+an `Event`; TRANSITIONS says where the run goes; `RunStates` takes it there, and nothing else may write to its places.
+
+Each run is kept in the one place that stands for its state. A record that an open run was waiting for is no event: it
+changes the run, but not its state, so that the hot path only looks a run up in `RunStates.open`.
+
+A move that is not in the table is an error of this program. `ImpossibleTransition` is raised before anything has
+changed. `Partition` catches it for one run at a time: neither the other runs nor the partition's offsets wait for it,
+and the raw records of the run become dead letters, unless the state topic has them already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.marks import Marks
+from pipeline.assembly.run import Run
+from pipeline.assembly.spilled_run import SpilledRun
+from topics.state import Closed, RunKey
+
+
+class State(StrEnum):
+    """Where a run is in its life."""
+
+    UNKNOWN = "it was never seen, or it is forgotten: the next record opens it"
+    OPEN = "it is in memory, and some of its records are on the events topic only: the floor waits for it"
+    SPILLED = "it is open, and all of its records are on the state topic: the floor has passed it"
+    REOPENABLE = "its turn was handed over as interrupted; a late record opens it again, and its turn is replaced"
+    CLOSED = "its turn was handed over for good; its mark tells a late record from a new run"
+
+
+class Event(StrEnum):
+    """What happens to a run. The end of a run has two outcomes, and each is an event of its own."""
+
+    RECORD = "a record brings something new"
+    SPILL_DUE = "the oldest record that is not spilled has waited for longer than `spill_after`"
+    MEMORY_BOUND = "the open runs hold more bytes than they may, and this is the oldest"
+    PUBLISHER_COMPLETE = "the publisher's `end` came; the run is complete"
+    PUBLISHER_INTERRUPTED = "the publisher's `end` came; the run broke off, or lacks events"
+    STREAM_COMPLETE = "the stream's terminal event came, `terminal_grace` ago; the run is complete"
+    STREAM_INTERRUPTED = "the stream's terminal event came, `terminal_grace` ago; the run broke off"
+    WINDOW_FULL = "more than `window_events` events wait for one that is missing"
+    GAP_TIMEOUT = "an event has been missing for longer than `gap_timeout`"
+    IDLE_TIMEOUT = "no record has come for longer than `idle_timeout`"
+    RUN_TIMEOUT = "it has been open for longer than `run_timeout`"
+    UNBUILDABLE = "it is over, and building its turn failed"
+    GIVEN_UP = "its records can't be read, or it can't be moved: the worker parts with it"
+    REOPEN_WINDOW_OVER = "it was closed longer ago than `reopen_window`"
+    REOPEN_BOUND = "the reopenable runs hold more bytes than they may, and this is the oldest"
+    DEDUPE_WINDOW_OVER = "it was closed longer ago than `dedupe_window`"
+    CLOSED_BOUND = "more closed runs are remembered than may be, and this is the oldest"
+    RESTORED_OPEN = "a restart finds records on the state topic that are newer than any mark"
+    RESTORED_INTERRUPTED = "a restart finds the mark of an interrupted run, and its records"
+    RESTORED_CLOSED = "a restart finds a mark and no records, or the mark of a complete run"
+
+
+TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
+    (State.UNKNOWN, Event.RECORD): State.OPEN,
+    (State.UNKNOWN, Event.RESTORED_OPEN): State.SPILLED,
+    (State.UNKNOWN, Event.RESTORED_INTERRUPTED): State.REOPENABLE,
+    (State.UNKNOWN, Event.RESTORED_CLOSED): State.CLOSED,
+    (State.OPEN, Event.SPILL_DUE): State.SPILLED,
+    (State.OPEN, Event.MEMORY_BOUND): State.SPILLED,
+    (State.OPEN, Event.PUBLISHER_COMPLETE): State.CLOSED,
+    (State.OPEN, Event.PUBLISHER_INTERRUPTED): State.REOPENABLE,
+    (State.OPEN, Event.STREAM_COMPLETE): State.CLOSED,
+    (State.OPEN, Event.STREAM_INTERRUPTED): State.REOPENABLE,
+    (State.OPEN, Event.WINDOW_FULL): State.REOPENABLE,
+    (State.OPEN, Event.GAP_TIMEOUT): State.REOPENABLE,
+    (State.OPEN, Event.IDLE_TIMEOUT): State.REOPENABLE,
+    (State.OPEN, Event.RUN_TIMEOUT): State.REOPENABLE,
+    (State.OPEN, Event.UNBUILDABLE): State.REOPENABLE,
+    (State.OPEN, Event.GIVEN_UP): State.UNKNOWN,
+    (State.SPILLED, Event.RECORD): State.OPEN,
+    (State.SPILLED, Event.PUBLISHER_COMPLETE): State.CLOSED,  # its worker died before it could say so
+    (State.SPILLED, Event.PUBLISHER_INTERRUPTED): State.REOPENABLE,  # likewise
+    (State.SPILLED, Event.STREAM_COMPLETE): State.CLOSED,
+    (State.SPILLED, Event.STREAM_INTERRUPTED): State.REOPENABLE,
+    (State.SPILLED, Event.GAP_TIMEOUT): State.REOPENABLE,
+    (State.SPILLED, Event.IDLE_TIMEOUT): State.REOPENABLE,
+    (State.SPILLED, Event.RUN_TIMEOUT): State.REOPENABLE,
+    (State.SPILLED, Event.UNBUILDABLE): State.REOPENABLE,
+    (State.SPILLED, Event.GIVEN_UP): State.UNKNOWN,
+    (State.REOPENABLE, Event.RECORD): State.OPEN,
+    (State.REOPENABLE, Event.REOPEN_WINDOW_OVER): State.CLOSED,
+    (State.REOPENABLE, Event.REOPEN_BOUND): State.CLOSED,
+    (State.REOPENABLE, Event.DEDUPE_WINDOW_OVER): State.UNKNOWN,
+    (State.REOPENABLE, Event.CLOSED_BOUND): State.UNKNOWN,
+    (State.CLOSED, Event.DEDUPE_WINDOW_OVER): State.UNKNOWN,
+    (State.CLOSED, Event.CLOSED_BOUND): State.UNKNOWN,
+}
+
+
+class ImpossibleTransition(RuntimeError):
+    """An event that can't happen to a run in its state: an error of this program, never of a publisher."""
+
+
+def next_state(state: State, event: Event) -> State:
+    """Where a run goes from `state`. Raises ImpossibleTransition."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise ImpossibleTransition(f"{event.name} can't happen to a run that is {state.name}") from None
+
+
+class RunStates:
+    """The runs of one partition by their state. Closed ones are bounded in number, reopenable ones in bytes, too.
+
+    `release` is called with each run whose records on the state topic are of no more use.
+    """
+
+    def __init__(self, limits: Limits, release: Callable[[RunKey], None]) -> None:
+        self.limits = limits
+        self.release = release
+        self.open: dict[RunKey, Run] = {}  # the one with the oldest record that is not spilled comes first
+        self.spilled: dict[RunKey, SpilledRun] = {}
+        self.reopenable: dict[RunKey, SpilledRun] = {}  # the one that was closed first comes first
+        self.marks = Marks()  # of reopenable and closed runs
+        self.reopenable_bytes = 0
+
+    def state(self, key: RunKey) -> State:
+        """The state of a run."""
+        if key in self.open:
+            return State.OPEN
+        if key in self.spilled:
+            return State.SPILLED
+        if key in self.reopenable:
+            return State.REOPENABLE
+        return State.UNKNOWN if self.marks.get(key) is None else State.CLOSED
+
+    def after(self, key: RunKey, event: Event) -> State:
+        """The state in which `event` would leave a run. Raises ImpossibleTransition."""
+        return next_state(self.state(key), event)
+
+    def resume(self, key: RunKey, run: Run) -> None:
+        """A record opens a run, or goes on with it. Raises ImpossibleTransition."""
+        self._leave(key, Event.RECORD)
+        self.open[key] = run
+
+    def spill(self, key: RunKey, event: Event) -> None:
+        """All records of an open run are on the state topic. Raises ImpossibleTransition."""
+        run = self.open[key]
+        self._leave(key, event)
+        self.spilled[key] = SpilledRun.of(run)
+
+    def close(self, key: RunKey, event: Event, run: Run, closed: Closed) -> None:
+        """The turn of an open or spilled run was handed over. Raises ImpossibleTransition."""
+        if self._leave(key, event) is State.REOPENABLE:
+            self.reopenable[key] = spilled = SpilledRun.of(run)
+            self.reopenable_bytes += spilled.size
+        self.marks.add(key, closed)
+        self._keep_within_bounds()
+
+    def give_up(self, key: RunKey) -> None:
+        """An open or spilled run can't go on. Raises ImpossibleTransition."""
+        self._leave(key, Event.GIVEN_UP)
+
+    def expire(self, now: int) -> list[tuple[RunKey, Closed]]:
+        """Forget what is too old to matter at `now` (broker ms) -> the marks that are to be removed."""
+        while self.reopenable:
+            key = next(iter(self.reopenable))
+            closed = self.marks.get(key)
+            if closed is not None and now - closed.at <= self.limits.reopen_ms:
+                break
+            self._leave(key, Event.REOPEN_WINDOW_OVER)
+        forgotten = []
+        while (oldest := self.marks.oldest()) is not None and now - oldest[1].at > self.limits.dedupe_ms:
+            self._leave(oldest[0], Event.DEDUPE_WINDOW_OVER)
+            forgotten.append(oldest)
+        return forgotten
+
+    def restore(self, spilled: dict[RunKey, SpilledRun], reopenable: Mapping[RunKey, SpilledRun], marks: Marks) -> None:
+        """Take over what another worker left, before the first record; `reopenable` are among `marks`, in any order.
+
+        The table is asked once for each kind: marks come by the ten thousand.
+        """
+        for event, count in (
+            (Event.RESTORED_OPEN, len(spilled)),
+            (Event.RESTORED_INTERRUPTED, len(reopenable)),
+            (Event.RESTORED_CLOSED, len(marks) - len(reopenable)),
+        ):
+            if count:
+                next_state(State.UNKNOWN, event)
+        self.spilled = spilled
+        self.marks = marks.by_age()
+        self.reopenable = {key: reopenable[key] for key in self.marks if key in reopenable} if reopenable else {}
+        self.reopenable_bytes = sum(run.size for run in self.reopenable.values())
+        self._keep_within_bounds()
+
+    def _keep_within_bounds(self) -> None:
+        while len(self.marks) > self.limits.closed_runs and (oldest := self.marks.oldest()) is not None:
+            self._leave(oldest[0], Event.CLOSED_BOUND)
+        while self.reopenable_bytes > self.limits.reopen_bytes:
+            self._leave(next(iter(self.reopenable)), Event.REOPEN_BOUND)
+
+    def _leave(self, key: RunKey, event: Event) -> State:
+        """Take a run out of its place -> its next state. Raises ImpossibleTransition, and has changed nothing then."""
+        before = self.state(key)
+        after = next_state(before, event)
+        if before is State.OPEN:
+            del self.open[key]
+        elif before is State.SPILLED:
+            del self.spilled[key]
+        elif before is State.REOPENABLE:
+            self.reopenable_bytes -= self.reopenable.pop(key).size
+        if before in (State.REOPENABLE, State.CLOSED) and after is not State.CLOSED:
+            self.marks.remove(key)
+        if after is State.CLOSED or (before is State.REOPENABLE and after is State.UNKNOWN):
+            self.release(key)
+        return after
