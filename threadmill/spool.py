@@ -13,25 +13,22 @@ Segments of processes that died are adopted at the start, in the order of their 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
-import struct
 import time
-import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from threadmill import spool_owners
 from threadmill.errors import CallerError
 from threadmill.spool_frames import Frame, encode, scan
+from threadmill.spool_segment import Place, Segment, Spooled, opened
 
 SEGMENT_BYTES: Final = 4 * 1024 * 1024
-ACK: Final = struct.Struct("<QI")  # offset, CRC-32 of it
 DAMAGED: Final = "damaged"
 REFUSED: Final = "refused.jsonl"
 
@@ -40,33 +37,6 @@ log = logging.getLogger(__name__)
 
 class SpoolFull(Exception):
     """There is no room: `spool_bytes` is reached, or the disk is full. The message says which."""
-
-
-@dataclass(slots=True, eq=False)
-class Segment:
-    """One file. `size`, `read` and `acked` are offsets in it."""
-
-    path: Path
-    size: int = 0
-    read: int = 0
-    acked: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a record ends."""
-
-    segment: Segment
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Spooled:
-    """A record that was read back."""
-
-    key: bytes
-    value: bytes
-    place: Place
 
 
 class Spool:
@@ -88,9 +58,7 @@ class Spool:
         self._named = 0
         self._own = folder / f"{os.getpid()}-{uuid4().hex[:8]}"
         try:
-            self._own.mkdir(parents=True)
-            self._lock = os.open(self._own / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._lock = spool_owners.take(self._own)
             self._adopt()
         except OSError as error:
             raise CallerError(
@@ -140,7 +108,7 @@ class Spool:
         while self._segments and self._segments[0].acked >= self._segments[0].size:
             self._remove(self._segments.popleft())
         if self._segments and self._segments[0].acked:
-            _write_ack(self._segments[0])
+            self._segments[0].write_ack()
 
     def unsynced(self) -> list[int]:
         """Descriptors for `fsync_all`, which closes them; empty where all is safe."""
@@ -168,8 +136,7 @@ class Spool:
             os.close(self._live)
             self._live = None
         if not self._segments:
-            (self._own / "lock").unlink(missing_ok=True)
-            self._own.rmdir()
+            spool_owners.leave(self._own)
         os.close(self._lock)
 
     def _open_segment(self) -> Segment:
@@ -199,30 +166,17 @@ class Spool:
         if not self._segments and self._live is not None:
             os.close(self._live)
             self._live = None
-        segment.path.unlink(missing_ok=True)
-        segment.path.with_suffix(".ack").unlink(missing_ok=True)
+        segment.remove()
 
     def _adopt(self) -> None:
         """Take over the segments of folders whose owner is dead; they stay under its name until they are moved."""
         for folder in sorted(self.folder.iterdir()):
-            if folder == self._own or folder.name == DAMAGED or not folder.is_dir():
-                continue
-            try:
-                lock = os.open(folder / "lock", os.O_RDWR)
-            except FileNotFoundError:
-                continue  # it is just being made or removed
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._move_from(folder)
-            except BlockingIOError:
-                continue  # its owner lives
-            finally:
-                os.close(lock)
+            if folder != self._own and folder.name != DAMAGED and folder.is_dir():
+                spool_owners.adopt(folder, self._own)
         for path in sorted(self._own.glob("*.log")):
-            size = path.stat().st_size
-            begin = min(_read_ack(path), size)
-            self._segments.append(Segment(path, size=size, read=begin, acked=begin))
-            self.adopted += sum(isinstance(found, Frame) for found in scan(_bytes_of(path, begin, size)))
+            segment = opened(path)
+            self._segments.append(segment)
+            self.adopted += sum(isinstance(found, Frame) for found in scan(segment.bytes_from(segment.read)))
         self.ack([])
         if self._segments:
             self._named = int(self._segments[-1].path.name.partition("-")[0])
@@ -230,20 +184,10 @@ class Spool:
                 "the spool %s holds %d records of earlier processes: they are sent first", self.folder, self.adopted
             )
 
-    def _move_from(self, folder: Path) -> None:
-        for pattern in ("*.ack", "*.log"):  # a segment whose mark stays behind would be sent again
-            for path in folder.glob(pattern):
-                path.rename(self._own / path.name)
-        (folder / "lock").unlink(missing_ok=True)
-        try:
-            folder.rmdir()
-        except OSError as error:
-            log.warning("%s holds something else than segments, and stays: %s", folder, error.strerror)
-
     def _rest_of(self, segment: Segment) -> list[Spooled]:
         """Read to the end. What is no record is put aside, and no longer counts as a part where it is at the end."""
         begin = last = segment.read
-        data = _bytes_of(segment.path, begin, segment.size)
+        data = segment.bytes_from(begin)
         records = []
         for found in scan(data):
             if isinstance(found, Frame):
@@ -271,29 +215,3 @@ def fsync_all(descriptors: Sequence[int]) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _bytes_of(path: Path, start: int, end: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(start)
-        return file.read(end - start)
-
-
-def _write_ack(segment: Segment) -> None:
-    offset = segment.acked.to_bytes(8, "little")
-    try:
-        descriptor = os.open(segment.path.with_suffix(".ack"), os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            os.pwrite(descriptor, ACK.pack(segment.acked, zlib.crc32(offset)), 0)
-        finally:
-            os.close(descriptor)
-    except OSError as error:  # a full disk: after a crash some records would be sent again, which changes nothing
-        log.debug("%s: %r", segment.path, error)
-
-
-def _read_ack(path: Path) -> int:
-    try:
-        offset, checksum = ACK.unpack(path.with_suffix(".ack").read_bytes())
-    except (FileNotFoundError, struct.error):
-        return 0
-    return int(offset) if zlib.crc32(offset.to_bytes(8, "little")) == checksum else 0

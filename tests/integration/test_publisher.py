@@ -178,9 +178,9 @@ async def test_what_is_unconfirmed_is_bounded(applied_settings: Settings) -> Non
         async with publisher.run(**RUN) as run:
             for _ in range(100):
                 await run.send(large)
-                most = max(most, publisher.delivery._bytes)
+                most = max(most, publisher.delivery._transit.bytes)
         await publisher.flush()
-        assert publisher.delivery._bytes == 0
+        assert publisher.delivery._transit.bytes == 0
     assert UNCONFIRMED_BYTES / 2 < most <= UNCONFIRMED_BYTES + MAX_BYTES
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import BrokerError
 from threadmill import delivery as delivery_module
+from threadmill import sending, spooling
 from threadmill.counts import Counts
 from threadmill.delivery import Delivery
 from threadmill.spool import Spool
@@ -28,9 +29,9 @@ KEYS = (b"a", b"b")
 def _quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, seconds in (("SPOOL_AFTER", 0.004), ("SYNC_AFTER", 0.003), ("FULL_RETRY", 0.003)):
-            patch.setattr(delivery_module, name, seconds)
-        patch.setattr(delivery_module, "FIRST_DELAY", 0.002)
-        patch.setattr(delivery_module, "LONGEST_DELAY", 0.004)
+            patch.setattr(spooling, name, seconds)
+        patch.setattr(sending, "FIRST_DELAY", 0.002)
+        patch.setattr(sending, "LONGEST_DELAY", 0.004)
         patch.setattr(delivery_module, "UNCONFIRMED_BYTES", 200)
         yield
 
@@ -119,7 +120,7 @@ def test_nothing_is_lost_and_order_is_kept(faults: list[str], pauses: list[int],
         delivery = Delivery(broker.connect, "events", "toy", counts, spool)
         numbers = await put_all(delivery, pauses)
         assert await delivery.drained(20) == 0
-        assert (counts.confirmed, delivery.waiting, delivery._bytes, spool.size) == (len(pauses), 0, 0, 0)
+        assert (counts.confirmed, delivery.waiting, delivery._transit.bytes, spool.size) == (len(pauses), 0, 0, 0)
         assert await delivery.close(1) == 0
         assert list(folder.iterdir()) == []
         assert {key: in_order(broker.log, key) for key in KEYS} == {key: list(range(n)) for key, n in numbers.items()}
@@ -142,8 +143,7 @@ def test_a_process_that_ends_leaves_all_that_it_has_spooled_to_the_next(
             return numbers, set()
         delivery._task.cancel()
         os.close(spool._lock)
-        in_memory = [p for p in (*delivery._flying, *delivery._waiting, *delivery._overflow) if p.place is None]
-        return numbers, {(p.key, p.value) for p in in_memory}
+        return numbers, {(parcel.key, parcel.value) for parcel in delivery._transit.memory_only()}
 
     async def second(folder: Path, broker: ToyBroker) -> None:
         counts, spool = Counts(), Spool(folder, 100_000)

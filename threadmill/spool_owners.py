@@ -1,0 +1,53 @@
+"""Whose folder of a spool is whose: a lock that the system frees when its process dies."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+LOCK: Final = "lock"
+
+log = logging.getLogger("threadmill.spool")
+
+
+def take(folder: Path) -> int:
+    """Make a folder and own it. -> the descriptor of its lock, which is freed when that is closed. Raises OSError."""
+    folder.mkdir(parents=True)
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def leave(folder: Path) -> None:
+    """Remove an own folder that holds no more than its lock."""
+    (folder / LOCK).unlink(missing_ok=True)
+    folder.rmdir()
+
+
+def adopt(folder: Path, own: Path) -> None:
+    """Move the segments out of `folder` into `own`, unless the owner lives. Raises OSError where that can't be done."""
+    try:
+        lock = os.open(folder / LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return  # it is just being made or removed
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _move(folder, own)
+    except BlockingIOError:
+        return  # its owner lives
+    finally:
+        os.close(lock)
+
+
+def _move(folder: Path, own: Path) -> None:
+    for pattern in ("*.ack", "*.log"):  # a segment whose mark stays behind would be sent again
+        for path in folder.glob(pattern):
+            path.rename(own / path.name)
+    (folder / LOCK).unlink(missing_ok=True)
+    try:
+        folder.rmdir()
+    except OSError as error:
+        log.warning("%s holds something else than segments, and stays: %s", folder, error.strerror)
