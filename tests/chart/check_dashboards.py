@@ -6,8 +6,9 @@ import asyncio
 import json
 import math
 import re
+import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +21,7 @@ from tests.chart.check_alerts import rules
 from tests.chart.prometheus import NAMESPACE, RELEASE, Prometheus, running, samples
 from tests.support.gateways import client, sse, talk
 from tests.support.gateways import running as gateway_running
+from tests.support.waiting import PATIENCE
 from tests.support.workers import WorkerProcess, publish, wait_until_stored
 from threadmill.envelope import encode
 from topics.catalog import EVENTS
@@ -31,8 +33,9 @@ VARIABLES: Final = {
     "$model": ".*",
     "$agent": ".*",
     "$tenant": ".*",
-    "$__rate_interval": "30s",
-    "$__range": "2m",
+    # Longer than a busy machine needs from the second wave of traffic to the last query.
+    "$__rate_interval": "10m",
+    "$__range": "10m",
 }
 CALM: Final = {
     "Records waiting": "the worker keeps up",
@@ -77,14 +80,21 @@ async def test_every_query_has_an_answer(applied_settings: Settings, tmp_path: P
                 "gateway": gateway.url.removeprefix("http://"),
             }
             async with running(folder, targets, rules()) as prometheus, traffic(settings, worker, http, prometheus):
-                assert await unanswered(prometheus) == []
-                assert await unrecorded(prometheus) == []
-                assert await without_choice(prometheus) == []
+                for look in (unanswered, unrecorded, without_choice):
+                    assert await problems_left(look, prometheus) == []
                 alarmed = {sample["metric"]["alertname"] for sample in await prometheus.query("ALERTS")}
                 assert alarmed == {"ThreadmillDeadLetters"}  # of the rubbish; all else is well
         assert worker.stop() == 0
     finally:
         worker.end()
+
+
+async def problems_left(look: Callable[[Prometheus], Awaitable[list[str]]], prometheus: Prometheus) -> list[str]:
+    """What `look` finds, looked at again and again until it finds nothing: a busy machine misses some scrapes."""
+    deadline = time.monotonic() + PATIENCE
+    while (problems := await look(prometheus)) and time.monotonic() < deadline:
+        await asyncio.sleep(1)
+    return problems
 
 
 async def unanswered(prometheus: Prometheus) -> list[str]:
@@ -143,6 +153,7 @@ async def traffic(
     await http.get("/v1/threads")
     await prometheus.until(f'threadmill_agent_turns_total{{release="{RELEASE}",reason="error"}}')
     await prometheus.until("threadmill_archive_bytes_total > 0")
+    await prometheus.until("threadmill_gateway_events_total > 0")
     async with http.stream("GET", "/v1/threads/first/live", params={"wait": "true"}) as live:
         assert live.status_code == 200
         await wave(settings, http, "second")
@@ -152,11 +163,10 @@ async def traffic(
             "threadmill_gateway_live_readers > 0",
             "threadmill_segments_spilled_total > 0",
             'threadmill_agent_turns_total{reason="error"} > 1',
-            "increase(threadmill_archive_bytes_total[30s]) > 0",
-            "increase(threadmill_cost_usd_total[30s]) > 0",
+            "increase(threadmill_archive_bytes_total[10m]) > 0",
+            "increase(threadmill_cost_usd_total[10m]) > 0",
         ):
             await prometheus.until(condition)
-        await asyncio.sleep(3)  # scrapes, so that the rates of all have two samples
         yield
 
 

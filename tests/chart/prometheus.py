@@ -15,10 +15,11 @@ import yaml
 
 from pipeline.devbroker.ports import free_ports
 from tests.chart.tools import BIN
+from tests.support.waiting import PATIENCE
 
 NAMESPACE: Final = "agents"
 RELEASE: Final = "t"
-SCRAPE: Final = "1s"
+SCRAPE: Final = "2s"  # an answer that takes longer is none
 
 
 class Prometheus:
@@ -40,7 +41,7 @@ class Prometheus:
         found: list[str] = answer.json()["data"]
         return found
 
-    async def until(self, expression: str, within: float = 90) -> None:
+    async def until(self, expression: str, within: float = PATIENCE) -> None:
         """Wait until it gives samples."""
         async with asyncio.timeout(within):
             while not await self.query(expression):
@@ -60,12 +61,12 @@ async def running(folder: Path, targets: Mapping[str, str], rules: Mapping[str, 
     (folder / "prometheus.json").write_text(json.dumps(config))
     process = _started(folder, address)
     try:
-        async with httpx.AsyncClient(base_url=f"http://{address}", timeout=60, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=f"http://{address}", timeout=PATIENCE, trust_env=False) as client:
             await _ready(client, process, folder)
             yield Prometheus(client)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE)
 
 
 def _started(folder: Path, address: str) -> subprocess.Popen[bytes]:
@@ -81,7 +82,7 @@ def _scraped(component: str, target: str) -> dict[str, Any]:
 
 
 async def _ready(client: httpx.AsyncClient, process: subprocess.Popen[bytes], folder: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             assert process.poll() is None, (folder / "prometheus.log").read_text()[-3000:]
             try:

@@ -46,7 +46,7 @@ def seen() -> list[Bind]:
     """What there is but the volumes."""
     if IMAGE:
         return [(path, path, False) for path in FILES]
-    ours = [sys.base_prefix, sys.prefix, *(str(ROOT / name) for name in ("topics", "pipeline"))]
+    ours = [sys.base_prefix, sys.prefix, *(str(ROOT / name) for name in ("threadmill", "topics", "pipeline"))]
     paths = dict.fromkeys([*FILES, *SYSTEM, *MORE_FILES, *ours])
     found = [(path, path, False) for path in paths if Path(path).exists() and not Path(path).is_symlink()]
     return [*found, (sys.prefix, PREFIX, False)]

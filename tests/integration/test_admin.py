@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -14,6 +12,7 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError
 from pipeline.kafka import admin
 from pipeline.settings import Settings
+from tests.support.waiting import until
 from topics.catalog import CATALOG, EVENTS, STATE
 
 
@@ -45,9 +44,7 @@ async def test_configuration_is_brought_in_line_and_that_of_others_stays(applied
     changed = {**STATE.config(), "retention.ms": "1000", "segment.bytes": "2000000"}
     await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, changed)])
     await client.close()
-    async with asyncio.timeout(10):
-        while not await admin.topic_changes(applied_settings):
-            await asyncio.sleep(0.05)
+    await until(lambda: admin.topic_changes(applied_settings))
 
     assert [(c.topic, c.action, c.detail) for c in await admin.apply_topics(applied_settings)] == [
         (name, "configure", f"retention.ms: 1000 -> {STATE.retention_ms}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -13,6 +12,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.roles import ROLES
 from tests.support.archived import archive, turns_of
 from tests.support.fleet import expected, fleet, interleaved
+from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, publish, wait_until_stored
 from threadmill.kafka.client import client_options
 from topics.catalog import EVENTS, TURNS
@@ -37,12 +37,12 @@ def archived(folder: Path) -> int:
         return int(count)
 
 
-async def wait_until_archived(folder: Path, turns: int, worker: WorkerProcess, within: float = 120) -> None:
-    deadline = time.monotonic() + within
-    while (count := await asyncio.to_thread(archived, folder)) < turns:
-        assert time.monotonic() < deadline, f"{count} of {turns} turns are archived\n{worker.text()[-3000:]}"
-        await asyncio.sleep(0.5)
-    assert count == turns
+async def wait_until_archived(folder: Path, turns: int, worker: WorkerProcess) -> None:
+    async def all_of_them() -> int:
+        count = await asyncio.to_thread(archived, folder)
+        return count if count >= turns else 0
+
+    assert await until(all_of_them, lambda: f"not {turns} turns are archived\n{worker.text()[-3000:]}") == turns
 
 
 async def equals_the_store(settings: Settings, folder: Path) -> None:

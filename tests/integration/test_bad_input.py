@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pipeline.kafka.admin import group_lag
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.support.fleet import START, expected, fleet, interleaved
+from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, read_all, wait_until_stored
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS, EVENTS
@@ -114,13 +114,12 @@ async def publish(
 
 
 async def letters(settings: Settings, count: int, worker: WorkerProcess) -> list[DeadLetter]:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    async def all_of_them() -> list[object]:
         found = await read_all(settings, DEAD_LETTERS)
-        if len(found) >= count:
-            return [dead_letter.from_record(r.key, r.value, r.headers) for r in found]  # type: ignore[attr-defined]
-        await asyncio.sleep(0.5)
-    raise AssertionError(f"{len(found)} of {count} dead letters\n{worker.text()[-5000:]}")
+        return found if len(found) >= count else []
+
+    found = await until(all_of_them, lambda: f"fewer than {count} dead letters\n{worker.text()[-5000:]}")
+    return [dead_letter.from_record(r.key, r.value, r.headers) for r in found]  # type: ignore[attr-defined]
 
 
 async def test_bad_input_in_the_middle_of_good_runs(applied_settings: Settings) -> None:
@@ -141,15 +140,17 @@ async def test_bad_input_in_the_middle_of_good_runs(applied_settings: Settings) 
         found = await wait_until_stored(settings, len(runs) + 1, [worker])
         refused = [each for each in bad if each.reason is not None]
         dead = await letters(settings, len(refused), worker)
-        await asyncio.sleep(2)
-        lag = [row.lag for row in await group_lag(settings, f"{settings.topic_prefix}-assemble", [EVENTS])]
+
+        async def no_lag() -> bool:
+            return not any(row.lag for row in await group_lag(settings, f"{settings.topic_prefix}-assemble", [EVENTS]))
+
+        assert await until(no_lag), "every offset is committed"
         assert worker.stop() == 0
     finally:
         worker.end()
 
     right = expected(runs)
     assert {turn: found.get(turn) for turn in right} == right
-    assert sum(lag) == 0, "every offset is committed"
     events = await read_all(settings, EVENTS)
     by_offset = {(row.partition, row.offset): row for row in events}  # type: ignore[attr-defined]
     assert sorted((letter.reason.value, letter.value or b"") for letter in dead) == sorted(

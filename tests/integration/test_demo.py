@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from pipeline.devbroker.ports import bindable
 from tests.support.places import CACHE
+from tests.support.waiting import PATIENCE, wait_for
 from threadmill.kafka.probe import ask, host_port
 
 COMMAND = [sys.executable, "-m", "pipeline", "demo"]
@@ -39,12 +39,13 @@ def running_demo(variables: dict[str, str], tmp_path: Path) -> Iterator[tuple[su
         ) as demo,
     ):
         try:
-            for _ in range(600):
+
+            def publishing() -> str:
                 text = log.read_text()
-                if "publishing" in text:
-                    break
                 assert demo.poll() is None, text
-                time.sleep(0.1)
+                return text if "publishing" in text else ""
+
+            text = wait_for(publishing, log.read_text)
             broker = re.search(r"starting Kafka on (\S+)", text)
             worker = re.search(r"http://([\d.:]+)/metrics", text)
             assert broker
@@ -61,18 +62,14 @@ def _listen_to_interrupts() -> None:
 
 
 def nobody_listens(*addresses: str) -> bool:
-    """Whether all of these are free within some seconds."""
-    for _ in range(100):
-        if all(bindable(*host_port(address)) for address in addresses):
-            return True
-        time.sleep(0.1)
-    return False
+    """Wait until all of these are free."""
+    return wait_for(lambda: all(bindable(*host_port(address)) for address in addresses))
 
 
 def test_a_second_one_in_the_same_folder_says_so(
     variables: dict[str, str], running_demo: tuple[subprocess.Popen[str], str, str]
 ) -> None:
-    second = subprocess.run(COMMAND, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    second = subprocess.run(COMMAND, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (second.returncode, "another demo is running" in second.stderr) == (2, True), second.stderr
     demo, broker, _ = running_demo
     assert demo.poll() is None
@@ -81,7 +78,7 @@ def test_a_second_one_in_the_same_folder_says_so(
 
 def test_it_balances_and_leaves_nothing_running(variables: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
-        [*COMMAND, "--runs", "60"], env=variables, capture_output=True, text=True, timeout=150, check=False
+        [*COMMAND, "--runs", "60"], env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr + done.stdout
     assert "runs 60 = stored 59 + dead letters 1 + open 0" in done.stdout
@@ -101,13 +98,13 @@ def test_however_it_ends_nothing_stays(
 ) -> None:
     demo, broker, worker = running_demo
     demo.send_signal(how)
-    assert demo.wait(60) == status
+    assert demo.wait(PATIENCE) == status
     assert nobody_listens(broker, worker)
 
 
 def test_a_folder_of_somebody_else_is_left_alone(variables: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "slides.txt").write_text("mine")
-    done = subprocess.run(COMMAND, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(COMMAND, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, "is not of a demo" in done.stderr) == (2, True)
     assert (tmp_path / "demo" / "slides.txt").read_text() == "mine"

@@ -16,6 +16,7 @@ from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.roles import ROLES
 from tests.support.commands import threadmill
+from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import CATALOG, EVENTS, STATE, TURNS
 
@@ -115,10 +116,12 @@ async def test_topics_that_others_have_changed(applied_settings: Settings) -> No
         await client.create_partitions({name[TURNS]: NewPartitions(14)})
     finally:
         await client.close()
-    for _ in range(50):  # brokers learn of it a moment later
+
+    async def noticed() -> tuple[int, dict[str, Any]] | None:
         status, checks = await doctor(applied_settings)
-        if "partitions" in checks:
-            break
+        return (status, checks) if "partitions" in checks else None
+
+    status, checks = await until(noticed)  # brokers learn of it a moment later
     assert status == 1
     assert "could lose its beginning" in checks[f"topic {name[EVENTS]}"]["seen"]
     assert "is not compacted" in checks[f"topic {name[STATE]}"]["seen"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any
 
@@ -17,6 +16,7 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
 from tests.support.fleet import AgentRun, expected, run_of
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess, publish, read_all, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 
@@ -131,14 +131,12 @@ async def said(worker: WorkerProcess, words: str) -> None:
     """Until the worker's health says so."""
     url = await worker.url()
     async with aiohttp.ClientSession() as client:
-        for _ in range(600):
+
+        async def status_with_them() -> int:
             async with client.get(f"{url}/readyz") as ready:
-                text = await ready.text()
-            if words in text:
-                assert ready.status == 503
-                return
-            await asyncio.sleep(0.1)
-    raise AssertionError(f"not {words!r} but {text}\n{worker.text()[-3000:]}")
+                return ready.status if words in await ready.text() else 0
+
+        assert await until(status_with_them, lambda: f"not {words!r}\n{worker.text()[-3000:]}") == 503
 
 
 @pytest.mark.parametrize(
@@ -154,7 +152,7 @@ def test_what_cant_work_ends_the_worker_at_start(
     worker = WorkerProcess(applied_settings.model_copy(update=change)).start()
     try:
         assert worker.process is not None
-        assert worker.process.wait(60) == 2
+        assert worker.process.wait(PATIENCE) == 2
     finally:
         worker.end()
     assert message in worker.text()

@@ -8,8 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from pipeline.errors import BrokerError, CallerError
 from pipeline.kafka.admin import apply_topics, cluster_info, describe_topics
 from pipeline.settings import Settings
 from tests.support.places import CACHE, ROOT
+from tests.support.waiting import PATIENCE, until, wait_for
 from threadmill.kafka.probe import ask
 from topics.catalog import EVENTS
 
@@ -31,13 +30,6 @@ from topics.catalog import EVENTS
 def own(home: Path) -> Settings:
     """Settings of a broker that this test starts itself."""
     return Settings(home=home, cache=CACHE, brokers=f"127.0.0.1:{free_ports(1)[0]}", partitions=2)
-
-
-def until(condition: Callable[[], bool], within: float = 20.0) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def threadmill(settings: Settings, *arguments: str) -> str:
@@ -49,7 +41,9 @@ def threadmill(settings: Settings, *arguments: str) -> str:
         "COLUMNS": "200",
     }
     command = [sys.executable, "-m", "pipeline", *arguments]
-    run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    run = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -128,7 +122,7 @@ def test_a_killed_parent_leaves_no_orphan(tmp_path: Path):
         (node,) = local.status(settings)
         assert local.status(settings)[node] is not None
         parent.send_signal(signal.SIGKILL)
-    until(lambda: local.status(settings)[node] is None)
+    wait_for(lambda: local.status(settings)[node] is None)
     assert ask(settings.brokers) is None
 
 
@@ -176,9 +170,11 @@ async def _the_doctor_sees_what_can_lose_records(settings: Settings) -> None:
     careless = {**EVENTS.config(), "unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
     await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, careless)])
     await client.close()
-    for _ in range(50):  # brokers learn of it a moment later
+
+    async def noticed() -> dict[str, list[str]]:
         found = await seen(settings)
-        if "error" in found:
-            break
+        return found if "error" in found else {}
+
+    found = await until(noticed)  # brokers learn of it a moment later
     assert found["error"] == [f"topic {name}: lets a replica that lags behind lead: confirmed records vanish"]
     assert f"topic {name}: confirms records that only one broker has" in found["warning"]

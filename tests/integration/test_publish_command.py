@@ -24,7 +24,7 @@ TROUBLE = FLEET / "trouble"
 
 
 def events_of(file: Path, dialect: str) -> list[dict[str, Any]]:
-    return [item.event for item in decode_stream(file.read_bytes(), DIALECTS[dialect]) if item.event is not None]
+    return [item.event for item in decode_stream(file.read_bytes(), DIALECTS[dialect].wire) if item.event is not None]
 
 
 async def runs_of(settings: Settings) -> dict[str, list[dict[str, Any]]]:

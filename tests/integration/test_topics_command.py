@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
+from tests.support.places import ROOT
+from tests.support.waiting import PATIENCE
 from topics.catalog import CATALOG
-
-ROOT = Path(__file__).parents[2]
 
 
 def topics(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -23,7 +22,9 @@ def topics(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[s
         "THREADMILL_PARTITIONS": str(settings.partitions),
     }
     command = [sys.executable, "-m", "pipeline", "topics", *arguments]
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 def test_apply_describe_and_grow(settings: Settings):

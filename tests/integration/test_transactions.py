@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from aiokafka import AIOKafkaProducer
@@ -11,6 +10,7 @@ from pipeline.kafka.admin import group_lag
 from pipeline.settings import Settings
 from pipeline.worker.roles import ROLES
 from tests.support.fleet import expected, fleet
+from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import EVENTS
 
@@ -31,11 +31,10 @@ async def test_the_end_of_a_transaction_is_neither_a_hole_nor_lag(applied_settin
 
 
 async def until_no_lag(settings: Settings) -> None:
-    for _ in range(100):
-        if sum(row.lag for row in await group_lag(settings, ROLES["assemble"].group(settings), [EVENTS])) == 0:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("what is committed ends before the markers")
+    async def no_lag() -> bool:
+        return sum(row.lag for row in await group_lag(settings, ROLES["assemble"].group(settings), [EVENTS])) == 0
+
+    await until(no_lag, lambda: "what is committed ends before the markers")
 
 
 async def publish_in_transactions(settings: Settings, key: bytes, values: Sequence[bytes]) -> None:

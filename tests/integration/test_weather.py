@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import aiohttp
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
+from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, publish, wait_until_stored
 from threadmill.envelope import encode
 from threadmill.framing import decode
@@ -79,10 +79,10 @@ async def _metrics(worker: WorkerProcess) -> str:
     """The worker's /metrics, once its telemetry has been counted."""
     url = await worker.url()
     async with aiohttp.ClientSession() as client:
-        for _ in range(100):
+
+        async def counted() -> str:
             async with client.get(f"{url}/metrics") as response:
                 text = await response.text()
-            if 'type="data-sys-usage"} 2.0' in text:
-                return text
-            await asyncio.sleep(0.1)
-    raise AssertionError(text)
+            return text if 'type="data-sys-usage"} 2.0' in text else ""
+
+        return await until(counted)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from tests.support.gateways import client, replayed, running, sse, talk
 from tests.support.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
 from tests.support.places import CACHE
 from tests.support.token_endpoint import CLIENT, SECRET, token_endpoint
+from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, publish, stored, wait_until_stored
 from threadmill.kafka.client import client_options
 from threadmill.kafka.refusal import refusal
@@ -242,13 +242,11 @@ async def ready(url: str) -> tuple[bool, list[str]]:
 
 
 async def until_ready(url: str, *, expected: bool) -> list[str]:
-    deadline = time.monotonic() + 90
-    while True:
-        is_ready, reasons = await ready(url)
-        if is_ready == expected:
-            return reasons
-        assert time.monotonic() < deadline, reasons
-        await asyncio.sleep(0.5)
+    async def settled() -> tuple[bool, list[str]] | None:
+        answer = await ready(url)
+        return answer if answer[0] == expected else None
+
+    return (await until(settled))[1]
 
 
 async def test_a_worker_that_is_refused_while_it_runs_waits(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import aiohttp
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from tests.support.fleet import expected, fleet, interleaved
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess, environment, publish, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 
@@ -19,7 +19,7 @@ from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 def worker(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pipeline", "worker", *arguments]
     return subprocess.run(
-        command, env=environment(settings, **more), capture_output=True, text=True, timeout=60, check=False
+        command, env=environment(settings, **more), capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
 
@@ -53,12 +53,12 @@ async def test_health_while_it_runs_and_exit_status_when_told_to_stop(applied_se
     try:
         url = await process.url()
         async with aiohttp.ClientSession() as client:
-            for _ in range(100):
-                async with client.get(f"{url}/readyz") as ready:
-                    if ready.status == 200:
-                        break
-                await asyncio.sleep(0.1)
-            assert ready.status == 200
+
+            async def ready() -> bool:
+                async with client.get(f"{url}/readyz") as answer:
+                    return answer.status == 200
+
+            await until(ready)
             async with client.get(f"{url}/livez") as live:
                 assert live.status == 200
             async with client.get(f"{url}/metrics") as metrics:
@@ -86,11 +86,10 @@ async def test_a_stop_does_not_wait_for_the_end_of_a_rebalance(applied_settings:
 
 
 async def _until_logged(process: WorkerProcess, text: str) -> None:
-    for _ in range(600):
-        if text in process.text():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{text!r} was not logged:\n{process.text()}")
+    async def logged() -> bool:
+        return text in process.text()
+
+    await until(logged, lambda: f"{text!r} is not in\n{process.text()}")
 
 
 async def test_publishers_compress_as_they_like(applied_settings: Settings) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from pipeline.settings import Settings
+from tests.support.waiting import PATIENCE
 from tests.support.workers import environment
 
 
@@ -21,7 +22,7 @@ async def threadmill(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, errors = await asyncio.wait_for(process.communicate(stdin), 120)
+    out, errors = await asyncio.wait_for(process.communicate(stdin), PATIENCE)
     assert process.returncode is not None
     assert b"Traceback" not in errors, errors.decode()
     return subprocess.CompletedProcess(arguments, process.returncode, out.decode(), errors.decode())

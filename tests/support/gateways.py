@@ -15,6 +15,7 @@ from pipeline.gateway.app import create_app
 from pipeline.gateway.security import Scope, new_token
 from pipeline.gateway.server import Server, listen, url_of
 from pipeline.settings import Settings
+from tests.support.waiting import PATIENCE
 
 ALL: tuple[Scope, ...] = ("publish", "read", "admin")
 
@@ -48,7 +49,9 @@ async def running(settings: Settings) -> AsyncIterator[Running]:
 async def client(url: str, token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60, limits=limits, trust_env=False) as one:
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, timeout=PATIENCE, limits=limits, trust_env=False
+    ) as one:
         yield one
 
 

@@ -20,6 +20,7 @@ from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from tests.support.certificates import Authority
+from tests.support.waiting import PATIENCE
 
 SECURITY = "org.apache.kafka.common.security"
 PASSWORD = "pl4in-s3cret"
@@ -60,7 +61,7 @@ class Guarded:
         command = [str(launcher.java), "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", f"{launcher.libs}/*"]
         command += ["kafka.admin.ConfigCommand", "--bootstrap-server", self.plain, "--alter"]
         command += ["--entity-type", "users", "--entity-name", name, *change]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
 

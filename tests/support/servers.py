@@ -55,10 +55,22 @@ def postgres() -> Iterator[str]:
             except subprocess.TimeoutExpired:  # a busy machine: the next try finds the server that is coming up
                 if not left:
                     raise
-        yield server.get_uri()
+        with _ending_with_us(server.get_pid()):
+            yield server.get_uri()
     finally:
         server._cleanup()  # stops it, as the package does at exit
         shutil.rmtree(folder)
+
+
+@contextmanager
+def _ending_with_us(pid: int) -> Iterator[None]:
+    """Where this process is killed within the block, a watching shell, whose input ends with us, stops that one."""
+    watch = ["/bin/sh", "-c", 'cat >/dev/null; kill -QUIT "$0"', str(pid)]
+    with subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True) as shell:
+        try:
+            yield
+        finally:
+            shell.kill()
 
 
 class SharedServers:

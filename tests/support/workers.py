@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from pydantic import SecretStr
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
+from tests.support.waiting import PATIENCE, until
 from threadmill.settings import PREFIX
 from topics.catalog import Topic
 
@@ -72,7 +72,7 @@ class WorkerProcess:
         assert self.process is not None
         assert self.process.poll() is None, f"{self.name} had ended already:\n{self.text()[-3000:]}"
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(PATIENCE)
 
     def end(self) -> None:
         """Whatever state it is in."""
@@ -81,14 +81,13 @@ class WorkerProcess:
             self.process.kill()
             self.process.wait()
 
-    async def url(self, within: float = 120) -> str:
+    async def url(self, within: float = PATIENCE) -> str:
         """Where its health and metrics are, once it has said so."""
-        deadline = time.monotonic() + within
-        while time.monotonic() < deadline:
-            if found := re.search(r"^threadmill: .*; (http://[\w.:]+)$", self.text(), re.MULTILINE):
-                return found[1]
-            await asyncio.sleep(0.1)
-        raise AssertionError(f"{self.name} did not start:\n{self.text()}")
+
+        async def said() -> re.Match[str] | None:
+            return re.search(r"^threadmill: .*; (http://[\w.:]+)$", self.text(), re.MULTILINE)
+
+        return (await until(said, lambda: f"{self.name} did not start:\n{self.text()}", within))[1]
 
     def text(self) -> str:
         return self.log.read_text() if self.log.exists() else ""
@@ -143,18 +142,18 @@ async def stored(settings: Settings) -> dict[str, str]:
     return found
 
 
-async def wait_until_stored(
-    settings: Settings, turns: int, workers: Sequence[WorkerProcess], within: float = 90
-) -> dict[str, str]:
+async def wait_until_stored(settings: Settings, turns: int, workers: Sequence[WorkerProcess]) -> dict[str, str]:
     """Wait for so many turns; the workers' logs where they do not come."""
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
+
+    def logs() -> str:
+        return "\n".join(f"--- {worker.name}\n{worker.text()[-3000:]}" for worker in workers)
+
+    async def all_of_them() -> bool:
         async with await ThreadStore.open(settings.store_url) as store:
             count = (await store.counts()).turns
-        if count >= turns:
-            return await stored(settings)
-        if all(worker.process is not None and worker.process.poll() is not None for worker in workers):
-            break
-        await asyncio.sleep(0.3)
-    logs = "\n".join(f"--- {worker.name}\n{worker.text()[-3000:]}" for worker in workers)
-    raise AssertionError(f"{count} of {turns} turns are stored\n{logs}")
+        ended = all(worker.process is not None and worker.process.poll() is not None for worker in workers)
+        assert count >= turns or not ended, f"{count} of {turns} turns are stored\n{logs()}"
+        return count >= turns
+
+    await until(all_of_them, lambda: f"not {turns} turns are stored\n{logs()}")
+    return await stored(settings)

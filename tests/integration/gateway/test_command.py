@@ -18,6 +18,7 @@ from pipeline.stores.sql import ThreadStore
 from tests.support.commands import threadmill
 from tests.support.gateways import client, messages, replayed, running, sse, talk
 from tests.support.turn_records import make_record
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers import environment
 
 
@@ -44,17 +45,15 @@ class Process:
             self.lines.append(line.decode())
 
     async def url(self) -> str:
-        for _ in range(600):
-            for line in self.lines:
-                if found := re.search(r"http://\S+", line):
-                    return found[0]
+        async def said() -> re.Match[str] | None:
             assert self.process.returncode is None, self.lines
-            await asyncio.sleep(0.1)
-        raise AssertionError(self.lines)
+            return re.search(r"http://\S+", "".join(self.lines))
+
+        return (await until(said, lambda: self.lines))[0]
 
     async def stopped(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(self.reading, 60)
+        await asyncio.wait_for(self.reading, PATIENCE)
         return await self.process.wait()
 
 
@@ -93,11 +92,11 @@ async def test_a_gateway_stops_in_order_and_tells_who_deleted(gateway_settings: 
             following = asyncio.create_task(follow(http))
             path = "/v1/threads/chat-1/runs/r/stream?dialect=vercel-ai"
             sending = asyncio.create_task(sender.post(path, content=body()))
-            await asyncio.wait_for(reading.wait(), 60)
+            await asyncio.wait_for(reading.wait(), PATIENCE)
             stopping = asyncio.create_task(gateway.stopped())
-            assert len(await asyncio.wait_for(following, 60)) == 10, "a live stream ends, to be resumed elsewhere"
+            assert len(await asyncio.wait_for(following, PATIENCE)) == 10, "a live stream ends, to be resumed elsewhere"
             ending.set()
-            answer = await asyncio.wait_for(sending, 60)
+            answer = await asyncio.wait_for(sending, PATIENCE)
             assert (answer.status_code, answer.json()["end"]) == (200, "complete"), "an upload comes to its end"
             assert await stopping == 0, gateway.lines
     finally:

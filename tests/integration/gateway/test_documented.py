@@ -8,13 +8,15 @@ from pathlib import Path
 
 from pipeline.stores.sql import ThreadStore
 from tests.support.gateways import Running
+from tests.support.places import ROOT
 from tests.support.turn_records import make_record
+from tests.support.waiting import PATIENCE
 
-ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")
 HERE = "http://127.0.0.1:8080"
 LINES = [line.strip() for line in PAGE.splitlines() if line.strip().startswith("curl ") and HERE in line]
 ENDLESS = ("/live", "/live?replay=none&wait=true", "/v1/figures/live")  # until Ctrl-C
+LONG_ENOUGH = 10.0  # seconds for the first bytes of a stream that does not end
 TIMED_OUT = 28  # curl's exit status
 NOT_THERE = 22  # with --fail: an answer of 400 or more
 
@@ -38,20 +40,25 @@ async def test_each_endpoint_has_a_line(gateway: Running) -> None:
 async def test_each_line_does_what_it_says(gateway: Running, tmp_path: Path) -> None:
     async with await ThreadStore.open(gateway.settings.store_url) as store:
         await store.write([make_record("chat-42")])
+    endless = [line for line in LINES if path_of(line).endswith(ENDLESS)]
     last = [line for line in LINES if "-X DELETE" in line]
-    for line in [one for one in LINES if one not in last] + last:
-        path, expected = path_of(line), 0
-        if path.endswith(ENDLESS):
-            expected = TIMED_OUT
-        elif "PARTITION" in path:
-            expected = NOT_THERE
-        command = line.replace(HERE, gateway.url).replace("PARTITION/OFFSET", "0/0")
-        command = command.replace("examples/", f"{ROOT}/examples/")
-        command = command.replace("curl ", f"curl -sS --fail --max-time {3 if expected == TIMED_OUT else 60} ", 1)
-        process = await asyncio.create_subprocess_shell(
-            command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        out, _ = await process.communicate()
-        assert process.returncode == expected, (line, out)
-        if expected != NOT_THERE:
-            assert out, line
+    for line in [one for one in LINES if one not in endless + last]:
+        expected = NOT_THERE if "PARTITION" in path_of(line) else 0
+        await check(line, gateway.url, tmp_path, PATIENCE, expected)
+    await asyncio.gather(*(check(line, gateway.url, tmp_path, LONG_ENOUGH, TIMED_OUT) for line in endless))
+    for line in last:
+        await check(line, gateway.url, tmp_path, PATIENCE, 0)
+
+
+async def check(line: str, url: str, folder: Path, seconds: float, expected: int) -> None:
+    """Run the line in a shell; `expected`: curl's exit status."""
+    command = line.replace(HERE, url).replace("PARTITION/OFFSET", "0/0")
+    command = command.replace("examples/", f"{ROOT}/examples/")
+    command = command.replace("curl ", f"curl -sS --fail --max-time {seconds} ", 1)
+    process = await asyncio.create_subprocess_shell(
+        command, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == expected, (line, out)
+    if expected != NOT_THERE:
+        assert out, line

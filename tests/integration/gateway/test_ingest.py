@@ -16,6 +16,7 @@ from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
 from tests.support.gateways import Running, client, running, sse, talk, words
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess, read_all, wait_until_stored
 from threadmill.envelope import decode
 from threadmill.identity import thread_uuid
@@ -43,16 +44,18 @@ def problem(answer: httpx.Response, status: int, kind: str) -> dict[str, Any]:
     return dict(said)
 
 
+async def events_come_to(settings: Settings, count: int) -> bool:
+    """Whether so many are on the topic."""
+    return sum(len(envelope["events"]) for envelope in await envelopes(settings)) == count
+
+
 async def test_an_upload_is_published_as_it_comes(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
     events, first_is_there = talk(20), asyncio.Event()
 
     async def body() -> AsyncIterator[bytes]:
         yield sse(events[:5], done=False)
-        for _ in range(300):
-            if await envelopes(gateway_settings):
-                first_is_there.set()
-                break
-            await asyncio.sleep(0.1)
+        await until(lambda: envelopes(gateway_settings))
+        first_is_there.set()
         yield sse(events[5:])
 
     query = "&agent_name=Weather&model_name=m&provider_name=p&parent_run_id=r0&parent_thread_id=chat-0"
@@ -129,16 +132,14 @@ async def test_a_body_that_breaks_off_closes_its_run(gateway: Running, gateway_s
     writer.write(f"POST {RUN} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
     writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
     await writer.drain()
-    for _ in range(100):
-        if sum(len(envelope["events"]) for envelope in await envelopes(gateway_settings)) == 20:
-            break
-        await asyncio.sleep(0.1)
+    await until(lambda: events_come_to(gateway_settings, 20))
     writer.transport.abort()
-    for _ in range(100):
+
+    async def ended() -> list[dict[str, Any]]:
         found = await envelopes(gateway_settings)
-        if found and "end" in found[-1]:
-            break
-        await asyncio.sleep(0.1)
+        return found if "end" in found[-1] else []
+
+    found = await until(ended)
     assert sum(len(envelope["events"]) for envelope in found) == 20
     assert [envelope["end"] for envelope in found if "end" in envelope] == ["disconnected"]
 
@@ -232,15 +233,15 @@ async def test_headers_are_bounded_in_size_and_in_time(gateway_settings: Setting
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(b"GET /livez HTTP/1.1\r\nHost: loc")
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(reader.readexactly(1), 20)
+            await asyncio.wait_for(reader.readexactly(1), PATIENCE)
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(b"RUBBISH\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), 20)
+        answer = await asyncio.wait_for(reader.read(), PATIENCE)
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert b"/docs#bad-request" in answer
         waiting = [await asyncio.open_connection(host, port) for _ in range(3)]
         reader, writer = await asyncio.open_connection(host, port)
-        answer = await asyncio.wait_for(reader.read(), 20)
+        answer = await asyncio.wait_for(reader.read(), PATIENCE)
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert b"Retry-After" in answer
         for _, open_one in waiting:
@@ -254,12 +255,7 @@ async def test_without_a_broker_an_upload_is_safe_on_disk(gateway_settings: Sett
         assert answer.json()["end"] == "complete"
     async with running(gateway_settings) as gateway, client(gateway.url) as http:
         assert (await post(http, sse(talk(2)), "&agent_id=x")).status_code == 200
-        for _ in range(100):
-            found = await envelopes(gateway_settings)
-            if sum(len(envelope["events"]) for envelope in found) == len(talk(5)) + len(talk(2)):
-                return
-            await asyncio.sleep(0.2)
-    raise AssertionError(found)
+        await until(lambda: events_come_to(gateway_settings, len(talk(5)) + len(talk(2))))
 
 
 async def test_a_token_has_so_many_requests(gateway_settings: Settings) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pipeline.settings import Settings
 from tests.support.gateways import Message, Running, client, messages, replayed, running, sse, talk, words
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers import publish
 from threadmill.envelope import encode
 from threadmill.identity import thread_uuid
@@ -71,7 +72,7 @@ async def test_what_was_comes_first_and_then_what_comes(gateway: Running, gatewa
     ]  # fmt: skip
     rest[-1]["end"] = "complete"
     await publish(gateway_settings, EVENTS, [(THREAD.encode(), encode(one)) for one in rest], pause=0.01)
-    exact(await asyncio.wait_for(reading, 60), events)
+    exact(await asyncio.wait_for(reading, PATIENCE), events)
 
 
 async def test_readers_that_break_off_miss_nothing(gateway: Running, gateway_settings: Settings) -> None:
@@ -85,7 +86,7 @@ async def test_readers_that_break_off_miss_nothing(gateway: Running, gateway_set
         ]
         sending = asyncio.create_task(send(gateway_settings, events, 0.01, "complete"))
         for reader in readers:
-            exact(await asyncio.wait_for(reader, 90), events)
+            exact(await asyncio.wait_for(reader, PATIENCE), events)
         await sending
         async with client(second.url) as http, client(gateway.url) as other:
             whole = await replayed(http, "chat-1")
@@ -122,7 +123,7 @@ async def test_a_stop_ends_streams_that_then_resume(gateway_settings: Settings) 
         stopping = asyncio.create_task(gateway.stop())
         rest = [line async for line in lines]
         assert "retry: 1000" in rest
-        await asyncio.wait_for(stopping, 30)
+        await asyncio.wait_for(stopping, PATIENCE)
 
 
 async def test_the_ui_stream_of_the_active_run(gateway: Running, http: httpx.AsyncClient) -> None:
@@ -136,15 +137,17 @@ async def test_the_ui_stream_of_the_active_run(gateway: Running, http: httpx.Asy
 
     assert (await http.get(url + "&wait=true")).status_code == 204
     sending = asyncio.create_task(http.post("/v1/threads/chat-1/runs/r1/stream?dialect=vercel-ai", content=body()))
-    for _ in range(100):
+
+    async def active() -> list[str]:
         async with http.stream("GET", url + "&wait=true") as answer:
-            if answer.status_code == 200:
-                assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
-                assert answer.headers["content-type"].startswith("text/event-stream")
-                stop.set()
-                found = [message.data async for message in messages(answer)]
-                break
-        await asyncio.sleep(0.1)
+            if answer.status_code != 200:
+                return []
+            assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            stop.set()
+            return [message.data async for message in messages(answer)]
+
+    found = await until(active)
     assert [json.loads(data) for data in found[:-1]] == events
     assert found[-1] == "[DONE]"
     assert (await sending).status_code == 200
@@ -254,11 +257,11 @@ async def test_five_hundred_readers_share_one_consumer(gateway: Running, gateway
 
         readers = [asyncio.create_task(read()) for _ in range(500)]
         for _ in readers:
-            await asyncio.wait_for(ready.acquire(), 120)
+            await asyncio.wait_for(ready.acquire(), PATIENCE)
         metrics = (await http.get("/metrics")).text
         assert "threadmill_gateway_live_readers 500.0" in metrics
         await send(gateway_settings, events, 0, "complete")
-        found = await asyncio.wait_for(asyncio.gather(*readers), 120)
+        found = await asyncio.wait_for(asyncio.gather(*readers), PATIENCE)
     assert len(found[0]) == len(events) + 1
     assert all(one == found[0] for one in found)
     assert len(gateway.app.state.gateway.tail._idle) <= 4

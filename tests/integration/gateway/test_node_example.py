@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from pipeline.dialects import DIALECTS
-from tests.support.gateways import Running, Tokens, client, replayed
+from tests.support.gateways import Message, Running, Tokens, client, replayed
+from tests.support.waiting import PATIENCE, until
 from threadmill.framing import decode
 
 ROOT = Path(__file__).parents[3]
@@ -43,7 +44,7 @@ def recorded() -> list[object]:
 
 async def test_a_stream_is_published_by_fetch(guarded: Running, tokens: Tokens) -> None:
     process = await node(guarded, tokens.acme, str(EXAMPLE / "publish.mjs"), "chat-42", stdin=WEATHER.read_bytes())
-    out, errors = await asyncio.wait_for(process.communicate(), 60)
+    out, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 0, errors.decode()
     report = json.loads(out)
     assert (report["events"], report["end"]) == (len(recorded()), "complete")
@@ -54,7 +55,7 @@ async def test_a_stream_is_published_by_fetch(guarded: Running, tokens: Tokens) 
 
 async def test_a_wrong_token_is_told(guarded: Running) -> None:
     process = await node(guarded, "tm_wrong", str(EXAMPLE / "publish.mjs"), "chat-42", stdin=WEATHER.read_bytes())
-    _, errors = await asyncio.wait_for(process.communicate(), 60)
+    _, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 1
     assert b"A token is needed: this token is not known here" in errors
 
@@ -63,16 +64,17 @@ async def test_a_server_publishes_what_its_client_reads(guarded: Running, tokens
     process = await node(guarded, tokens.acme, str(EXAMPLE / "server.mjs"))
     try:
         assert process.stdout is not None
-        port = int(await asyncio.wait_for(process.stdout.readline(), 60))
-        async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
+        port = int(await asyncio.wait_for(process.stdout.readline(), PATIENCE))
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as browser:
             answer = await browser.get(f"http://127.0.0.1:{port}/?chat=chat-7")
         assert answer.content == WEATHER.read_bytes()
         async with client(guarded.url, tokens.acme) as http:
-            for _ in range(100):
+
+            async def ended() -> list[Message]:
                 found = await replayed(http, "chat-7", wait="true")
-                if found and found[-1].name == "end":
-                    break
-                await asyncio.sleep(0.1)
+                return found if found and found[-1].name == "end" else []
+
+            found = await until(ended)
         assert [json.loads(message.data)["event"] for message in found[:-1]] == recorded()
     finally:
         process.kill()

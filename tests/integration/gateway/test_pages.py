@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pipeline.gateway.problems import KINDS
 from pipeline.settings import Settings
 from tests.support.gateways import Running, client, running, sse, talk
+from tests.support.waiting import until
 
 STRICT = "default-src 'none'"
 
@@ -146,12 +147,11 @@ async def test_a_reader_that_takes_nothing_is_left(gateway_settings: Settings, m
         reader, writer = await asyncio.open_connection(at.hostname, at.port, limit=1)
         writer.write(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
         (connection,) = [one async for one in _connections(gateway)]
-        for _ in range(300):
-            if connection not in gateway.server.server_state.connections:
-                break
-            await asyncio.sleep(0.1)
-        else:
-            raise AssertionError("it waits for ever")
+
+        async def left() -> bool:
+            return connection not in gateway.server.server_state.connections
+
+        await until(left)
         writer.transport.abort()
         assert reader is not None
 

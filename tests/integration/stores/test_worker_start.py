@@ -10,13 +10,14 @@ from sqlalchemy import text
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
+from tests.support.waiting import PATIENCE
 from tests.support.workers import WorkerProcess, environment
 
 
 def start(settings: Settings, url: str, roles: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pipeline", "worker", "--roles", roles]
     variables = environment(settings, THREADMILL_STORE=url, THREADMILL_ARCHIVE=settings.home.as_uri() + "/archive")
-    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=90, check=False)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 async def test_no_schema_and_another_ones_schema_are_refused(
