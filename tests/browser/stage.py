@@ -22,10 +22,10 @@ from pipeline.gateway.app import create_app
 from pipeline.gateway.server import Server, listen, url_of
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
+from tests.support.places import CACHE, ROOT
 from tests.support.workers import WorkerProcess
 from threadmill.publisher import Publisher
 
-ROOT = Path(__file__).parents[2]
 FLEET = ROOT / "examples" / "fleet"
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def stage(home: Path, **options: object) -> Iterator[Stage]:
     broker, port = free_ports(2)
     settings = Settings(
         home=home,
-        cache=ROOT / ".cache" / "threadmill",
+        cache=CACHE,
         brokers=f"127.0.0.1:{broker}",
         port=port,
         gateway_port=0,

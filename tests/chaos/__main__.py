@@ -14,7 +14,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import click
 
@@ -25,11 +24,10 @@ from tests.chaos.report import chaos_part, write_part
 from tests.chaos.restarts import restarts
 from tests.chaos.scenarios import BY_NAME, SCENARIOS, Scenario
 from tests.chaos.soak import soak
+from tests.support.places import CACHE, ROOT
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".cache" / "chaos" / "plays"
 OUTCOMES = ROOT / ".cache" / "chaos" / "outcomes"
-CACHE = ROOT / ".cache" / "threadmill"
 ON = {1: "sqlite", 2: "postgres", 3: "sqlite"}  # seed -> store
 WHOLE = list(ON)
 

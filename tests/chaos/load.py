@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from pipeline.assembly.offline import assemble, close
@@ -15,9 +14,10 @@ from pipeline.assembly.run import Run, StoredRecord
 from pipeline.dialects import DIALECTS
 from pipeline.stores.rows import record_rows
 from tests.support.fleet import START, AgentRun, interleaved, run_of
+from tests.support.places import ROOT
 from threadmill.framing import decode
 
-CORPUS: Final = Path(__file__).parents[1] / "corpus"
+CORPUS: Final = ROOT / "tests" / "corpus"
 STREAMS: Final = {
     "agents-sdk": "agents-sdk/*.sse",
     "pi-agent": "pi-agent/*/*.jsonl",

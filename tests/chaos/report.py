@@ -14,9 +14,10 @@ from typing import Final
 
 from tests.chaos.outcomes import Line
 from tests.chaos.scenarios import BY_NAME
+from tests.support.places import ROOT
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "reliability.md"
-POM: Final = Path(__file__).parents[2] / "pipeline" / "devbroker" / "pom.xml"
+PAGE: Final = ROOT / "docs" / "reliability.md"
+POM: Final = ROOT / "pipeline" / "devbroker" / "pom.xml"
 STORES: Final = {"sqlite": "SQLite", "postgres": "Postgres"}
 COUNTED: Final = ("runs", "stored", "dead", "open", "turns", "twice", "truncated", "different")
 

@@ -31,6 +31,7 @@ from tests.chaos.report import circumstances, table, write_part
 from tests.chaos.scene import Scene
 from tests.chaos.stores import Postgres, PostgresServer, Sqlite
 from tests.support.fleet import interleaved
+from tests.support.places import CACHE, ROOT
 from tests.support.workers import WorkerProcess
 from threadmill.envelope import encode, loads
 from threadmill.kafka.client import client_options
@@ -38,9 +39,7 @@ from topics import state
 from topics.catalog import EVENTS, STATE, TURNS
 from topics.state import Closed, Segment
 
-ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / ".cache" / "chaos" / "restarts"
-CACHE: Final = ROOT / ".cache" / "threadmill"
 STOPS: Final = 5
 BACKLOG: Final = 40_000  # runs
 STARTS: Final = 3

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -27,12 +26,11 @@ from tests.chaos.report import circumstances, table, write_part
 from tests.chaos.scene import Scene
 from tests.chaos.source import SCRIPTS, Source
 from tests.chaos.stores import Sqlite
+from tests.support.places import CACHE, ROOT
 from tests.support.workers import WorkerProcess
 from topics.catalog import EVENTS, TURNS
 
-ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / ".cache" / "chaos" / "soak"
-CACHE: Final = ROOT / ".cache" / "threadmill"
 PEAK_RUNS: Final = 6000
 KILL_EVERY: Final = 120.0
 WARM_UP_KILL_EVERY: Final = 20.0  # each lets the others catch up: their peaks come before memory is measured

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from tests.chaos.load import Answer, Load, TurnKey, load_of, mixed
 from tests.chaos.scene import Scene
+from tests.support.places import ROOT
 
-ROOT: Final = Path(__file__).parents[2]
 WRITERS: Final = {"segment_key", "closed_key", "encode"}
 # Prints what the old version makes of runs: {thread/turn: hash}, from their envelopes on standard input.
 ASSEMBLE: Final = """

@@ -30,7 +30,8 @@ from tests.support.fleet import expected, fleet, interleaved
 from tests.support.gateways import client, sse, talk
 from tests.support.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
 from tests.support.places import CACHE
-from tests.support.workers import publish, stored
+from tests.support.topic_records import publish
+from tests.support.workers import stored
 from topics.catalog import EVENTS
 
 TOKEN, LINE = new_token("test", ("publish", "read"), None)

@@ -21,8 +21,9 @@ from tests.chart.check_alerts import rules
 from tests.chart.prometheus import NAMESPACE, RELEASE, Prometheus, running, samples
 from tests.support.gateways import client, sse, talk
 from tests.support.gateways import running as gateway_running
+from tests.support.topic_records import publish
 from tests.support.waiting import PATIENCE
-from tests.support.workers import WorkerProcess, publish, wait_until_stored
+from tests.support.workers import WorkerProcess, wait_until_stored
 from threadmill.envelope import encode
 from topics.catalog import EVENTS
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError
 from pipeline.kafka import admin
 from pipeline.settings import Settings
+from tests.support.topic_records import configure
 from tests.support.waiting import until
 from topics.catalog import CATALOG, EVENTS, STATE
 
@@ -39,11 +39,7 @@ async def test_missing_topics_are_named(settings: Settings) -> None:
 
 async def test_configuration_is_brought_in_line_and_that_of_others_stays(applied_settings: Settings) -> None:
     name = STATE.full_name(applied_settings.topic_prefix)
-    client = AIOKafkaAdminClient(bootstrap_servers=applied_settings.brokers)
-    await client.start()
-    changed = {**STATE.config(), "retention.ms": "1000", "segment.bytes": "2000000"}
-    await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, changed)])
-    await client.close()
+    await configure(applied_settings, STATE, {**STATE.config(), "retention.ms": "1000", "segment.bytes": "2000000"})
     await until(lambda: admin.topic_changes(applied_settings))
 
     assert [(c.topic, c.action, c.detail) for c in await admin.apply_topics(applied_settings)] == [

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.roles import ROLES
 from tests.support.archived import archive, turns_of
 from tests.support.fleet import expected, fleet, interleaved
+from tests.support.topic_records import publish, set_back
 from tests.support.waiting import until
-from tests.support.workers import WorkerProcess, publish, wait_until_stored
-from threadmill.kafka.client import client_options
+from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import EVENTS, TURNS
 
 RUNS = 60
@@ -52,21 +49,6 @@ async def equals_the_store(settings: Settings, folder: Path) -> None:
         assert turns_of(connection) == documents
 
 
-async def replay_from_the_beginning(settings: Settings) -> None:
-    """The role's offsets back to 0, as an operator would set them."""
-    consumer = AIOKafkaConsumer(
-        **client_options(settings), group_id=ROLES["archive"].group(settings), enable_auto_commit=False
-    )
-    await consumer.start()
-    try:
-        name = TURNS.full_name(settings.topic_prefix)
-        places = [TopicPartition(name, number) for number in range(settings.partitions)]
-        consumer.assign(places)
-        await consumer.commit(dict.fromkeys(places, 0))
-    finally:
-        await consumer.stop()
-
-
 async def test_each_turn_once_through_kill_9_and_replay(applied_settings: Settings, tmp_path: Path) -> None:
     folder = tmp_path / "archive"
     settings = with_archive(applied_settings, folder)
@@ -87,7 +69,7 @@ async def test_each_turn_once_through_kill_9_and_replay(applied_settings: Settin
         await wait_until_archived(folder, len(right), worker)
         await equals_the_store(settings, folder)
         assert worker.stop() == 0
-        await replay_from_the_beginning(settings)
+        await set_back(settings, "archive", TURNS)
         before = {path.name for path in folder.rglob("*.parquet")}
         for path in folder.rglob("*.parquet"):
             path.unlink()

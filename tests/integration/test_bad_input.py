@@ -13,8 +13,9 @@ from pipeline.kafka.admin import group_lag
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.support.fleet import START, expected, fleet, interleaved
+from tests.support.topic_records import read_all
 from tests.support.waiting import until
-from tests.support.workers import WorkerProcess, read_all, wait_until_stored
+from tests.support.workers import WorkerProcess, wait_until_stored
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter

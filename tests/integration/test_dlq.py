@@ -10,7 +10,8 @@ from aiokafka import AIOKafkaProducer
 
 from pipeline.settings import Settings
 from tests.support.commands import threadmill
-from tests.support.workers import WorkerProcess, publish, read_all, wait_until_stored
+from tests.support.topic_records import publish, read_all
+from tests.support.workers import WorkerProcess, wait_until_stored
 from threadmill.envelope import encode
 from threadmill.errors import Reason
 from topics.catalog import DEAD_LETTERS, EVENTS

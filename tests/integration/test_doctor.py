@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from pipeline.cli.doctor import examine
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.roles import ROLES
 from tests.support.commands import threadmill
+from tests.support.places import ROOT
+from tests.support.topic_records import configure
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import CATALOG, EVENTS, STATE, TURNS
 
-FLEET = Path(__file__).parents[2] / "examples" / "fleet"
+FLEET = ROOT / "examples" / "fleet"
 
 
 async def doctor(settings: Settings, *arguments: str, **variables: str) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -108,11 +109,11 @@ async def test_missing_topics(settings: Settings) -> None:
 
 async def test_topics_that_others_have_changed(applied_settings: Settings) -> None:
     name = {topic: topic.full_name(applied_settings.topic_prefix) for topic in CATALOG}
+    await configure(applied_settings, EVENTS, {"retention.ms": "60000"})
+    await configure(applied_settings, STATE, {"cleanup.policy": "delete"})
     client = AIOKafkaAdminClient(bootstrap_servers=applied_settings.brokers)
     await client.start()
     try:
-        for topic, config in ((EVENTS, {"retention.ms": "60000"}), (STATE, {"cleanup.policy": "delete"})):
-            await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name[topic], config)])
         await client.create_partitions({name[TURNS]: NewPartitions(14)})
     finally:
         await client.close()

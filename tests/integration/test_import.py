@@ -12,9 +12,10 @@ from pipeline.dialects.exports import EXPORTS
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
+from tests.support.places import ROOT
 from tests.support.workers import WorkerProcess, environment, wait_until_stored
 
-HISTORY = Path(__file__).parents[1] / "corpus/pydantic-ai/2.68.0/history_two_turns__2.messages.json"
+HISTORY = ROOT / "tests/corpus/pydantic-ai/2.68.0/history_two_turns__2.messages.json"
 
 
 async def threadmill(settings: Settings, *arguments: str) -> str:

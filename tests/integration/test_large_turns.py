@@ -16,8 +16,9 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
 from tests.support.fleet import AgentRun, expected, run_of
+from tests.support.topic_records import publish, read_all
 from tests.support.waiting import PATIENCE, until
-from tests.support.workers import WorkerProcess, publish, read_all, wait_until_stored
+from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 
 KEY = "AKIAIOSFODNN7EXAMPLE"

@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from pipeline.cli.doctor import examine
 from pipeline.devbroker import local
@@ -22,6 +20,7 @@ from pipeline.errors import BrokerError, CallerError
 from pipeline.kafka.admin import apply_topics, cluster_info, describe_topics
 from pipeline.settings import Settings
 from tests.support.places import CACHE, ROOT
+from tests.support.topic_records import configure
 from tests.support.waiting import PATIENCE, until, wait_for
 from threadmill.kafka.probe import ask
 from topics.catalog import EVENTS
@@ -165,11 +164,8 @@ async def _the_doctor_sees_what_can_lose_records(settings: Settings) -> None:
     assert sum("has 1 replica on 3 brokers" in line for line in (await seen(single))["error"]) == 5
 
     name = EVENTS.full_name(settings.topic_prefix)
-    client = AIOKafkaAdminClient(bootstrap_servers=settings.brokers)
-    await client.start()
-    careless = {**EVENTS.config(), "unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-    await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, careless)])
-    await client.close()
+    careless = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    await configure(settings, EVENTS, EVENTS.config() | careless)
 
     async def noticed() -> dict[str, list[str]]:
         found = await seen(settings)

@@ -6,15 +6,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aiokafka import AIOKafkaConsumer
-from aiokafka.structs import TopicPartition
-
 from pipeline.settings import Settings
-from pipeline.worker.roles import ROLES
 from tests.support.commands import threadmill
 from tests.support.fleet import AgentRun, expected, fleet, interleaved
-from tests.support.workers import WorkerProcess, publish, read_all, wait_until_stored
-from threadmill.kafka.client import client_options
+from tests.support.topic_records import publish, read_all, set_back
+from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 
 
@@ -81,21 +77,6 @@ async def test_an_older_backup_is_caught_up_from_the_turns_topic(applied_setting
     for file in settings.home.glob("threads.db*"):
         file.unlink()
     shutil.copy(backup, database)
-    await set_back(settings, "store")
+    await set_back(settings, "store", TURNS)
     assert await until_stored(settings, 40) == expected(runs)
     assert "runs 40 = stored 40" in (await threadmill(settings, "doctor", "--ledger")).stdout
-
-
-async def set_back(settings: Settings, role: str) -> None:
-    """As `kafka-consumer-groups.sh --reset-offsets --to-earliest` does."""
-    consumer = AIOKafkaConsumer(
-        **client_options(settings), group_id=ROLES[role].group(settings), enable_auto_commit=False
-    )
-    await consumer.start()
-    try:
-        name = TURNS.full_name(settings.topic_prefix)
-        places = [TopicPartition(name, number) for number in range(settings.partitions)]
-        consumer.assign(places)
-        await consumer.commit(dict(await consumer.beginning_offsets(places)))
-    finally:
-        await consumer.stop()

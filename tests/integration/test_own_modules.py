@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from pipeline.settings import Settings
-from tests.support.workers import environment, read_all
+from tests.support.topic_records import read_all
+from tests.support.workers import environment
 from threadmill.envelope import decode
 from topics.catalog import EVENTS
 

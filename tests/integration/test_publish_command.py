@@ -10,14 +10,15 @@ from typing import Any
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
 from tests.support.commands import threadmill
-from tests.support.workers import read_all
+from tests.support.places import ROOT
+from tests.support.topic_records import read_all
 from threadmill.envelope import decode
 from threadmill.framing import decode as decode_stream
 from threadmill.identity import thread_uuid
 from topics.agent_event import explain
 from topics.catalog import EVENTS
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 WEATHER = EXAMPLES / "weather.sse"
 FLEET = EXAMPLES / "fleet"
 TROUBLE = FLEET / "trouble"

@@ -6,7 +6,8 @@ import asyncio
 
 from pipeline.settings import Settings
 from tests.support.fleet import expected, fleet, interleaved
-from tests.support.workers import WorkerProcess, publish, read_all, stored, wait_until_stored
+from tests.support.topic_records import publish, read_all
+from tests.support.workers import WorkerProcess, stored, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS
 
 

@@ -12,7 +12,8 @@ from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.support.commands import threadmill
 from tests.support.fleet import AgentRun, fleet, interleaved, run_of
-from tests.support.workers import WorkerProcess, publish, wait_until_stored
+from tests.support.topic_records import publish
+from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import EVENTS
 
 Documents = dict[str, dict[str, Any]]

@@ -20,8 +20,9 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from tests.support.places import CACHE
-from tests.support.workers import environment, read_all
+from tests.support.places import CACHE, ROOT
+from tests.support.topic_records import read_all
+from tests.support.workers import environment
 from threadmill.counts import Report
 from threadmill.envelope import decode
 from threadmill.publisher import Publisher
@@ -232,7 +233,7 @@ async def test_a_full_disk(applied_settings: Settings, tmp_path: Path, policy: s
     ("name", "words"), [("plain_iterator", "It rains in Paris."), ("synchronous_script", "[DONE]")]
 )
 async def test_the_examples(applied_settings: Settings, name: str, words: str) -> None:
-    example = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    example = ROOT / "examples" / f"{name}.py"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, example), env=environment(applied_settings), stdout=-1, stderr=-1
     )

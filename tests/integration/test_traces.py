@@ -10,7 +10,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_s
 
 from pipeline.settings import Settings
 from tests.support.collector import attributes, collecting
-from tests.support.workers import WorkerProcess, read_all, wait_until_stored
+from tests.support.topic_records import read_all
+from tests.support.workers import WorkerProcess, wait_until_stored
 from threadmill.envelope import encode
 from threadmill.identity import thread_uuid
 from threadmill.kafka.client import client_options

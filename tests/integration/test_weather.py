@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -11,13 +10,15 @@ import aiohttp
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
+from tests.support.places import ROOT
+from tests.support.topic_records import publish
 from tests.support.waiting import until
-from tests.support.workers import WorkerProcess, publish, wait_until_stored
+from tests.support.workers import WorkerProcess, wait_until_stored
 from threadmill.envelope import encode
 from threadmill.framing import decode
 from topics.catalog import EVENTS
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 THREAD = "2b0f7f5e-7d3c-4a55-9f0c-7a4f0f6f1a11"
 STATED_BY_THE_PIPELINE = {"timestamp", "started_at", "completed_at", "agent_id"}
 

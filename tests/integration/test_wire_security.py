@@ -24,15 +24,16 @@ from tests.support.commands import threadmill
 from tests.support.fleet import expected, fleet
 from tests.support.gateways import client, replayed, running, sse, talk
 from tests.support.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
-from tests.support.places import CACHE
+from tests.support.places import CACHE, ROOT
 from tests.support.token_endpoint import CLIENT, SECRET, token_endpoint
+from tests.support.topic_records import publish
 from tests.support.waiting import until
-from tests.support.workers import WorkerProcess, publish, stored, wait_until_stored
+from tests.support.workers import WorkerProcess, stored, wait_until_stored
 from threadmill.kafka.client import client_options
 from threadmill.kafka.refusal import refusal
 from topics.catalog import EVENTS
 
-WEATHER: Final = Path(__file__).parents[2] / "examples" / "weather.sse"
+WEATHER: Final = ROOT / "examples" / "weather.sse"
 PLAIN: Final = {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": PASSWORD}
 SCRAM: Final = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "sam", "sasl_password": SCRAM_PASSWORD}
 

@@ -11,8 +11,9 @@ import aiohttp
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from tests.support.fleet import expected, fleet, interleaved
+from tests.support.topic_records import publish
 from tests.support.waiting import PATIENCE, until
-from tests.support.workers import WorkerProcess, environment, publish, wait_until_stored
+from tests.support.workers import WorkerProcess, environment, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 
 
@@ -126,7 +127,7 @@ async def test_a_record_that_is_no_turn_does_not_hold_up_the_store(applied_setti
         await wait_until_stored(applied_settings, 20, [process])
     finally:
         process.end()
-    from tests.support.workers import read_all
+    from tests.support.topic_records import read_all
 
     letters = await read_all(applied_settings, DEAD_LETTERS)
     assert sorted(letter.value for letter in letters) == sorted(value for _, value in rubbish)  # type: ignore[attr-defined]

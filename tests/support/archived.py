@@ -9,7 +9,9 @@ from typing import Any
 
 import duckdb
 
-PAGE = Path(__file__).parents[2] / "docs" / "archive.md"
+from tests.support.places import ROOT
+
+PAGE = ROOT / "docs" / "archive.md"
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 EXAMPLE = "s3://bucket/prefix/"
 

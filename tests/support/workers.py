@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.structs import TopicPartition
 from pydantic import SecretStr
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.support.waiting import PATIENCE, until
 from threadmill.settings import PREFIX
-from topics.catalog import Topic
 
 
 def environment(settings: Settings, **more: str) -> dict[str, str]:
@@ -91,42 +86,6 @@ class WorkerProcess:
 
     def text(self) -> str:
         return self.log.read_text() if self.log.exists() else ""
-
-
-async def publish(
-    settings: Settings, topic: Topic, records: Iterable[tuple[bytes, bytes]], pause: float = 0.0, **more: Any
-) -> int:
-    """Produce (key, value) pairs in order; `pause` seconds after every 200. `more`: aiokafka's options."""
-    options = {"acks": "all", "enable_idempotence": True, "linger_ms": 5, "max_request_size": 5_000_000, **more}
-    producer = AIOKafkaProducer(bootstrap_servers=settings.broker_list, **options)
-    await producer.start()
-    count = 0
-    try:
-        for key, value in records:
-            await producer.send(topic.full_name(settings.topic_prefix), value, key=key)
-            count += 1
-            if count % 200 == 0:
-                await asyncio.sleep(pause)
-    finally:
-        await producer.stop()
-    return count
-
-
-async def read_all(settings: Settings, topic: Topic) -> list[object]:
-    """Every record of a topic, partition by partition."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=settings.broker_list, auto_offset_reset="earliest")
-    await consumer.start()
-    try:
-        name = topic.full_name(settings.topic_prefix)
-        consumer.assign([TopicPartition(name, number) for number in range(settings.partitions)])
-        ends = await consumer.end_offsets(consumer.assignment())
-        found: list[object] = []
-        while any([await consumer.position(tp) < end for tp, end in ends.items()]):
-            for records in (await consumer.getmany(timeout_ms=200)).values():
-                found += records
-        return found
-    finally:
-        await consumer.stop()
 
 
 async def stored(settings: Settings) -> dict[str, str]:

@@ -16,8 +16,9 @@ from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
 from tests.support.gateways import Running, client, running, sse, talk, words
+from tests.support.topic_records import read_all
 from tests.support.waiting import PATIENCE, until
-from tests.support.workers import WorkerProcess, read_all, wait_until_stored
+from tests.support.workers import WorkerProcess, wait_until_stored
 from threadmill.envelope import decode
 from threadmill.identity import thread_uuid
 from topics.catalog import EVENTS

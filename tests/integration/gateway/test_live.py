@@ -12,8 +12,8 @@ import pytest
 
 from pipeline.settings import Settings
 from tests.support.gateways import Message, Running, client, messages, replayed, running, sse, talk, words
+from tests.support.topic_records import publish
 from tests.support.waiting import PATIENCE, until
-from tests.support.workers import publish
 from threadmill.envelope import encode
 from threadmill.identity import thread_uuid
 from threadmill.publisher import Publisher

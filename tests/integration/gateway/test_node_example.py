@@ -6,17 +6,16 @@ import asyncio
 import json
 import os
 import shutil
-from pathlib import Path
 
 import httpx
 import pytest
 
 from pipeline.dialects import DIALECTS
 from tests.support.gateways import Message, Running, Tokens, client, replayed
+from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 from threadmill.framing import decode
 
-ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "node-gateway"
 WEATHER = ROOT / "examples" / "weather.sse"
 NODE = shutil.which("node")

@@ -14,12 +14,13 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.exports import EXPORTS
 from pipeline.stores.sql import ThreadStore
 from tests.corpus import compare_ui
+from tests.support.places import ROOT
 from threadmill.framing import decode
 from threadmill.identity import thread_uuid
 from topics.thread_rules import check
 from topics.turn_record import TurnRecord
 
-CORPUS = Path(__file__).parents[2] / "corpus"
+CORPUS = ROOT / "tests" / "corpus"
 CHAT, CHILD, OTHER = (thread_uuid(name)[0] for name in ("chat", "child", "other"))
 START = 1_768_903_200_000
 HELLO = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +14,10 @@ from pipeline.stores.schema import threads
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import encode_cursor
 from pipeline.stores.usage_report import UsageQuery
+from tests.support.places import ROOT
 from threadmill.identity import thread_uuid
 
-PAGE = Path(__file__).parents[3] / "docs" / "stores.md"
+PAGE = ROOT / "docs" / "stores.md"
 START = 1_768_903_200_000
 HOUR = 3_600_000
 TURNS = 30_000  # of 6,000 of 30,000 threads, over 300 hours, of 50 tenants and 600 agents

@@ -8,7 +8,7 @@ from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.support.commands import threadmill
 from tests.support.fleet import expected, fleet, interleaved
-from tests.support.workers import publish
+from tests.support.topic_records import publish
 from topics.catalog import EVENTS
 
 
