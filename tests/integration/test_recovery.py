@@ -22,8 +22,9 @@ async def test_kill_9_while_200_runs_are_published(applied_settings: Settings) -
         runs = fleet(round_, 200)
         worker = WorkerProcess(settings, f"worker-{round_}").start()
         try:
+            await worker.url()
             publishing = asyncio.ensure_future(publish(settings, EVENTS, interleaved(runs, round_), pause=0.1))
-            await asyncio.sleep(3.2 + 0.3 * round_)
+            await asyncio.sleep(1.2 + 0.3 * round_)
             worker.kill()
             await publishing
             worker.start()

@@ -47,7 +47,7 @@ async def hand_in(sink: Sink, partition: int, start: int, end: int) -> None:
 
 async def settled(sink: Sink) -> None:
     assert sink.mine.writing is not None
-    await asyncio.wait_for(asyncio.wait([sink.mine.writing]), 5)
+    await asyncio.wait_for(asyncio.wait([sink.mine.writing]), 60)
 
 
 @pytest.fixture
@@ -163,5 +163,5 @@ async def test_a_sink_that_waits_for_room_lets_go_when_it_is_dropped(sink: Sink,
     full = asyncio.ensure_future(hand_in(sink, 0, 5, 5 + 2 * AT_ONCE))
     await asyncio.sleep(0.01)
     sink.drop()
-    await asyncio.wait_for(full, 5)
+    await asyncio.wait_for(full, 60)
     store.hold.set()
