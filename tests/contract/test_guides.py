@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
+import sys
 import tokenize
 from pathlib import Path
 from types import ModuleType
@@ -11,10 +13,15 @@ from typing import Any
 
 import pytest
 
+from pipeline.assembly.run import StoredRecord
 from pipeline.kafka.topic_plan import plan, wanted
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metric, Metrics
-from topics import catalog
+from pipeline.settings import Settings
+from pipeline.worker import roles
+from pipeline.worker.roles import Role
+from tests.support.turn_records import make_record
+from topics import catalog, turn_record
 from topics.catalog import Topic
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +80,27 @@ def test_the_topic_would_be_created_as_it_is_declared() -> None:
     (change,) = plan(wanted([made], "acme", 12, 3, 3, {}), {}, grow=False)
     assert (change.action, change.topic) == ("create", "acme.reviews")
     assert made.config()["retention.ms"] == str(7 * catalog.DAY_MS)
+
+
+async def test_the_role_does_its_work(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    code, row = blocks("role.md")
+    module = ModuleType("pipeline.worker.alarm_role")
+    exec(code, module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    role = eval(row, dict(vars(roles)))
+    assert isinstance(role, Role)
+    sink = role.work(Settings(), Metrics(), None)  # type: ignore[arg-type]  # it writes nothing to Kafka
+    records = [
+        StoredRecord(turn_record.encode(make_record(run=run, status=status)), offset, 0)
+        for offset, (run, status) in enumerate([("r1", "complete"), ("r2", "interrupted")])
+    ]
+    await sink.assign({0: 0})
+    with caplog.at_level(logging.WARNING):
+        await sink.handle(0, [*records, StoredRecord(b"no turn", 2, 0)])
+        await sink.mine.writing
+    assert len(caplog.messages) == 1
+    assert "broke off" in caplog.messages[0]
+    assert sink.floor(0) == 3
 
 
 def test_the_places_where_databases_differ_are_all_named() -> None:
