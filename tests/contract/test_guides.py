@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import logging
 import re
@@ -37,11 +38,11 @@ def blocks(guide: str) -> list[str]:
 
 
 def run(code: str, module: ModuleType, **names: Any) -> dict[str, Any]:
-    """Run a block as if it stood in a module -> the names that it makes."""
-    known = {**vars(module), **names}
-    scope = dict(known)
+    """Run a block as if it stood in a module -> the names that it assigns."""
+    scope = {**vars(module), **names}
     exec(code, scope)
-    return {name: value for name, value in scope.items() if name not in known and name != "__builtins__"}
+    targets = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
+    return {node.id: scope[node.id] for node in targets if isinstance(node.ctx, ast.Store)}
 
 
 def names_a_database(file: Path) -> bool:
