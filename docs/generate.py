@@ -19,8 +19,8 @@ import grimp
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.run_states import TRANSITIONS, State
-from pipeline.dialects import DIALECTS
-from pipeline.dialects.losses import LOSSES, OVER
+from pipeline.dialects import DIALECTS, package_of
+from pipeline.dialects.shared_hash import CARRIERS
 from pipeline.gateway.app import create_app
 from pipeline.gateway.problems import KINDS
 from pipeline.observability import metrics
@@ -87,7 +87,7 @@ def roles_table() -> str:
 
 def events_table(dialect: Dialect) -> str:
     """What a dialect does with each event: the table in the docstring of its module."""
-    module = import_module(f"pipeline.dialects.{dialect.name.replace('-', '_')}.events")
+    module = import_module(f"{package_of(dialect.name)}.events")
     return "".join(f"{line}\n" for line in str(module.__doc__).splitlines() if line.startswith("|"))
 
 
@@ -99,10 +99,10 @@ def losses_table(dialect: Dialect) -> str:
 def shared_hash_table() -> str:
     """What the shared hash leaves out for each wire."""
     rows = []
-    for wire, losses in LOSSES.items():
-        below = [(f"all that `{OVER[wire]}` lacks", "")] if wire in OVER else []
-        lacking = [*below, *((loss.what, loss.becomes) for loss in losses)] or [("nothing", "")]
-        rows += [("" if number else f"`{wire}`", *row) for number, row in enumerate(lacking)]
+    for carrier in CARRIERS.values():
+        below = [(f"all that `{carrier.over}` lacks", "")] if carrier.over is not None else []
+        lacking = [*below, *((loss.what, loss.becomes) for loss in carrier.losses)] or [("nothing", "")]
+        rows += [("" if number else f"`{carrier.name}`", *row) for number, row in enumerate(lacking)]
     return markdown(("wire", "lacks", "in its place"), rows)
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from threadmill.envelope import LARGEST, loads
 from threadmill.errors import InvalidRecord
 from threadmill.run_info import RunInfo
+from threadmill.wires import WIRES
 
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 
@@ -27,7 +28,7 @@ class AgentEvent(BaseModel):
     agent_id: NonEmpty
     seq: Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
     ts: Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
-    dialect: NonEmpty
+    dialect: Annotated[str, Field(min_length=1, description="Name of a wire.", examples=list(WIRES))]
     events: list[dict[str, Any]]
     dt: list[Annotated[int, Field(strict=True)]] | None = None
     tenant: str | None = None

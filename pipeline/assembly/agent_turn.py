@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.builder import Turn
-from pipeline.assembly.parts import Context, Fields, Message, Part
+from pipeline.assembly.parts import Context, Message, Part
 from pipeline.turns import tokens
 from pipeline.turns.text import join
 from pipeline.turns.times import iso
+from topics.json_text import Fields
 
 REASONS: Final = {"aborted": "user_cancelled", "error": "error", "disconnected": "network_failure"}
 PLACE: Final = "meta:after_part"

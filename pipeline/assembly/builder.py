@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from pipeline.assembly.parts import Context, Fields, Message, Part
+from pipeline.assembly.parts import Context, Message, Part
+from topics.json_text import Fields
 
 End = Literal["complete", "aborted", "error", "disconnected"]
 

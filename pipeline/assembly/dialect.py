@@ -1,4 +1,4 @@
-"""What a wire protocol is to the assembler: a table of handlers, and what opens and closes a run.
+"""What the program knows of a wire, in one record: how its events become turns, and what else is asked of it.
 
 A handler takes the builder and one event. It raises `Violation` where the event breaks its dialect's rules (the
 event becomes a dead letter, the run goes on); a KeyError or TypeError of a malformed event counts as `invalid_event`.
@@ -7,16 +7,20 @@ A handler must check before it changes anything, so that a refused event leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from pipeline.assembly.builder import Builder
+from pipeline.assembly.format import Format
+from pipeline.turns.losses import Carrier
 from threadmill.errors import InvalidRecord, Reason
 from threadmill.wires import Wire
+from topics.json_text import Fields
 
-Handler = Callable[[Builder, dict[str, Any]], None]
+Handler = Callable[[Builder, Fields], None]
 Stretch = Callable[[Builder, list[Any], int], int]
+StreamEnd = Literal["complete", "aborted"]
 
 
 class Violation(InvalidRecord):
@@ -26,21 +30,37 @@ class Violation(InvalidRecord):
         super().__init__(Reason.PROTOCOL_VIOLATION, detail)
 
 
-def nothing(builder: Builder, event: dict[str, Any]) -> None:
+class Shown(NamedTuple):
+    """What an event adds for people who look on while a run goes on. `text` of a tool is its name."""
+
+    kind: Literal["text", "thinking", "tool"]
+    text: str
+
+
+def nothing(builder: Builder, event: Fields) -> None:
     """Handler of an event that is for display only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One wire protocol.
+    """One wire, under the name that it has in `threadmill.wires`.
 
-    `handlers` maps the type of an event (under the key `wire.kind`) to a function, all others go to `unknown`. `begin`
-    runs before the first event (the run's context is in `builder.context`: read the request body there), `finish`
-    before the turns are built, with how the run ended: complete, aborted, error, disconnected, timeout, events_lost.
+    How events become turns. `handlers` maps the type of an event (under the key `wire.kind`) to a function, all others
+    go to `unknown`. `begin` runs before the first event (the run's context is in `builder.context`: read the request
+    body there), `finish` before the turns are built, with how the run ended: complete, aborted, error, disconnected,
+    timeout, events_lost. `stretches` is for deltas, nine of ten events: by type, a function that takes as many of a
+    record's events as are like the one at an index, at once, and returns the index behind them; that index itself where
+    the one there is out of the ordinary, and its handler must look at it. It raises nothing, and must do what its
+    handler would do.
 
-    `stretches` is for deltas, nine of ten events: by type, a function that takes as many of a record's events as are
-    like the one at an index, at once, and returns the index behind them; that index itself where the one there is
-    out of the ordinary, and its handler must look at it. It raises nothing, and must do what its handler would do.
+    What others ask of single events, which may be any JSON: these raise nothing. `conversation`: the conversation's id,
+    if this event tells it. `shows`: what it adds for people who look on. `ended`: how the run has ended if its stream
+    stops behind this event; None: it has not; `before` is what held before the event.
+
+    What belongs to the wire. `losses`: what it can't carry, and what becomes of it, for readers of the docs.
+    `carriers`: the same for the hash that wires have in common; without any, the wire loses nothing. `formats`: those
+    in which its SDK keeps conversations. `resume`: headers with which the SDK's own client takes up the stream of a
+    run that is still going on, framed as SSE; None: it has no such client.
     """
 
     name: str
@@ -50,8 +70,13 @@ class Dialect:
     begin: Callable[[Builder], None] = lambda builder: None
     finish: Callable[[Builder, str], None] = lambda builder, end: None
     stretches: Mapping[str, Stretch] = field(default_factory=dict)
-    conversation: Callable[[Any], str | None] = lambda event: None  # the conversation's id, if this event tells it
-    losses: Mapping[str, str] = field(default_factory=dict)  # what this wire can't carry, and what becomes of it
+    conversation: Callable[[Any], str | None] = lambda event: None
+    shows: Callable[[Any], Sequence[Shown]] = lambda event: ()
+    ended: Callable[[Any, StreamEnd | None], StreamEnd | None] = lambda event, before: before
+    losses: Mapping[str, str] = field(default_factory=dict)
+    carriers: tuple[Carrier, ...] = ()
+    formats: tuple[Format, ...] = ()
+    resume: Mapping[str, str] | None = None
 
     def conversation_of(self, events: Iterable[Any]) -> str | None:
         """The conversation's id by the first of these events that tells it: for streams whose thread nobody names."""

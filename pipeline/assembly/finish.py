@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pipeline.assembly.agent_turn import agent_turn
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Context, Fields
+from pipeline.assembly.parts import Context
 from pipeline.turns.canonical import sealed
 from pipeline.turns.times import epoch_ms, iso
 from threadmill.identity import thread_uuid, turn_id
 from topics import turn_record
+from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
 Timings = list[dict[str, int | None]]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from threadmill import traceparent
+from topics.json_text import Fields
 
 MessageKind = Literal["request", "response", "system"]
-Fields = dict[str, Any]
 
 # What a record's `run` object says beside `request`, which may be any JSON.
 RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {

@@ -13,9 +13,11 @@ from typing import Any, Final
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.run import StoredRecord
-from pipeline.bench.streams import STREAMS, Event, tool_results
+from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS
+from pipeline.dialects.vercel_ai.sample import tool_results
 from threadmill.envelope import VERSION, encode
+from topics.json_text import Fields
 
 START_MS: Final = 1_768_928_342_002
 EVENT_MS: Final = 20  # between two events of a run: 50 tokens a second
@@ -29,7 +31,7 @@ class Script:
     """One run's native events, and what its publisher knows of it."""
 
     dialect: str
-    events: Sequence[Event]
+    events: Sequence[Fields]
     info: dict[str, Any] = field(default_factory=lambda: {"agent_name": "Bench", "model_name": "model-1"})
     end: str | None = "complete"
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 
 from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.format import Format
 from pipeline.assembly.offline import assemble as assemble_run
-from pipeline.dialects import DIALECTS
-from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.turns.thread_document import thread_document
 from pipeline.turns.times import epoch_ms
@@ -40,7 +40,7 @@ NO_TIME: Final = 0
     "--to",
     "form",
     required=True,
-    type=click.Choice(["thread", *sorted(EXPORTS)]),
+    type=click.Choice(list(FORMATS)),
     help="Form of `messages`; thread: none beside the thread itself.",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, dir_okay=False))
@@ -54,12 +54,12 @@ def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
     """
     out = click.get_binary_stream("stdout")
     for file in files:
-        result = assemble_file(file, DIALECTS[dialect], form)
+        result = assemble_file(file, DIALECTS[dialect], FORMATS[form])
         out.write(json_text.line(result).encode() + b"\n")
     out.flush()
 
 
-def assemble_file(file: Path, dialect: Dialect, form: str) -> dict[str, Any]:
+def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:
     """One run's stream -> the object that is printed for it. Raises CallerError where the file can't be read."""
     items = decode(read_file(file), dialect.wire)
     info = run_info(file)
@@ -86,7 +86,7 @@ def assemble_file(file: Path, dialect: Dialect, form: str) -> dict[str, Any]:
     return {
         "source": str(file),
         "thread": document,
-        "messages": EXPORTS[form](document) if form in EXPORTS else [],
+        "messages": [] if form.is_document else form.write(document),
         "dead_letters": [
             *({"reason": item.error.reason, "detail": item.error.detail} for item in items if item.error is not None),
             *({"reason": letter.reason, "detail": letter.detail} for letter in refused),

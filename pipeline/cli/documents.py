@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from pipeline.cli.json_files import each_object
-from pipeline.dialects.losses import LOSSES, shared_hash
+from pipeline.dialects.shared_hash import CARRIERS, shared_hash
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.turns.canonical import turn_hash
 from topics import json_text
@@ -34,7 +34,9 @@ def convert(version: str, files: Sequence[str], *, repeat: bool) -> None:
 
 
 @click.command("hash", short_help="Print the canonical hash of each turn of a document.")
-@click.option("--wire", "wires", multiple=True, type=click.Choice(sorted(LOSSES)), help="Hash what this wire carries.")
+@click.option(
+    "--wire", "wires", multiple=True, type=click.Choice(sorted(CARRIERS)), help="Hash what this wire carries."
+)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def hash_(wires: Sequence[str], files: Sequence[str]) -> None:
     """Print the canonical hash of each turn of thread documents; with --wire, of what all these wires carry.

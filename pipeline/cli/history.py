@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from pipeline.assembly.format import Reader
 from pipeline.cli.json_files import each_value
+from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
-from pipeline.dialects.imports import IMPORTS
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.settings import load
 from threadmill.identity import thread_uuid
@@ -19,10 +20,11 @@ from threadmill.publisher import Publisher
 from topics import json_text
 
 Document = dict[str, Any]
+READERS: Final[dict[str, Reader]] = {form.name: form.reader for form in FORMATS.values() if form.reader is not None}
 
 
 @click.command("import", short_help="Read histories of an SDK as threads.")
-@click.option("--from", "form", required=True, type=click.Choice(sorted(IMPORTS)), help="Whose messages they are.")
+@click.option("--from", "form", required=True, type=click.Choice(list(READERS)), help="Whose messages they are.")
 @click.option("--thread", "thread_id", help="Id of the conversation, for a single one.")
 @click.option("--agent", "agent_id", default="agent", show_default=True, help="Id of the agent that spoke.")
 @click.option("--tenant", help="Tenant of the threads, with --publish.")
@@ -67,7 +69,7 @@ def _document(form: str, place: str, messages: Any, name: str, agent_id: str) ->
     uuid, external_id = thread_uuid(name)
     origin = Origin(uuid, agent_id, int(time.time() * 1000), external_id=external_id)
     try:
-        return thread(IMPORTS[form], messages, origin)
+        return thread(READERS[form], messages, origin)
     except InvalidRecord as error:
         raise CallerError(f"{place}: no history of {form}: {error.detail}") from None
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -16,12 +15,10 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.assembly.format import Format, WrongOption
 from pipeline.cli.output import many, wide_console
 from pipeline.cli.thread_view import plain, short_time, view
-from pipeline.dialects.exports import EXPORTS
-from pipeline.dialects.pydantic_ai import export as pydantic_ai
-from pipeline.dialects.pydantic_ai.export_parts import NEWEST
-from pipeline.dialects.pydantic_ai.export_versions import parse
+from pipeline.dialects import FORMATS
 from pipeline.errors import CallerError
 from pipeline.settings import load
 from pipeline.stores.content import ContentStore
@@ -29,7 +26,6 @@ from pipeline.stores.erasure import erase
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from topics import json_text
-from topics.thread_versions import repeat_user_prompt
 
 T = TypeVar("T")
 Line = Callable[[dict[str, Any]], dict[str, Any]]
@@ -125,13 +121,13 @@ def delete(ids: Sequence[str], *, yes: bool) -> None:
 
 @click.command()
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--format", "form", default="thread", show_default=True, type=click.Choice(["thread", *sorted(EXPORTS)]))
+@click.option("--format", "form", default="thread", show_default=True, type=click.Choice(list(FORMATS)))
 @click.option(
     "--inline", is_flag=True, help="With the values kept in the content store; other formats have them always."
 )
 @click.option("--for-version", help="Release of pydantic-ai that will load the messages, as 1.20 or 2.68.")
 @click.option("--viewing-agent", help="Id of the agent whose history it will be: others' turns as it was told them.")
-@click.option("--repeat-user-prompt", "repeat", is_flag=True, help="Threads: begin agent turns with the user's words.")
+@click.option("--repeat-user-prompt", is_flag=True, help="Threads: begin agent turns with the user's words.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to the output.")
 def export(ids: Sequence[str], form: str, out: Path | None, *, inline: bool, **options: Any) -> None:
     """Print threads, one JSON object a line; without ID, all of them.
@@ -139,8 +135,8 @@ def export(ids: Sequence[str], form: str, out: Path | None, *, inline: bool, **o
     `thread`: the ThreadProtocol document. Any other format: {"thread_id", "messages"}, the SDK's own messages.
     `--for-version` and `--viewing-agent` are for pydantic-ai.
     """
-    line = _line(form, **options)
-    contents = ContentStore.of(load()) if inline or form != "thread" else None
+    line = _line(FORMATS[form], options)
+    contents = ContentStore.of(load()) if inline or not FORMATS[form].is_document else None
     if out is None:
         stream = click.get_binary_stream("stdout")
         _with_store(lambda store: _export(store, contents, ids, line, stream))
@@ -153,23 +149,13 @@ def export(ids: Sequence[str], form: str, out: Path | None, *, inline: bool, **o
         raise CallerError(f"can't write {out}: {error.strerror}; name another file by --out") from None
 
 
-def _line(form: str, for_version: str | None, viewing_agent: str | None, *, repeat: bool) -> Line:
+def _line(form: Format, options: Mapping[str, Any]) -> Line:
     """-> what makes a document the object that is printed. Raises CallerError for options that don't fit the format."""
-    if form != "pydantic-ai" and (for_version is not None or viewing_agent is not None):
-        raise CallerError("--for-version and --viewing-agent are for --format pydantic-ai")
-    if form == "thread":
-        return repeat_user_prompt if repeat else lambda document: document
-    if repeat:
-        raise CallerError("--repeat-user-prompt is for --format thread")
-    export = EXPORTS[form]
-    if form == "pydantic-ai":
-        version = for_version or NEWEST
-        try:
-            parse(version)
-        except ValueError as error:
-            raise CallerError(f"--for-version: {error}") from None
-        export = partial(pydantic_ai.messages, for_version=version, viewing_agent=viewing_agent)
-    return lambda document: {"thread_id": document["thread_id"], "messages": export(document)}
+    try:
+        checked = form.checked(options)
+    except WrongOption as error:
+        raise CallerError(f"--{error.option.replace('_', '-')}: {error.why}") from None
+    return lambda document: form.printed(document, **checked)
 
 
 async def _export(

@@ -1,22 +1,24 @@
-"""The wires that agents speak, one folder each, and the registry of them all."""
+"""The wires that agents speak, one folder each: `threadmill.wires` says which there are."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.agents_sdk.events import AGENTS_SDK
-from pipeline.dialects.pi_agent.events import PI_AGENT
-from pipeline.dialects.pi_proxy.events import PI_PROXY
-from pipeline.dialects.pydantic_ai.events import PYDANTIC_AI
-from pipeline.dialects.thread_protocol.events import THREAD_PROTOCOL
-from pipeline.dialects.vercel_ai.events import VERCEL_AI
+from pipeline.assembly.format import Format
+from threadmill.wires import WIRES
 
-DIALECTS: Final[dict[str, Dialect]] = {
-    "agents-sdk": AGENTS_SDK,
-    "pi-agent": PI_AGENT,
-    "pi-proxy": PI_PROXY,
-    "pydantic-ai": PYDANTIC_AI,
-    "thread-protocol": THREAD_PROTOCOL,
-    "vercel-ai": VERCEL_AI,
+
+def package_of(name: str) -> str:
+    """The package that holds what is known of a wire: "vercel-ai" -> "pipeline.dialects.vercel_ai"."""
+    return f"{__name__}.{name.replace('-', '_')}"
+
+
+DIALECTS: Final[dict[str, Dialect]] = {name: import_module(package_of(name)).DIALECT for name in WIRES}
+
+_FORMATS = [form for dialect in DIALECTS.values() for form in dialect.formats]
+# Whole documents first, then messages, by name.
+FORMATS: Final[dict[str, Format]] = {
+    form.name: form for form in sorted(_FORMATS, key=lambda form: (not form.is_document, form.name))
 }

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.finish import finish
-from pipeline.assembly.parts import Context, Fields
+from pipeline.assembly.format import Messages, Reader
+from pipeline.assembly.parts import Context
 from pipeline.turns.thread_document import thread_document
 from pipeline.turns.times import epoch_ms, iso
 from threadmill.errors import InvalidRecord, Reason
+from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
-Messages = Sequence[Fields]
 T = TypeVar("T")
 TIMES: Final = frozenset({"submitted_at", "started_at", "completed_at", "interrupted_at", "timestamp"})
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """How one SDK's messages are read.
-
-    `split`: a history -> its exchanges, each what the user asked and what the agent did then. `fill`: an exchange into
-    a builder -> how it ended, as in `finish`; None where the agent has not answered yet. `time`: when an exchange
-    began, epoch ms, where its messages tell. All may raise KeyError, TypeError, AttributeError or InvalidRecord where
-    these are no messages of this SDK.
-    """
-
-    split: Callable[[Messages], list[Messages]]
-    fill: Callable[[Builder, Messages], str | None]
-    time: Callable[[Messages], int | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
-from pipeline.dialects.exports import EXPORTS
-from pipeline.dialects.pydantic_ai import export as pydantic_ai
-from pipeline.dialects.pydantic_ai.export_parts import NEWEST
-from pipeline.dialects.pydantic_ai.export_versions import parse
+from pipeline.assembly.format import WrongOption
+from pipeline.dialects import FORMATS
 from pipeline.errors import CallerError, StoreError
 from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.problems import Problem, documented
@@ -23,7 +20,6 @@ from pipeline.stores.erasure import erase
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.times import epoch_ms
 from topics import json_text
-from topics.thread_versions import repeat_user_prompt
 
 DEPTH: Final = 20  # levels of a tree
 NODES: Final = 500  # threads of a tree
@@ -54,7 +50,7 @@ Moment = Annotated[
     WithJsonSchema({"type": "string", "description": "ISO 8601, or milliseconds since 1970."}),
 ]
 Tenant = Annotated[str | None, Query(max_length=200, description="Only this tenant's; for tokens without a tenant.")]
-Format = Literal["thread", "pydantic-ai", "vercel-ai", "pi-agent"]
+FORMAT_NAMES: Final = tuple(FORMATS)
 
 
 class ThreadTree(BaseModel):
@@ -123,7 +119,10 @@ async def read_thread(
     gateway: TheGateway,
     principal: Reader,
     thread_id: ThreadId,
-    form: Annotated[Format, Query(alias="format", description="ThreadProtocol, or an SDK's own messages.")] = "thread",
+    format_name: Annotated[
+        Literal[FORMAT_NAMES],  # type: ignore[valid-type]
+        Query(alias="format", description="ThreadProtocol, or an SDK's own messages."),
+    ] = FORMAT_NAMES[0],
     inline: Annotated[  # noqa: FBT002
         bool, Query(description="With large values that are kept elsewhere; messages have them.")
     ] = False,
@@ -135,24 +134,15 @@ async def read_thread(
     if_none_match: Annotated[str | None, Header(max_length=2000)] = None,
 ) -> Response:
     """`thread`: a ThreadProtocol 0.0.4 document. Any other format: `{"thread_id", "messages"}`."""
-    if form != "pydantic-ai" and (for_version is not None or viewing_agent is not None):
-        raise Problem("bad-request", "for_version and viewing_agent are for format=pydantic-ai")
-    if form != "thread" and repeat_prompt:
-        raise Problem("bad-request", "repeat_user_prompt is for format=thread")
-    version = for_version or NEWEST
+    form = FORMATS[format_name]
+    given = {"for_version": for_version, "viewing_agent": viewing_agent, "repeat_user_prompt": repeat_prompt}
     try:
-        parse(version)
-    except ValueError as error:
-        raise Problem("bad-request", f"for_version: {error}") from None
-    document = await _document(gateway, principal, thread_id, inline=inline or form != "thread")
-    if form == "thread":
-        made = repeat_user_prompt(document) if repeat_prompt else document
-    else:
-        export = EXPORTS[form]
-        if form == "pydantic-ai":
-            export = partial(pydantic_ai.messages, for_version=version, viewing_agent=viewing_agent)
-        # In a thread: a long conversation takes longer than the event loop should stand still.
-        made = {"thread_id": document["thread_id"], "messages": await asyncio.to_thread(export, document)}
+        options = form.checked(given)
+    except WrongOption as error:
+        raise Problem("bad-request", str(error)) from None
+    document = await _document(gateway, principal, thread_id, inline=inline or not form.is_document)
+    # In a thread: a long conversation takes longer than the event loop should stand still.
+    made = await asyncio.to_thread(form.printed, document, **options)
     data = (await asyncio.to_thread(json_text.dumps, made)).encode()
     tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
     headers = {**PRIVATE, "ETag": tag}

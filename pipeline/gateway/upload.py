@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
-from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.dialect import Dialect, StreamEnd
 from pipeline.errors import InvalidRecord, Reason
 from threadmill.envelope import MAX_BYTES
 from threadmill.framing import Framed, decoder_for
 from threadmill.published_run import PublishedRun
 
 SHOWN: Final = 20  # refusals that are told
-End = Literal["complete", "aborted", "disconnected"]
-
-# Type of an event -> what a stream that ends behind it says of its run. None: it has begun anew.
-SAID: Final[Mapping[str, Mapping[str, End | None]]] = {
-    "agents-sdk": {"done": "complete"},
-    "pi-agent": {"agent_end": "complete", "agent_start": None},
-    "pi-proxy": {"done": "complete", "start": None},
-    "pydantic-ai": {"agent_run_result": "complete"},
-    "thread-protocol": {},
-    "vercel-ai": {"finish": "complete", "abort": "aborted", "start": None},
-}
-WHOLE: Final = "thread-protocol"  # each event is whole: so is a stream of them
+End = StreamEnd | Literal["disconnected"]
 
 
 class Upload:
@@ -38,7 +27,7 @@ class Upload:
         self._info_first = info_first
         self._info: dict[str, Any] = {}
         self._run: PublishedRun | None = None
-        self._said: End | None = None
+        self._ended: StreamEnd | None = None
         self.accepted = 0
         self.refused = 0
         self.too_large = 0
@@ -48,9 +37,7 @@ class Upload:
     @property
     def end(self) -> End:
         """How the run ended, as far as its stream says."""
-        if self._dialect.name == WHOLE and self.accepted:
-            return "complete"
-        return self._said or "disconnected"
+        return self._ended or "disconnected"
 
     async def feed(self, chunk: bytes) -> None:
         """Publish the events that a chunk completes; waits where the publisher has no room."""
@@ -99,6 +86,4 @@ class Upload:
             self._run = self._begin(self._info)
         await self._run.send(event)
         self.accepted += 1
-        known = SAID[self._dialect.name]
-        if kind in known:
-            self._said = None if event.get("willRetry") is True else known[kind]
+        self._ended = self._dialect.ended(event, self._ended)

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from pipeline.turns.media_kinds import URL_KINDS, url_kind
 from topics import json_text
+from topics.json_text import Fields
 
 RETURNS: Final = frozenset({"tool-return", "builtin-tool-return"})
-URL_KINDS: Final = {"image": "image-url", "audio": "audio-url", "video": "video-url"}
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 BINARY: Final = "application/octet-stream"
 LEAST: Final = 4096  # bytes of the smallest value that goes, where a turn would be too large otherwise
 
-Fields = dict[str, Any]
 Place = tuple[str | int, ...]  # from the turn to the object that has the value, and gets the `content_ref`
 
 
@@ -131,7 +131,7 @@ def _referring(holder: Fields, piece: Piece, ref: Fields) -> Fields:
         return _replaced(holder, "content", "content_ref", ref)
     address: Fields = {"url": ref["uri"]} if "url" not in holder else {}
     if holder.get("kind") == "binary":
-        address["kind"] = URL_KINDS.get(piece.media_type.partition("/")[0], "document-url")
+        address["kind"] = url_kind(piece.media_type)
     mark = {"content_encoding": "base64"} if piece.encoded else {}
     return {**{key: value for key, value in holder.items() if key != "data"}, **address, "content_ref": {**ref, **mark}}
 
@@ -152,7 +152,7 @@ def _restored(holder: Fields, data: bytes) -> Fields:
         return {**rest, "content": {"kind": "binary", "media_type": media_type or BINARY, **said, "data": text}}
     if rest.get("url") == ref.get("uri"):
         del rest["url"]
-    if rest.get("kind") in (*URL_KINDS.values(), "document-url"):
+    if rest.get("kind") in URL_KINDS:
         rest["kind"] = "binary"
     return {**rest, "data": text}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from topics.json_text import Fields
+
 GENERIC: Final = "An error occurred."
 ERROR_EVENT: Final = re.compile(r"(?:.*[-_.])?error", re.IGNORECASE | re.DOTALL)
 FAILED: Final = frozenset({"error", "validation_error", "failed"})
 KEPT_OF_EVENT: Final = frozenset({"code", "type", "timestamp", "agent_id", "tool_call_id", "retryable"})
 KEPT_OF_END: Final = frozenset({"reason", "interrupted_at"})
-
-Fields = dict[str, Any]
 
 
 def masked(turn: Fields) -> tuple[Fields, int]:

@@ -1,4 +1,4 @@
-"""A turn's essence without what some wire can't carry: the pieces that `pipeline.dialects.losses` is made of.
+"""A turn's essence without what some wire can't carry: the pieces that the `losses` of each wire are made of.
 
 Each function gives a `Drop`: essence (as `pipeline.turns.canonical` makes it) -> essence of what is left. The one
 that is given is not changed. A message that loses its last part goes with it.
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from pipeline.turns.media_kinds import URL_KINDS
 from topics.json_text import Fields
 
 Drop = Callable[[Fields], Fields]
 
 ANSWERS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
-FILE_KINDS: Final = frozenset({"binary", "image-url", "audio-url", "video-url", "document-url"})
+FILE_KINDS: Final = URL_KINDS | {"binary"}
 FILE_TEXT: Final = "[File: "
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pipeline.turns.canonical import sealed
 from pipeline.turns.error_mask import masked
 from pipeline.turns.json_path import JsonPath, Place
+from topics.json_text import Fields
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 
@@ -36,8 +37,6 @@ CONTENT: Final = frozenset({"kind", "data", "media_type", "content_type", "ident
 CONTAINERS: Final = frozenset({"messages", "parts", "interruption", "client_metadata"})
 THREAD: Final = frozenset({"external_id", "ended_at", "created_at", "updated_at"})
 MASK: Final = "mask_errors"  # the name under which masked error texts are counted
-
-Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
-from pipeline.dialects.imports import IMPORTS
 from tests.corpus import compare_pi, compare_pydantic, compare_ui
 from topics.thread_rules import check
 
@@ -31,9 +30,9 @@ def name(path: Path) -> str:
 
 
 def there_and_back(form: str, messages: Messages) -> Messages:
-    document = thread(IMPORTS[form], messages, ORIGIN)
+    document = thread(FORMATS[form].reader, messages, ORIGIN)
     assert [finding for finding in check(document) if finding.severity == "error"] == []
-    return EXPORTS[form](document)
+    return FORMATS[form].write(document)
 
 
 def load(path: Path) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipeline.dialects import DIALECTS
-from pipeline.dialects.losses import LOSSES, shared_essence, shared_hash
+from pipeline.dialects.shared_hash import CARRIERS, shared_essence, shared_hash
 from pipeline.turns.canonical import essence
 from tests.support.assembled import assembled
 from threadmill.framing import decode
@@ -86,7 +86,7 @@ def test_no_row_takes_away_what_its_wire_carries(wire: str) -> None:
     assert compared >= 20
 
 
-@pytest.mark.parametrize("wire", sorted(LOSSES))
+@pytest.mark.parametrize("wire", sorted(CARRIERS))
 def test_another_word_is_another_hash(wire: str) -> None:
     turn = agent_turn(
         "pydantic-ai", events("pydantic-ai", HERE / "pydantic-ai/2.68.0/tool_retry_mixed.pai_events.jsonl")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects import FORMATS
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
@@ -47,5 +47,5 @@ async def test_a_published_history_is_stored_once(applied_settings: Settings, tm
         worker.end()
     assert document is not None
     assert [turn_hash(turn) for turn in document["turns"]] == [turn_hash(turn) for turn in printed["turns"]]
-    assert EXPORTS["pydantic-ai"](document) == EXPORTS["pydantic-ai"](printed)
+    assert FORMATS["pydantic-ai"].write(document) == FORMATS["pydantic-ai"].write(printed)
     assert document["metadata"]["meta:external_id"] == "chat-17"

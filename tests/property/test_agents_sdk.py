@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.assembly.offline import assemble
-from pipeline.dialects import DIALECTS
-from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.turns.thread_document import thread_document
 from tests.property.agents_sdk_streams import streams
 from tests.property.records import deliveries, envelope
@@ -67,6 +66,8 @@ def test_a_hole_leaves_complete_cycles_and_no_torn_text(data):
     rest = [envelope("agents-sdk", [event], seq) for seq, event in enumerate(events) if seq != lost]
     found, _ = assemble(DIALECTS["agents-sdk"], rest)
     document = thread_document(THREAD_ID, found)
-    texts = [part["text"] for m in EXPORTS["vercel-ai"](document) for part in m["parts"] if part["type"] == "text"]
+    texts = [
+        part["text"] for m in FORMATS["vercel-ai"].write(document) for part in m["parts"] if part["type"] == "text"
+    ]
     assert not [finding for finding in check(document) if finding.severity == "error"]
     assert set(texts) <= {part for part in parts if isinstance(part, str)}

@@ -7,9 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
-from pipeline.dialects.imports import IMPORTS
 from tests.corpus import compare_pi, compare_pydantic, compare_ui
 from tests.property import pi_streams, pydantic_streams, vercel_streams
 from topics.thread_rules import check
@@ -20,9 +19,9 @@ Messages = list[dict[str, Any]]
 
 
 def there_and_back(form: str, messages: Messages) -> Messages:
-    document = thread(IMPORTS[form], messages, ORIGIN)
+    document = thread(FORMATS[form].reader, messages, ORIGIN)
     assert [finding for finding in check(document) if finding.severity == "error"] == []
-    return EXPORTS[form](document)
+    return FORMATS[form].write(document)
 
 
 @given(st.lists(pydantic_streams.streams(), max_size=3))

@@ -17,9 +17,9 @@ from typing import Any
 
 from pipeline.devbroker import local
 from pipeline.devbroker.ports import free_ports
+from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
-from pipeline.dialects.imports import IMPORTS
-from pipeline.dialects.losses import shared_hash
+from pipeline.dialects.shared_hash import shared_hash
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
@@ -91,7 +91,7 @@ async def answer(process: asyncio.subprocess.Process) -> dict[str, Any]:
 
 def agent_turn(dialect: str, messages: list[Any]) -> dict[str, Any]:
     """What `threadmill import` makes of an SDK's own messages."""
-    document = thread(IMPORTS[dialect], messages, Origin(thread_uuid("any")[0], "weather", 0))
+    document = thread(FORMATS[dialect].reader, messages, Origin(thread_uuid("any")[0], "weather", 0))
     (turn,) = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
     return dict(turn)
 

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.offline import assemble
-from pipeline.dialects import DIALECTS
+from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.dialects.history import Origin, thread
-from pipeline.dialects.imports import IMPORTS
-from pipeline.dialects.losses import shared_hash
+from pipeline.dialects.shared_hash import shared_hash
 from tests.sdks.publishing_python import RELEASES, ROOT, publishing_python
 from tests.support.spools import away, spooled
 from tests.support.workers import environment
@@ -56,6 +55,6 @@ def turns(dialect: str, run: list[dict[str, Any]]) -> tuple[list[dict[str, Any]]
 
 def own_turn(messages: list[Any]) -> dict[str, Any]:
     """What `threadmill import` makes of the SDK's own messages."""
-    document = thread(IMPORTS["pydantic-ai"], messages, Origin(thread_uuid("chat")[0], "weather", 0))
+    document = thread(FORMATS["pydantic-ai"].reader, messages, Origin(thread_uuid("chat")[0], "weather", 0))
     (turn,) = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
     return dict(turn)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pipeline.cli.assemble import assemble_file
-from pipeline.dialects import DIALECTS
+from pipeline.dialects import DIALECTS, FORMATS
 from tests.corpus import compare_pydantic
 from tests.property import agents_sdk_streams, pi_streams, pydantic_streams, vercel_streams
 from tests.support.assembled import assembled
@@ -33,7 +33,8 @@ def recorded(dialect: str) -> dict[str, Thread]:
     """The recorded runs of one wire, assembled; those of Pydantic AI also as an event handler sees them."""
     files = sorted(path for pattern in STREAMS[dialect] for path in CORPUS.glob(pattern))
     found = {
-        str(file.relative_to(CORPUS)): assemble_file(file, DIALECTS[dialect], "thread")["thread"] for file in files
+        str(file.relative_to(CORPUS)): assemble_file(file, DIALECTS[dialect], FORMATS["thread"])["thread"]
+        for file in files
     }
     if dialect == "pydantic-ai":
         for run in compare_pydantic.recordings():

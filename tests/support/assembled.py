@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.assembly.offline import assemble
-from pipeline.dialects import DIALECTS
-from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.turns.thread_document import thread_document
 from topics.turn_record import TurnRecord
 
@@ -42,7 +41,7 @@ class Assembled:
         return [part for message in self.messages(kind) for part in message["parts"]]
 
     def export(self, form: str) -> list[dict[str, Any]]:
-        return EXPORTS[form](self.document)
+        return FORMATS[form].write(self.document)
 
 
 def assembled(dialect: str, *batches: list[dict[str, Any]], ts: int = START, step: int = 10, **rest: Any) -> Assembled:

@@ -1,1 +1,23 @@
-"""The Agents SDK streaming contract: named events."""
+"""The Agents SDK streaming contract."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.dialects.agents_sdk import events, live, losses
+from threadmill.wires import WIRES
+
+DIALECT: Final = Dialect(
+    name="agents-sdk",
+    wire=WIRES["agents-sdk"],
+    handlers=events.HANDLERS,
+    unknown=events.unknown,
+    begin=events.begin,
+    finish=events.finish,
+    conversation=live.conversation,
+    shows=live.shows,
+    ended=live.ended,
+    losses=losses.LOSSES,
+    carriers=losses.CARRIERS,
+)

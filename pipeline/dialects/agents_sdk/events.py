@@ -21,11 +21,10 @@ the next response. Events without a messageId belong to the newest message.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Dialect, Handler, Violation
-from pipeline.assembly.parts import Fields
+from pipeline.assembly.dialect import Handler, Violation
 from pipeline.dialects.agents_sdk.messages import (
     Call,
     Open,
@@ -43,14 +42,15 @@ from pipeline.dialects.agents_sdk.messages import (
     pending,
 )
 from pipeline.dialects.agents_sdk.request import user_turn
+from pipeline.dialects.vercel_ai.keys import META
 from pipeline.turns.times import epoch_ms
-from threadmill.wires import WIRES
-from topics.vercel_keys import META
+from topics.json_text import Fields
 
 TELEMETRY: Final = {"requestId": "request_id", "runId": "run_id", "endpoint": "endpoint"}
 
 
-def _begin(builder: Builder) -> None:
+def begin(builder: Builder) -> None:
+    """The user's turn is in the request body."""
     builder.scratch.update(messages={}, calls={}, newest="", latest=0, failed=False, over=False)
     user_turn(builder)
 
@@ -178,7 +178,8 @@ def _done(builder: Builder, data: Fields) -> None:
     builder.scratch["over"] = True
 
 
-def _other(builder: Builder, event: Fields) -> None:
+def unknown(builder: Builder, event: Fields) -> None:
+    """Kept as it is."""
     if not isinstance(event["event"], str):
         raise Violation(f"an event's name is a text, got {event['event']!r:.80}")
     said = builder.system(
@@ -187,7 +188,7 @@ def _other(builder: Builder, event: Fields) -> None:
     said.at = now(builder)
 
 
-def _finish(builder: Builder, end: str) -> None:
+def finish(builder: Builder, end: str) -> None:
     """Arguments that only came as deltas; a run that broke off after an error ended with it."""
     for call in builder.scratch["calls"].values():
         if call.part.done and not call.has_input:
@@ -218,13 +219,6 @@ def _moment(builder: Builder, data: Fields) -> int | None:
     return created
 
 
-def _conversation(event: Any) -> str | None:
-    """The first event tells it, to whom the envelope does not."""
-    data = event.get("data") if isinstance(event, dict) and event.get("event") == "meta" else None
-    found = (data.get("conversationId") or data.get("sessionId")) if isinstance(data, dict) else None
-    return found if isinstance(found, str) else None
-
-
 HANDLERS: Final[dict[str, Handler]] = {
     "meta": _handler(_meta),
     "message.start": _handler(_message_start),
@@ -238,24 +232,3 @@ HANDLERS: Final[dict[str, Handler]] = {
     "error": _handler(_error),
     "done": _handler(_done),
 }
-
-LOSSES: Final = {
-    "where one call of the model ends": "told by results: content behind them, with no call open, is the next response",
-    "text that goes on behind a late result": "stays in the response that it began in",
-    "tokens of each response": "`done` has the run's: `total_usage`, and the response's where there is only one",
-    "provider, thinking, files": "not there; an event of an unknown name is kept as a system message",
-    "the user's turn": "from the request body, where the run has it",
-    "a call that only had deltas, a result without its call": "dropped; the result is a dead letter",
-    "messageId": "serves only to tell messages apart",
-}
-
-AGENTS_SDK: Final = Dialect(
-    "agents-sdk",
-    WIRES["agents-sdk"],
-    HANDLERS,
-    _other,
-    begin=_begin,
-    finish=_finish,
-    conversation=_conversation,
-    losses=LOSSES,
-)

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
-from pipeline.assembly.parts import Fields, Message, Part
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.vercel_ai.keys import META
 from pipeline.turns.text import join
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord
-from topics.vercel_keys import META
+from topics.json_text import Fields
 
 FINISH: Final = {
     "stop": "stop",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Fields
 from pipeline.dialects.vercel_ai.content import user_prompt
+from topics.json_text import Fields
 
 CLIENT_METADATA: Final = {"projectId": "app/project_id", "sessionId": "session_id", "toolChoice": "agent.tool_choice"}
 

@@ -15,17 +15,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Dialect, Handler, Violation, nothing
-from pipeline.assembly.parts import Fields
+from pipeline.assembly.dialect import Handler, Violation, nothing
 from pipeline.dialects.pi_agent.messages import Said, span, write
 from pipeline.dialects.pi_agent.parts import blocks
-from threadmill.wires import WIRES
+from topics.json_text import Fields
 
 # The clocks of a live run's messages and of their receipt differ by less than this.
 LIVE_MS: Final = 1_000
 
 
-def _begin(builder: Builder) -> None:
+def begin(builder: Builder) -> None:
+    """Nothing is known of a run before its events."""
     builder.returns_by_call = False  # versions differ in the order of results: as emitted
     builder.scratch["said"] = []
     builder.scratch["open"] = None
@@ -84,14 +84,15 @@ def _agent_end(builder: Builder, event: Fields) -> None:
     builder.ended = _end_turn(builder, said, "complete", builder.at)
 
 
-def _other(builder: Builder, event: Fields) -> None:
+def unknown(builder: Builder, event: Fields) -> None:
+    """Kept as it is, at its place between the messages."""
     if not isinstance(event["type"], str):
         raise Violation(f"an event's 'type' is a text, got {event['type']!r:.80}")
     rest = {key: value for key, value in event.items() if key != "type"}
     builder.scratch["said"].append(Said(rest | {"role": event["type"]}, None, builder.at, is_event=True))
 
 
-def _finish(builder: Builder, end: str) -> None:
+def finish(builder: Builder, end: str) -> None:
     """A run without its agent_end: what was said until then."""
     if builder.scratch["said"] or builder.scratch.get("running"):
         _end_turn(builder, builder.scratch["said"], end, builder.last_at)
@@ -169,14 +170,3 @@ HANDLERS: Final[dict[str, Handler]] = {
     "tool_execution_update": nothing,
     "tool_execution_end": nothing,
 }
-
-LOSSES: Final = {
-    "responses that failed or were aborted": "dropped, with their calls; their tokens and cost stay in `total_usage`",
-    "text of system prompts": "not stored; tools that it adds or removes are `tool.grant` and `tool.revoke`",
-    "empty text and thinking without signature": "dropped",
-    "partial results of tools": "for display only: the result counts",
-    "a custom message before the user's": "kept, behind the user turn",
-    "start and end of the run": "the wire has no time of them: times of receipt, or of the messages if the run is old",
-}
-
-PI_AGENT: Final = Dialect("pi-agent", WIRES["pi-agent"], HANDLERS, _other, _begin, _finish, losses=LOSSES)

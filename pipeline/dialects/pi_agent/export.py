@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from pipeline.turns.times import epoch_ms
 from topics import json_text
-
-Fields = dict[str, Any]
+from topics.json_text import Fields
 
 STOPS: Final = {"stop": "stop", "content_filter": "stop", "length": "length", "tool_call": "toolUse", "error": "error"}
 APIS: Final = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Fields
-from pipeline.dialects.history import Messages, Reader
+from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects.pi_agent.messages import Said, span, time_of, write
+from topics.json_text import Fields
 
 
 def split(messages: Messages) -> list[Messages]:

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Fields, Message, Part
+from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.pi_agent.parts import response_parts, tool_return, user_prompt, with_rest
 from pipeline.turns import tokens
 from pipeline.turns.times import epoch_ms
+from topics.json_text import Fields
 
 STOPS: Final = {"stop": "stop", "length": "length", "toolUse": "tool_call"}
 CUT_OFF: Final = {"error": "error", "aborted": "aborted", "pending": "disconnected"}  # stopReason -> how the turn ended

@@ -15,9 +15,9 @@ import binascii
 import hashlib
 from typing import Any, Final
 
-from pipeline.assembly.parts import Fields
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord
+from topics.json_text import Fields
 
 REDACTED: Final = "redacted_thinking"
 

@@ -1,1 +1,23 @@
-"""The events of pi-agent-core's proxy."""
+"""pi-agent-core's proxy stream."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.dialects.pi_agent.live import shows_of_message
+from pipeline.dialects.pi_proxy import events, live, losses
+from threadmill.wires import WIRES
+
+DIALECT: Final = Dialect(
+    name="pi-proxy",
+    wire=WIRES["pi-proxy"],
+    handlers=events.HANDLERS,
+    unknown=events.unknown,
+    begin=events.begin,
+    finish=events.finish,
+    shows=shows_of_message,
+    ended=live.ended,
+    losses=losses.LOSSES,
+    carriers=losses.CARRIERS,
+)

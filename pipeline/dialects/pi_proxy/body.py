@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.assembly.dialect import Violation
-from pipeline.assembly.parts import Fields
 from pipeline.dialects.pi_agent.messages import Said
 from pipeline.turns.text import join
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord
+from topics.json_text import Fields
 
 
 @dataclass(slots=True, eq=False)

@@ -21,16 +21,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Dialect, Handler, Violation, nothing
-from pipeline.assembly.parts import Fields
+from pipeline.assembly.dialect import Handler, Violation, nothing
 from pipeline.dialects.pi_agent.messages import CUT_OFF, Said, span, write
 from pipeline.dialects.pi_proxy.body import Block, Body, content, new_messages
-from threadmill.wires import WIRES
+from topics.json_text import Fields
 
 CLIENT_ENDS: Final = frozenset({"complete", "disconnected", "timeout"})  # the client has the whole message all the same
 
 
-def _begin(builder: Builder) -> None:
+def begin(builder: Builder) -> None:
     """Read the request body: what comes after the last assistant message is new."""
     builder.returns_by_call = False
     body = builder.context.request if isinstance(builder.context.request, dict) else {}
@@ -55,7 +54,7 @@ def _handler(apply: Callable[[Builder, Body, Fields], None]) -> Handler:
     def handle(builder: Builder, event: Fields) -> None:
         body: Body = builder.scratch["body"]
         if builder.context.request != body.request and (body.over or not body.blocks):  # the same run, asked again
-            _begin(builder)
+            begin(builder)
             body = builder.scratch["body"]
         if body.over:
             return
@@ -156,7 +155,7 @@ def _give_up(builder: Builder, body: Body, end: Any, why: str) -> None:
     builder.error_text = why
 
 
-def _finish(builder: Builder, end: str) -> None:
+def finish(builder: Builder, end: str) -> None:
     """A message that calls tools is complete, though its turn may go on in another body with their results."""
     body: Body = builder.scratch["body"]
     if body.calls_tools and end in CLIENT_ENDS:
@@ -206,13 +205,4 @@ HANDLERS: Final[dict[str, Handler]] = {
     "error": _handler(_error),
 }
 
-LOSSES: Final = {
-    "model, provider, API, user prompts, tool results": "from the request body, where the run has it",
-    "response id, start of the request": "not there; the time of receipt",
-    "redacted thinking, thought signatures (before 1.5)": "not there",
-    "a response without `done`, or that the client gave up": "dropped; tokens that `error` told stay in `total_usage`",
-    "a block without its end": "dropped, as ThreadProtocol asks; pi's client keeps it",
-    "events behind the terminal one": "ignored; pi's client goes on to change a message that it may have given out",
-}
-
-PI_PROXY: Final = Dialect("pi-proxy", WIRES["pi-proxy"], HANDLERS, _handler(_ignored), _begin, _finish, losses=LOSSES)
+unknown: Final = _handler(_ignored)

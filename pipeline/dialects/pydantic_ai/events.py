@@ -23,8 +23,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Dialect, nothing
-from pipeline.assembly.parts import Fields, Part
+from pipeline.assembly.dialect import Handler, nothing
+from pipeline.assembly.parts import Part
 from pipeline.dialects.pydantic_ai.messages import message, part
 from pipeline.dialects.pydantic_ai.prompt import add_prompt
 from pipeline.dialects.pydantic_ai.response import close, part_delta, part_end, part_start, settle
@@ -38,7 +38,7 @@ from pipeline.dialects.pydantic_ai.tools import (
     returned,
 )
 from pipeline.dialects.tp_events import interpret
-from threadmill.wires import WIRES
+from topics.json_text import Fields
 
 
 def begin(builder: Builder) -> None:
@@ -91,46 +91,21 @@ def finish(builder: Builder, end: str) -> None:
     add_prompt(builder)
 
 
-LOSSES: Final = {
-    "system prompts": "not stored, as ThreadProtocol asks; instructions are kept beside their request",
-    "a prompt before `new_message_index` (UI adapters)": "from the request body, where the run has it",
-    "how a run failed": "from the publisher's `end`",
-    "sub-agents": "runs of their own: `parent_run_id` joins them",
-    "null and default fields": "left out; the export's reader has the same defaults",
-    "events alone: first request, tokens, models, finish reasons, ids of runs": "not there; times are of receipt",
-    "events alone: a retry that answers no tool (native output, text that was refused)": (
-        "not there: two responses follow each other; the export of 1.x lacks a retry prompt"
-    ),
-    "events alone, 1.x: results of output tools, and of functions not run because of them": (
-        "of a complete run the SDK's own words are added, marked `meta:implied`"
-    ),
-    "events alone: an output that was taken back because another tool asked for a retry": "shown as processed",
-    "events alone: which of several calls a steering message belongs to": "it stands behind all their results",
+HANDLERS: Final[dict[str, Handler]] = {
+    "part_start": part_start,
+    "part_delta": part_delta,
+    "part_end": part_end,
+    "final_result": final_result,
+    "function_tool_call": function_called,
+    "output_tool_call": output_called,
+    "function_tool_result": returned,
+    "output_tool_result": returned,
+    "builtin_tool_call": nothing,  # 1.x: repeats a part of the response
+    "builtin_tool_result": nothing,
+    "enqueued_messages": enqueued,
+    "tool_availability_delta": request_part,
+    "capability_load_delta": request_part,
+    "model_settings_delta": request_part,
+    "custom": custom,
+    "agent_run_result": run_result,
 }
-
-PYDANTIC_AI: Final = Dialect(
-    "pydantic-ai",
-    WIRES["pydantic-ai"],
-    {
-        "part_start": part_start,
-        "part_delta": part_delta,
-        "part_end": part_end,
-        "final_result": final_result,
-        "function_tool_call": function_called,
-        "output_tool_call": output_called,
-        "function_tool_result": returned,
-        "output_tool_result": returned,
-        "builtin_tool_call": nothing,  # 1.x: repeats a part of the response
-        "builtin_tool_result": nothing,
-        "enqueued_messages": enqueued,
-        "tool_availability_delta": request_part,
-        "capability_load_delta": request_part,
-        "model_settings_delta": request_part,
-        "custom": custom,
-        "agent_run_result": run_result,
-    },
-    unknown,
-    begin=begin,
-    finish=finish,
-    losses=LOSSES,
-)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.dialects.pydantic_ai.export_parts import NEWEST, Fields, request_part, response_part, usage
+from pipeline.dialects.pydantic_ai.export_parts import request_part, response_part, usage
 from pipeline.dialects.pydantic_ai.export_versions import as_of
-from topics.pydantic_keys import EXACT, PROMPT_AT
-from topics.vercel_keys import META
+from pipeline.dialects.pydantic_ai.keys import EXACT, PROMPT_AT
+from pipeline.dialects.vercel_ai.keys import META
+from topics.json_text import Fields
 
 
-def messages(document: Fields, *, for_version: str = NEWEST, viewing_agent: str | None = None) -> list[Fields]:
-    """-> ModelMessages as JSON, for the release `for_version` of pydantic-ai ("1.20", "1.107.10", "2.68").
+def messages(document: Fields, *, for_version: str | None = None, viewing_agent: str | None = None) -> list[Fields]:
+    """-> ModelMessages as JSON, for the release `for_version` of pydantic-ai ("1.20", "1.107.10"); None: the newest.
 
     `viewing_agent` is the agent_id whose history this will be. ValueError: `for_version` is no version.
     """
@@ -33,7 +34,7 @@ def messages(document: Fields, *, for_version: str = NEWEST, viewing_agent: str 
         else:
             _add_turn(out, turn, before)
         before = None
-    return as_of(for_version, out)
+    return out if for_version is None else as_of(for_version, out)
 
 
 def _user_request(turn: Fields) -> Fields:

@@ -9,21 +9,18 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from topics.pydantic_keys import ARGS, ARGS_STYLES, ARGS_TEXT, INVALID
+from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, INVALID
+from pipeline.turns.media_kinds import URL_KINDS, url_kind
+from topics.json_text import Fields
 
-Fields = dict[str, Any]
-
-NEWEST: Final = "2.68"
 TO_URL_BASE64: Final = str.maketrans("+/", "-_")
-URL_KINDS: Final = {"image": "image-url", "audio": "audio-url", "video": "video-url"}
 USAGE_ONLY_HERE: Final = frozenset({"thinking_tokens", "total_tokens"})
 COUNTS: Final = frozenset(
     {"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens"}
     | {"output_reasoning_tokens", "input_audio_tokens", "output_audio_tokens", "cache_audio_read_tokens"}
 )
 CONTENT_KINDS: Final = frozenset(
-    {"image-url", "audio-url", "video-url", "document-url", "binary"}
-    | {"uploaded-file", "text-content", "structured-content", "cache-point"}
+    {*URL_KINDS, "binary"} | {"uploaded-file", "text-content", "structured-content", "cache-point"}
 )
 
 # Fields of each kind of part; what else a part of a thread has is not Pydantic AI's.
@@ -223,7 +220,7 @@ def _as_content(content: Any) -> Any:
             return None
         media_type = media_type or head.removesuffix(";base64") or "application/octet-stream"
         return {"kind": "binary", "data": data, "media_type": media_type}
-    kind = URL_KINDS.get(str(media_type).partition("/")[0], "document-url")
+    kind = url_kind(str(media_type))
     return {"kind": kind, "url": url, **({"media_type": media_type} if media_type else {})}
 
 

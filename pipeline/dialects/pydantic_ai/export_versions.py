@@ -11,7 +11,8 @@ import json
 import re
 from typing import Any, Final
 
-Fields = dict[str, Any]
+from topics.json_text import Fields
+
 Version = tuple[int, ...]
 
 ALWAYS: Final = (0,)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Fields
-from pipeline.dialects.history import Messages, Reader
+from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects.pydantic_ai.messages import message
 from pipeline.dialects.pydantic_ai.result import replace
+from topics.json_text import Fields
 
 ANSWERS: Final = frozenset({"tool-return", "retry-prompt", "retry-feedback"})
 CUT_OFF: Final = frozenset({"incomplete", "interrupted"})

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, EMPTY, INVALID
 from pipeline.turns.times import epoch_ms
-from topics.pydantic_keys import ARGS, ARGS_STYLES, ARGS_TEXT, EMPTY, INVALID
-
-Fields = dict[str, Any]
+from topics.json_text import Fields
 
 VOLATILE: Final = frozenset({"content_file_digests"})  # Pydantic AI computes it again
 RESPONSE_FIELDS: Final = ("model_name", "provider_name", "provider_response_id", "finish_reason")

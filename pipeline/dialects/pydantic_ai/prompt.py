@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Fields
 from pipeline.dialects.pydantic_ai.messages import part
 from pipeline.dialects.vercel_ai.content import user_prompt
+from topics.json_text import Fields
 
 
 def add_prompt(builder: Builder) -> None:

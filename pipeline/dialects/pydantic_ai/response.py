@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Fields, Part
+from pipeline.assembly.parts import Part
+from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_TEXT, EMPTY, INVALID
 from pipeline.dialects.pydantic_ai.messages import part
-from topics.pydantic_keys import ARGS, ARGS_TEXT, EMPTY, INVALID
+from topics.json_text import Fields
 
 STREAMED: Final = frozenset({"text", "thinking", "tool-call", "builtin-tool-call"})  # kinds that get a part_end
 CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, MessageKind, Part
-from pipeline.dialects.pydantic_ai.messages import Converted, Fields, message, usage
+from pipeline.dialects.pydantic_ai.keys import EXACT, PROMPT_AT
+from pipeline.dialects.pydantic_ai.messages import Converted, message, usage
 from pipeline.turns.times import epoch_ms
-from topics.pydantic_keys import EXACT, PROMPT_AT
+from topics.json_text import Fields
 
 TOLD: Final = "told"  # scratch: the messages are the SDK's own
 

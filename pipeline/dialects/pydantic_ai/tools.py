@@ -10,17 +10,15 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
-from pipeline.assembly.parts import Fields, Message, Part
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.pydantic_ai.keys import IMPLIED, NOT_EXECUTED, OF_CALL, PROCESSED
 from pipeline.dialects.pydantic_ai.messages import part
 from pipeline.dialects.pydantic_ai.response import FINAL, STEP, close
-from topics.pydantic_keys import IMPLIED, OF_CALL
+from topics.json_text import Fields
 
 # Of the dialect's memory (builder.scratch):
 RESUMED: Final = "resumed"  # ids of the calls of an earlier run that this one answers, in their order
 OUTPUTS: Final = "outputs"  # names of output tools
-
-PROCESSED: Final = "Final result processed."
-NOT_EXECUTED: Final = "Tool not executed - a final result was already processed."
 
 
 def final_result(builder: Builder, event: Fields) -> None:

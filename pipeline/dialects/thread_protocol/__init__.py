@@ -1,1 +1,22 @@
-"""ThreadProtocol turns, as they are."""
+"""ThreadProtocol itself, as a wire and as the form of whole threads."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.format import Format
+from pipeline.dialects.thread_protocol import events, export, losses
+from threadmill.wires import WIRES
+
+DIALECT: Final = Dialect(
+    name="thread-protocol",
+    wire=WIRES["thread-protocol"],
+    handlers=events.HANDLERS,
+    unknown=events.unknown,
+    begin=events.begin,
+    finish=events.finish,
+    ended=lambda event, before: "complete",  # each event is whole: so is a stream of them
+    losses=losses.LOSSES,
+    formats=(Format("thread", export.document, options={"repeat_user_prompt": bool}, is_document=True),),
+)

@@ -18,12 +18,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Dialect, Handler, Violation
-from pipeline.assembly.parts import Fields
+from pipeline.assembly.dialect import Handler, Violation
 from pipeline.turns.times import iso
 from threadmill.identity import is_uuid
-from threadmill.wires import WIRES
 from topics.findings import joined
+from topics.json_text import Fields
 from topics.thread_rules import check
 from topics.thread_versions import OLD, upgrade
 
@@ -82,7 +81,7 @@ def thread_link(builder: Builder, event: Fields) -> None:
 
 def unknown(builder: Builder, event: Fields) -> None:
     """No such object."""
-    raise Violation(f"type {event['type']!r:.80} is none of {', '.join(THREAD_PROTOCOL.handlers)}")
+    raise Violation(f"type {event['type']!r:.80} is none of {', '.join(HANDLERS)}")
 
 
 def finish(builder: Builder, end: str) -> None:
@@ -133,24 +132,10 @@ def _refuse(document: Fields, place: str, name: str) -> None:
         raise Violation(f"{path}: {wrong[0].message}{more}")
 
 
-LOSSES: Final = {
-    "a first request that repeats the user turn before it": "read once; `export --repeat-user-prompt` writes it",
-    "`finish_reason: tool_calls`": "read as `tool_call`",
-    "a turn that breaks the specification": "refused: a dead letter that says where",
+HANDLERS: Final[dict[str, Handler]] = {
+    "user-turn": turn("user"),
+    "agent-turn": turn("agent"),
+    "agent-config": agent_config,
+    "thread-metadata": thread_metadata,
+    "thread-link": thread_link,
 }
-
-THREAD_PROTOCOL: Final = Dialect(
-    "thread-protocol",
-    WIRES["thread-protocol"],
-    {
-        "user-turn": turn("user"),
-        "agent-turn": turn("agent"),
-        "agent-config": agent_config,
-        "thread-metadata": thread_metadata,
-        "thread-link": thread_link,
-    },
-    unknown,
-    begin=begin,
-    finish=finish,
-    losses=LOSSES,
-)

@@ -1,1 +1,28 @@
 """The AI SDK's UI message stream, and its UI messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.format import Format
+from pipeline.dialects.vercel_ai import events, export, history, live, losses
+from pipeline.dialects.vercel_ai.request import begin
+from pipeline.dialects.vercel_ai.side_events import unknown
+from threadmill.wires import WIRES
+
+DIALECT: Final = Dialect(
+    name="vercel-ai",
+    wire=WIRES["vercel-ai"],
+    handlers=events.HANDLERS,
+    unknown=unknown,
+    begin=begin,
+    finish=events.close,
+    stretches=events.STRETCHES,
+    shows=live.shows,
+    ended=live.ended,
+    losses=losses.LOSSES,
+    carriers=losses.CARRIERS,
+    formats=(Format("vercel-ai", export.messages, history.READER),),
+    resume=live.RESUME_HEADERS,
+)

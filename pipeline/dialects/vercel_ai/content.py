@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Any, Final
+from typing import Any
 
-from pipeline.assembly.parts import Fields
 from pipeline.dialects.vercel_ai.stream import note
-
-URL_KINDS: Final = {"image": "image-url", "audio": "audio-url", "video": "video-url"}
+from pipeline.turns.media_kinds import url_kind
+from topics.json_text import Fields
 
 
 def file_content(url: str, media_type: str) -> Fields:
@@ -51,8 +50,7 @@ def _content(part: Any) -> Any:
     url, media_type = part.get("url"), part.get("mediaType")
     if part.get("type") != "file" or not isinstance(url, str) or not isinstance(media_type, str):
         return None
-    kind = URL_KINDS.get(media_type.partition("/")[0], "document-url")
-    by_address = {"kind": kind, "url": url, "media_type": media_type, "identifier": _identifier(url)}
+    by_address = {"kind": url_kind(media_type), "url": url, "media_type": media_type, "identifier": _identifier(url)}
     return _by_value(url, media_type) or by_address
 
 

@@ -35,14 +35,12 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.builder import Builder, End
-from pipeline.assembly.dialect import Dialect, Handler
+from pipeline.assembly.dialect import Handler, Stretch
 from pipeline.dialects.vercel_ai import side_events as side
 from pipeline.dialects.vercel_ai import text, tools
-from pipeline.dialects.vercel_ai.request import begin
+from pipeline.dialects.vercel_ai.keys import META
 from pipeline.dialects.vercel_ai.stream import Event, Stream, forget, merged, note, position, stream_of, text_of
 from pipeline.turns.times import epoch_ms
-from threadmill.wires import WIRES
-from topics.vercel_keys import META
 
 ENDS: Final[dict[str | None, End]] = {"error": "error", "interrupted": "disconnected"}
 FINISH_REASONS: Final = {"length": "length", "content-filter": "content_filter"}
@@ -196,31 +194,4 @@ HANDLERS: Final[dict[str, Handler]] = {
     "error": error,
 }
 
-LOSSES: Final = {
-    "tokens, model, provider": "from data-sys-usage and the publisher's run; the protocol has no field for them",
-    "times": "of receipt; Pydantic AI tells that of its last response",
-    "fields of events that the SDK's parts don't have": "dropped; those of data parts stay",
-    "a call without tool-input-available": "dropped, as ThreadProtocol asks; with its deltas where it was answered",
-    "a result whose call is nowhere": "SystemMessage data-app-TYPE; before the first step: of an earlier stream's call",
-    "which version of the SDK reads `input` of refused calls as `rawInput`": "5 and 6, told by their second error",
-    "calls that an earlier stream of the message made": "in that stream's turn; the result here keeps their UI part",
-    "Pydantic AI: why it asked again (native output, text that was refused)": (
-        "not there; from 1.107 on, two texts in a row are two responses"
-    ),
-    "Pydantic AI: what a tool says to the model beside its result": "not there",
-    "Pydantic AI: files in results (before 2)": "not there",
-    "Pydantic AI 1.107: None as a result": "comes as {}",
-    "Pydantic AI 1.107: compaction, and calls beside an output tool that were not run": "not there",
-    "Pydantic AI: the response that an error cut off": "kept, as the SDK shows it; its own histories end before it",
-}
-
-VERCEL_AI: Final = Dialect(
-    "vercel-ai",
-    WIRES["vercel-ai"],
-    HANDLERS,
-    side.unknown,
-    begin=begin,
-    finish=close,
-    stretches={"text-delta": text.text_deltas, "reasoning-delta": text.reasoning_deltas},
-    losses=LOSSES,
-)
+STRETCHES: Final[dict[str, Stretch]] = {"text-delta": text.text_deltas, "reasoning-delta": text.reasoning_deltas}

@@ -9,11 +9,10 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import Any, Final
 
+from pipeline.dialects.pydantic_ai.keys import IMPLIED
 from pipeline.dialects.vercel_ai.export_parts import call_part, response_part, result_fields, side_part, user_parts
-from topics.pydantic_keys import IMPLIED
-from topics.vercel_keys import META
-
-Fields = dict[str, Any]
+from pipeline.dialects.vercel_ai.keys import META
+from topics.json_text import Fields
 
 PLACE: Final = "meta:after_part"
 ANSWER: Final = ("output", "errorText")

@@ -6,9 +6,8 @@ from typing import Any, Final
 
 import orjson
 
-from topics.vercel_keys import META
-
-Fields = dict[str, Any]
+from pipeline.dialects.vercel_ai.keys import META
+from topics.json_text import Fields
 
 MEDIA_TYPES: Final = {"image-url": "image/*", "audio-url": "audio/*", "video-url": "video/*"}
 OF_PYDANTIC: Final = ("id", "signature", "provider_name", "provider_details")

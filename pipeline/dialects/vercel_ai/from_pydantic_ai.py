@@ -11,18 +11,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Any, Final
+from typing import Any
 
 from pipeline.assembly.agent_turn import PLACE
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.pydantic_ai.keys import IMPLIED, NOT_EXECUTED, PROCESSED
 from pipeline.dialects.vercel_ai.content import user_prompt
+from pipeline.dialects.vercel_ai.keys import META
 from pipeline.dialects.vercel_ai.stream import Event, note, noted, stream_of
-from topics.pydantic_keys import IMPLIED
-from topics.vercel_keys import META
-
-FINAL_RESULT: Final = "Final result processed."  # what it answers to the output tool that ended the run
-NOT_EXECUTED: Final = "Tool not executed - a final result was already processed."  # and to the calls beside it
 
 
 def compaction(builder: Builder, event: Event) -> bool:
@@ -66,7 +63,7 @@ def _order_results(builder: Builder, response: Message, ranks: dict[int, int]) -
         return
     results = response.request.parts
     calls = [part for part in response.parts if part.fields["part_kind"] == "tool-call" and id(part) in ranks]
-    outputs = {part.fields["tool_name"] for part in results if part.fields.get("content") == FINAL_RESULT}
+    outputs = {part.fields["tool_name"] for part in results if part.fields.get("content") == PROCESSED}
     if outputs:
         answered = {part.fields.get("tool_call_id") for part in results}
         results.extend(_not_executed(part) for part in calls if part.fields["tool_call_id"] not in answered)

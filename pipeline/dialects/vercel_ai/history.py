@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Fields
-from pipeline.dialects.history import Messages, Reader
-from pipeline.dialects.vercel_ai.events import VERCEL_AI
-from pipeline.dialects.vercel_ai.request import add_user_turn
+from pipeline.assembly.format import Messages, Reader
+from pipeline.dialects.vercel_ai.events import HANDLERS, close
+from pipeline.dialects.vercel_ai.request import add_user_turn, begin
+from pipeline.dialects.vercel_ai.side_events import unknown
 from pipeline.dialects.vercel_ai.stream import forget, note
 from pipeline.turns.times import epoch_ms
+from topics.json_text import Fields
 
 STREAMING: Final = frozenset({"streaming", "input-streaming"})
 OF_CALL: Final = ("toolCallId", "providerExecuted", "title", "toolMetadata")
@@ -33,7 +34,7 @@ def split(messages: Messages) -> list[Messages]:
 
 def fill(builder: Builder, messages: Messages) -> str | None:
     """The user's messages become the user turn. An exchange with a part that was still streaming is cut off."""
-    VERCEL_AI.begin(builder)
+    begin(builder)
     last = messages[-1]
     add_user_turn(builder, [message for message in messages if message["role"] == "user"])
     if last["role"] != "assistant":
@@ -45,7 +46,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
         read(builder, part, str(number))
     _apply(builder, {"type": "finish-step"})  # what was whole stays, also where the rest never came
     end = "disconnected" if any(part.get("state") in STREAMING for part in last["parts"]) else "complete"
-    VERCEL_AI.finish(builder, end)
+    close(builder, end)
     return end
 
 
@@ -63,7 +64,7 @@ def time(messages: Messages) -> int | None:
 
 
 def _apply(builder: Builder, event: Fields) -> None:
-    (VERCEL_AI.handlers.get(event["type"]) or VERCEL_AI.unknown)(builder, event)
+    (HANDLERS.get(event["type"]) or unknown)(builder, event)
 
 
 def _as_it_is(builder: Builder, part: Fields, key: str) -> None:

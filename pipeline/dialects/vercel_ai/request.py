@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Fields, Message, Part
+from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.vercel_ai.content import user_prompt
 from pipeline.dialects.vercel_ai.stream import Stream, note
+from topics.json_text import Fields
 
 ANSWERED: Final = ("output-available", "output-error")
 OF_RESULT: Final = frozenset({"state", "output", "errorText", "preliminary", "resultProviderMetadata"})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.parts import Fields, Part
+from pipeline.assembly.parts import Part
 from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
 from pipeline.dialects.vercel_ai.content import file_content, user_prompt
 from pipeline.dialects.vercel_ai.stream import Event, note, said_by, stream_of, text_of
 from pipeline.dialects.vercel_ai.text import OF_TEXT
+from topics.json_text import Fields
 
 
 def file(builder: Builder, event: Event) -> None:

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
-from pipeline.assembly.parts import Fields, Message, Part
-from topics.vercel_keys import META
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.vercel_ai.keys import META
+from topics.json_text import Fields
 
 Event = dict[str, Any]
 

@@ -11,13 +11,14 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
-from pipeline.assembly.parts import Fields, Message, Part
+from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.pydantic_ai.messages import arguments
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
+from pipeline.dialects.vercel_ai.keys import DENIED, META
 from pipeline.dialects.vercel_ai.request import answer_earlier
 from pipeline.dialects.vercel_ai.stream import Early, Event, forget, note, noted, said_by, stream_of, text_of
 from pipeline.turns.text import join
-from topics.vercel_keys import DENIED, META
+from topics.json_text import Fields
 
 OF_APPROVAL: Final = {
     "reason": "requestReason",
@@ -240,12 +241,10 @@ def _answer(builder: Builder, event: Event, fields: Fields) -> None:
 def _answer_in_response(message: Message, call: Part, fields: Fields) -> None:
     """The provider ran the tool: its result is the model's own."""
     shared = {key: call.fields[key] for key in ("tool_name", "tool_call_id", "provider_name") if key in call.fields}
-    answer: Fields = {"part_kind": "builtin-tool-return"}
-    answer |= shared | fields
+    answer: Fields = {"part_kind": "builtin-tool-return", **shared, **fields}
     if answer.pop("status") != "success":
         answer.setdefault("outcome", "failed")
-    known = _answers(message, call)
-    if known:
+    if known := _answers(message, call):
         known[0].fields = answer
     else:
         message.parts.append(Part(answer, done=True))

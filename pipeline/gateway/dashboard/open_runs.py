@@ -10,8 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pipeline.dialects.live_text import text_of
 from pipeline.gateway.dashboard.figures import Series, like
-from pipeline.gateway.dashboard.live_text import text_of
 
 RUNS: Final = 10_000
 TAIL: Final = 160  # characters

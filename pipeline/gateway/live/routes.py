@@ -9,6 +9,9 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 
+from pipeline.assembly.dialect import Dialect
+from pipeline.dialects import DIALECTS
+from pipeline.dialects.live_text import shown
 from pipeline.errors import StoreError
 from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
@@ -25,10 +28,8 @@ KEEP_ALIVE: Final = 15.0  # seconds of silence until a comment is sent
 RETRY_MS: Final = 1000
 AT_ONCE: Final = 65_536  # bytes that are sent together
 LAST: Final = 999_999_999  # index behind all events of a record
-EARLY: Final = 1000  # events of a UI stream that wait for those before them; then what is missing is passed over
-UI: Final = "vercel-ai"
-UI_ENDS: Final = frozenset({"finish", "abort"})
-UI_HEADERS: Final = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
+EARLY: Final = 1000  # events of a resumed stream that wait for those before them; then what is missing is passed over
+RESUMABLE: Final = tuple(name for name, dialect in DIALECTS.items() if dialect.resume is not None)
 
 router = APIRouter(prefix="/v1/threads", tags=["live"])
 
@@ -59,7 +60,7 @@ async def live(
     principal: Reader,
     thread_id: ThreadId,
     dialect: Annotated[
-        Literal["vercel-ai"] | None,
+        Literal[RESUMABLE] | None,  # type: ignore[valid-type]
         Query(description="The UI message stream of the one active run, as `useChat({resume: true})` expects it."),
     ] = None,
     replay: Annotated[
@@ -68,6 +69,10 @@ async def live(
     ] = "recent",
     follow: Annotated[bool, Query(description="Go on with what comes; else it ends behind what is there.")] = True,  # noqa: FBT002
     wait: Annotated[bool, Query(description="For a thread that is not there yet.")] = False,  # noqa: FBT002
+    shows: Annotated[  # noqa: FBT002
+        bool,
+        Query(description="With what each event adds for people, in any dialect: [[text|thinking|tool, …]]."),
+    ] = False,
     last_event_id: Annotated[str | None, Header(max_length=100, description="Go on behind this event.")] = None,
     from_id: Annotated[
         str | None, Query(alias="last_event_id", max_length=100, description="The same; the header wins.")
@@ -79,18 +84,20 @@ async def live(
     after = _place(last_event_id or from_id)
     uuid = await _thread(gateway, thread_id, principal.tenant)
     following = await gateway.live.follow(uuid, principal.tenant, after, replay)
-    if not following.runs and not wait and after is None and dialect != UI:
+    if dialect is not None:
+        return await _resumed(gateway, following, DIALECTS[dialect], after, principal.tenant)
+    if not following.runs and not wait and after is None:
         await _check_known(gateway, thread_id, uuid, principal.tenant)
-    if dialect == UI:
-        return await _ui(gateway, following, after, principal.tenant)
     behind = None
     if replay == "none" and after is None and following.stop > 0:
         # A reader that breaks off before its first event goes on behind all that it did not ask for.
         behind = str(Place(following.partition, following.stop - 1, LAST))
-    return EventStream(_frames(gateway, following, behind, follow=follow), gateway.count_cut)
+    return EventStream(_frames(gateway, following, behind, follow=follow, shows=shows), gateway.count_cut)
 
 
-async def _frames(gateway: Gateway, following: Following, behind: str | None, *, follow: bool) -> AsyncGenerator[bytes]:
+async def _frames(
+    gateway: Gateway, following: Following, behind: str | None, *, follow: bool, shows: bool
+) -> AsyncGenerator[bytes]:
     yield comment("the events of a thread, as they come", RETRY_MS, behind)
     async for records in gateway.live.records(following, follow=follow, silence=KEEP_ALIVE):
         if not records:
@@ -101,7 +108,7 @@ async def _frames(gateway: Gateway, following: Following, behind: str | None, *,
             events = following.reading.events(record)
             gateway.metrics.add(m.LIVE_EVENTS, len(events))
             for event in events:
-                parts.append(_native(event))
+                parts.append(_native(event, shows=shows))
                 size += len(parts[-1])
             if size > AT_ONCE:
                 yield b"".join(parts)
@@ -111,19 +118,27 @@ async def _frames(gateway: Gateway, following: Following, behind: str | None, *,
     yield comment("go on behind the last id" if follow else "that is all", RETRY_MS)
 
 
-def _native(event: LiveEvent) -> bytes:
+def _native(event: LiveEvent, *, shows: bool) -> bytes:
     envelope = event.envelope
     said: dict[str, Any] = {name: envelope[name] for name in ("run_id", "agent_id", "dialect")}
     said |= {"seq": event.seq, "ts": event.ts}
     said |= {"event": event.event} if event.end is None else {"end": event.end}
+    if shows and event.end is None:
+        said["shows"] = [list(piece) for piece in shown(said["dialect"], event.event)]
     return frame(encode(said), str(event.place), "end" if event.end is not None else None)
 
 
-async def _ui(gateway: Gateway, following: Following, after: Place | None, tenant: str | None) -> Response:
-    """The stream of the newest active run; with `after`, the rest of the run that this place is in."""
+async def _resumed(
+    gateway: Gateway, following: Following, dialect: Dialect, after: Place | None, tenant: str | None
+) -> Response:
+    """The stream of the newest active run as its SDK's client reads it; with `after`, the rest of the run that this
+    place is in.
+    """
     if after is None:
         idle = time.time() * 1000 - gateway.settings.idle_timeout * 1000
-        whole = ((run_id, run) for run_id, run in following.runs.items() if run.dialect == UI and run.seq == 0)
+        whole = (
+            (run_id, run) for run_id, run in following.runs.items() if run.dialect == dialect.name and run.seq == 0
+        )
         active = [run_id for run_id, run in whole if not run.over and run.last_at >= idle]
         if not active:
             return Response(status_code=204)
@@ -131,22 +146,26 @@ async def _ui(gateway: Gateway, following: Following, after: Place | None, tenan
     else:
         record = await gateway.live.at(following, after)
         envelope = record.envelope if record is not None else None
-        if envelope is None or envelope["dialect"] != UI or not visible(envelope, tenant):
-            raise Problem("bad-event-id", f"{after} is no event of a UI message stream of this thread")
+        if envelope is None or envelope["dialect"] != dialect.name or not visible(envelope, tenant):
+            raise Problem("bad-event-id", f"{after} is no event of a {dialect.name} stream of this thread")
         run_id, seq = envelope["run_id"], envelope["seq"] + after.index + 1
     known = following.runs.get(run_id)
     start = known.first if known is not None else following.start
     # Events come in the order of their seq, so what a client has is said by seq, too, and not by the place.
     of_run = replace(following, start=start, reading=Reading(tenant))
-    return EventStream(_ui_frames(gateway, of_run, run_id, seq), gateway.count_cut, UI_HEADERS)
+    headers = {**HEADERS, **(dialect.resume or {})}
+    return EventStream(_frames_of_run(gateway, of_run, dialect, run_id, seq), gateway.count_cut, headers)
 
 
-async def _ui_frames(gateway: Gateway, following: Following, run_id: str, seq: int) -> AsyncGenerator[bytes]:
+async def _frames_of_run(
+    gateway: Gateway, following: Following, dialect: Dialect, run_id: str, seq: int
+) -> AsyncGenerator[bytes]:
     """The run's events from `seq` on, in this order: a client of the SDK fails at a delta before its start.
 
     Without an `end` the stream is over a moment after the event that usually is the last.
     """
     silence = min(KEEP_ALIVE, gateway.settings.terminal_grace)
+    done = [frame(dialect.wire.done_marker.encode())] if dialect.wire.done_marker is not None else []
     finished = False
     early: dict[int, LiveEvent] = {}
     async for records in gateway.live.records(following, follow=True, silence=silence):
@@ -158,9 +177,8 @@ async def _ui_frames(gateway: Gateway, following: Following, run_id: str, seq: i
             if event.envelope["run_id"] != run_id:
                 continue
             if event.end is not None:
-                for left in sorted(early):
-                    yield _ui_frame(early[left])
-                yield frame(b"[DONE]")
+                for left in [*(_own_frame(early[seq]) for seq in sorted(early)), *done]:
+                    yield left
                 return
             if event.seq < seq:
                 continue
@@ -170,14 +188,14 @@ async def _ui_frames(gateway: Gateway, following: Following, run_id: str, seq: i
             while seq in early:
                 given = early.pop(seq)
                 gateway.metrics.add(m.LIVE_EVENTS)
-                yield _ui_frame(given)
-                finished = given.event.get("type") in UI_ENDS
+                yield _own_frame(given)
+                finished = dialect.ended(given.event, None) is not None
                 seq += 1
-    if finished:
-        yield frame(b"[DONE]")
+    for marker in done if finished else ():
+        yield marker
 
 
-def _ui_frame(event: LiveEvent) -> bytes:
+def _own_frame(event: LiveEvent) -> bytes:
     return frame(encode(event.event), str(event.place))
 
 

@@ -10,8 +10,7 @@ from rich.console import Console
 
 from pipeline.assembly.offline import assemble
 from pipeline.cli.thread_view import nested, view
-from pipeline.dialects import DIALECTS
-from pipeline.dialects.exports import EXPORTS
+from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.stores.sql import ThreadStore
 from tests.corpus import compare_ui
 from tests.support.places import ROOT
@@ -131,7 +130,7 @@ async def test_a_sub_agent_that_is_a_tool_of_the_ai_sdk(store: ThreadStore) -> N
     path = CORPUS / "vercel-ai" / "v7-sub-agent-as-tool-data-parts.sse"
     await store.write(run("vercel-ai", events("vercel-ai", path)))
     truth = json.loads(path.with_name(f"{path.stem}.uimessage.json").read_text())
-    messages = EXPORTS["vercel-ai"](await document_of(store, CHAT))
+    messages = FORMATS["vercel-ai"].write(await document_of(store, CHAT))
     assert compare_ui.steps(messages) == compare_ui.steps([truth])
     assert compare_ui.full(messages) == compare_ui.full([truth])
     assert any(line.startswith("  ◇ data-subagent") for line in await shown(store, CHAT))

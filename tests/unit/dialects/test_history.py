@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
-from pipeline.dialects.imports import IMPORTS
 from threadmill.errors import InvalidRecord
 from topics.thread_rules import check
 
@@ -43,7 +43,7 @@ PI = [
 
 
 def read(form: str, messages: Any) -> dict[str, Any]:
-    document = thread(IMPORTS[form], messages, ORIGIN)
+    document = thread(FORMATS[form].reader, messages, ORIGIN)
     assert [finding for finding in check(document) if finding.severity == "error"] == []
     return document
 
@@ -125,4 +125,4 @@ def test_the_user_may_speak_while_pi_works() -> None:
 )
 def test_what_is_no_history_is_named(form: str, messages: Any, detail: str) -> None:
     with pytest.raises(InvalidRecord, match=detail):
-        thread(IMPORTS[form], messages, ORIGIN)
+        thread(FORMATS[form].reader, messages, ORIGIN)

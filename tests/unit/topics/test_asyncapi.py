@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.worker.roles import OPERATIONS
 from threadmill.errors import Reason
+from threadmill.wires import WIRES
 from topics.agent_event import AgentEvent
 from topics.asyncapi import document
 from topics.catalog import CATALOG
@@ -63,6 +64,7 @@ def test_what_is_not_known_is_left_out():
 def test_payloads_are_those_of_the_models(described: dict[str, Any]):
     schemas = described["components"]["schemas"]
     assert set(schemas["AgentEvent"]["properties"]) == set(AgentEvent.model_fields)
+    assert schemas["AgentEvent"]["properties"]["dialect"]["examples"] == list(WIRES)
     assert set(schemas["TurnRecord"]["required"]) == TurnRecord.__required_keys__
     assert set(schemas["TurnRecord"]["properties"]) == set(TurnRecord.__annotations__)
     assert "#/components/schemas/AgentTurn" in set(references(schemas["TurnRecord"]["properties"]["turn"]))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pipeline.dialects.pydantic_ai.keys import EXACT
 from tests.corpus.compare_pydantic import assembled, assembled_with_refusals
-from topics.pydantic_keys import EXACT
 
 Event = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.dialects.pydantic_ai.export import messages
-from topics.pydantic_keys import EXACT
+from pipeline.dialects.pydantic_ai.keys import EXACT
 
 Fields = dict[str, Any]
 

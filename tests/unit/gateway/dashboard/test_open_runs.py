@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from pipeline.dialects.live_text import text_of
 from pipeline.gateway.dashboard.figures import ANY, Series
-from pipeline.gateway.dashboard.live_text import text_of
 from pipeline.gateway.dashboard.open_runs import TAIL, OpenRuns
 
 

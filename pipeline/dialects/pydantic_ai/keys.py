@@ -1,7 +1,6 @@
-"""`meta:*` keys of turns that came from Pydantic AI: what its messages say beyond ThreadProtocol.
+"""What is said of turns in Pydantic AI's own words: `meta:*` keys, for what its messages say beyond ThreadProtocol.
 
-They are out of the canonical hash; `messages` of `pipeline.dialects.pydantic_ai` writes them, its `export` restores the
-SDK's messages from them.
+The keys are out of the canonical hash; `messages` writes them, `export` restores the SDK's messages from them.
 """
 
 from __future__ import annotations
@@ -15,6 +14,10 @@ EMPTY: Final = "meta:empty"  # of a part: the SDK keeps it though it says nothin
 PROMPT_AT: Final = "meta:user_prompt_at"  # of a turn's first request: where the user turn's parts stood in it
 OF_CALL: Final = "meta:tool_call_id"  # of a prompt: the call whose tool gave it beside its result
 IMPLIED: Final = "meta:implied"  # of a result: not on the wire; the SDK's messages are known to hold it
+
+# What the SDK answers to the output tool that ended a run, and to the calls beside it.
+PROCESSED: Final = "Final result processed."
+NOT_EXECUTED: Final = "Tool not executed - a final result was already processed."
 
 INVALID: Final = "INVALID_JSON"  # the one key of arguments that are no JSON: their text, as in its Vercel adapter
 

@@ -1,7 +1,7 @@
 """The `meta:*` key of turns that came over an AI SDK UI message stream: what UI messages say beyond ThreadProtocol.
 
-It is out of the canonical hash; `pipeline.dialects.vercel_ai` writes it, and its `export` restores the UI
-messages from it. Its value is an object, in the wire's own names:
+It is out of the canonical hash; `export` restores the UI messages from it. Its value is an object, in the wire's own
+names:
 
     turn             id, metadata (of the UI message)
     response         step (false: the SDK has it in one step with the response before), cut (true: an error fell in it)

@@ -1,0 +1,68 @@
+"""A form in which a conversation is given out and taken in: ThreadProtocol's own, or the messages of an SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.assembly.builder import Builder
+from topics.json_text import Fields
+
+Messages = Sequence[Fields]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How one SDK's messages are read.
+
+    `split`: a history -> its exchanges, each what the user asked and what the agent did then. `fill`: an exchange into
+    a builder -> how it ended, as in `finish`; None where the agent has not answered yet. `time`: when an exchange
+    began, epoch ms, where its messages tell. All may raise KeyError, TypeError, AttributeError or InvalidRecord where
+    these are no messages of this SDK.
+    """
+
+    split: Callable[[Messages], list[Messages]]
+    fill: Callable[[Builder, Messages], str | None]
+    time: Callable[[Messages], int | None]
+
+
+class WrongOption(ValueError):
+    """An option that a format does not take, or not with this value. `option` is its name, `why` completes it."""
+
+    def __init__(self, option: str, why: str) -> None:
+        super().__init__(f"{option}: {why}")
+        self.option = option
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`write`: a ThreadProtocol document -> the SDK's messages; with `is_document`, a document again.
+
+    `options`: keyword arguments that `write` takes, each with what raises ValueError for a value that is none.
+    `reader` reads histories in this format; None: they can't be imported.
+    """
+
+    name: str
+    write: Callable[..., Any]
+    reader: Reader | None = None
+    options: Mapping[str, Callable[[Any], object]] = field(default_factory=dict)
+    is_document: bool = False
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Options as a caller gave them, None or False for none -> those for `write`. Raises WrongOption."""
+        options = {name: value for name, value in given.items() if value is not None and value is not False}
+        for name, value in options.items():
+            if name not in self.options:
+                raise WrongOption(name, f"the format {self.name} has no such option")
+            try:
+                self.options[name](value)
+            except ValueError as error:
+                raise WrongOption(name, str(error)) from None
+        return options
+
+    def printed(self, document: Fields, **options: Any) -> Fields:
+        """What callers get of a thread: the document, or {"thread_id", "messages"}."""
+        written = self.write(document, **options)
+        return written if self.is_document else {"thread_id": document["thread_id"], "messages": written}

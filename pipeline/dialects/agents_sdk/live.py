@@ -1,0 +1,35 @@
+"""What a stream of the Agents SDK tells while it comes, to those who don't assemble it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.assembly.dialect import Shown, StreamEnd
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Text as it comes, and the calls of tools."""
+    match event:
+        case {"event": "message.delta", "data": {"delta": str(text)}}:
+            return [Shown("text", text)]
+        case {"event": "tool.call", "data": {"name": str(name)} | {"toolName": str(name)}}:
+            return [Shown("tool", name)]
+    return ()
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """`done` is the end."""
+    match event:
+        case {"event": "done"}:
+            return "complete"
+    return before
+
+
+def conversation(event: Any) -> str | None:
+    """The first event tells it, to those whom the envelope does not."""
+    match event:
+        case {"event": "meta", "data": dict(data)}:
+            found = data.get("conversationId") or data.get("sessionId")
+            return found if isinstance(found, str) else None
+    return None

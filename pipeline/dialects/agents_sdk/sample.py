@@ -1,0 +1,17 @@
+"""A run as the Agents SDK streams it, for benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topics.json_text import Fields
+
+
+def answer(deltas: Sequence[str]) -> list[Fields]:
+    """An answer of so many text deltas, and what the SDK sends around it."""
+    return [
+        {"event": "message.start", "data": {"messageId": "m1", "role": "assistant"}},
+        *({"event": "message.delta", "data": {"messageId": "m1", "delta": delta}} for delta in deltas),
+        {"event": "message.end", "data": {"messageId": "m1"}},
+        {"event": "done", "data": {"finishReason": "stop", "usage": {"inputTokens": 12, "outputTokens": len(deltas)}}},
+    ]

@@ -1,0 +1,38 @@
+"""What a stream of pi's AgentEvents tells while it comes, to those who don't assemble it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.assembly.dialect import Shown, StreamEnd
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Text and thoughts as they come, and the calls of tools."""
+    match event:
+        case {"type": "message_update", "assistantMessageEvent": update}:
+            return shows_of_message(update)
+        case {"type": "tool_execution_start", "toolName": str(name)}:
+            return [Shown("tool", name)]
+    return ()
+
+
+def shows_of_message(update: Any) -> Sequence[Shown]:
+    """The same of an event of one message, as pi's proxy streams it, too."""
+    match update:
+        case {"type": "text_delta", "delta": str(text)}:
+            return [Shown("text", text)]
+        case {"type": "thinking_delta", "delta": str(text)}:
+            return [Shown("thinking", text)]
+    return ()
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """`agent_end` is the end, unless pi tries again."""
+    match event:
+        case {"type": "agent_end", "willRetry": True} | {"type": "agent_start"}:
+            return None
+        case {"type": "agent_end"}:
+            return "complete"
+    return before

@@ -1,0 +1,18 @@
+"""A run as pi's proxy streams it, for benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topics.json_text import Fields
+
+
+def answer(deltas: Sequence[str]) -> list[Fields]:
+    """An answer of so many text deltas, and what the SDK sends around it."""
+    return [
+        {"type": "start"},
+        {"type": "text_start", "contentIndex": 0},
+        *({"type": "text_delta", "contentIndex": 0, "delta": delta} for delta in deltas),
+        {"type": "text_end", "contentIndex": 0},
+        {"type": "done", "reason": "stop", "usage": {"input": 12, "output": len(deltas)}},
+    ]

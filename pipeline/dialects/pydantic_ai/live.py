@@ -1,0 +1,31 @@
+"""What a stream of Pydantic AI's events tells while it comes, to those who don't assemble it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.assembly.dialect import Shown, StreamEnd
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Text and thoughts as they come, and the calls of tools."""
+    match event:
+        case {"event_kind": "part_start", "part": {"part_kind": "text" | "thinking" as kind, "content": str(text)}}:
+            return [Shown(kind, text)]
+        case {
+            "event_kind": "part_delta",
+            "delta": {"part_delta_kind": "text" | "thinking" as kind, "content_delta": str(text)},
+        }:
+            return [Shown(kind, text)]
+        case {"event_kind": "function_tool_call", "part": {"tool_name": str(name)}}:
+            return [Shown("tool", name)]
+    return ()
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """The result is the end."""
+    match event:
+        case {"event_kind": "agent_run_result"}:
+            return "complete"
+    return before

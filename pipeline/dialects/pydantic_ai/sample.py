@@ -1,0 +1,20 @@
+"""A run as Pydantic AI streams it, for benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topics.json_text import Fields
+
+
+def answer(deltas: Sequence[str]) -> list[Fields]:
+    """An answer of so many text deltas, and what the SDK sends around it."""
+    whole = {"part_kind": "text", "content": "".join(deltas)}
+    return [
+        {"event_kind": "part_start", "index": 0, "part": {"part_kind": "text", "content": ""}},
+        *(
+            {"event_kind": "part_delta", "index": 0, "delta": {"part_delta_kind": "text", "content_delta": delta}}
+            for delta in deltas
+        ),
+        {"event_kind": "part_end", "index": 0, "part": whole},
+    ]

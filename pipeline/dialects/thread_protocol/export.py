@@ -1,0 +1,11 @@
+"""The thread document itself, as the format `thread` gives it out."""
+
+from __future__ import annotations
+
+from topics.json_text import Fields
+from topics.thread_versions import repeat_user_prompt as with_user_prompts
+
+
+def document(thread: Fields, *, repeat_user_prompt: bool = False) -> Fields:
+    """The document as it is; `repeat_user_prompt`: agent turns begin with the user's words, as the mapping has them."""
+    return with_user_prompts(thread) if repeat_user_prompt else thread

@@ -1,0 +1,121 @@
+"""What the wire `vercel-ai` can't carry, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.dialects.pydantic_ai.keys import NOT_EXECUTED
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
+
+# What readers of the docs should know.
+LOSSES: Final = {
+    "tokens, model, provider": "from data-sys-usage and the publisher's run; the protocol has no field for them",
+    "times": "of receipt; Pydantic AI tells that of its last response",
+    "fields of events that the SDK's parts don't have": "dropped; those of data parts stay",
+    "a call without tool-input-available": "dropped, as ThreadProtocol asks; with its deltas where it was answered",
+    "a result whose call is nowhere": "SystemMessage data-app-TYPE; before the first step: of an earlier stream's call",
+    "which version of the SDK reads `input` of refused calls as `rawInput`": "5 and 6, told by their second error",
+    "calls that an earlier stream of the message made": "in that stream's turn; the result here keeps their UI part",
+    "Pydantic AI: why it asked again (native output, text that was refused)": (
+        "not there; from 1.107 on, two texts in a row are two responses"
+    ),
+    "Pydantic AI: what a tool says to the model beside its result": "not there",
+    "Pydantic AI: files in results (before 2)": "not there",
+    "Pydantic AI 1.107: None as a result": "comes as {}",
+    "Pydantic AI 1.107: compaction, and calls beside an output tool that were not run": "not there",
+    "Pydantic AI: the response that an error cut off": "kept, as the SDK shows it; its own histories end before it",
+}
+
+VERCEL_AI: Final = (
+    Loss(
+        "model, provider, response id",
+        "from the publisher's `run`, where it knows them",
+        drop.response_fields("model_name", "provider_name", "provider_response_id"),
+    ),
+    Loss(
+        "why a response ended, but the last one",
+        "`tool_call` where it has calls, else `stop`",
+        drop.finish_reasons(but_the_last=True),
+    ),
+    Loss(
+        "what a tool's result says beside its content",
+        "not there",
+        drop.part_fields("tool-return", "metadata", "tool_kind", "retry"),
+    ),
+    Loss(
+        "that the answer was refused and the model asked again, where no tool is involved",
+        "the second response follows on the first",
+        drop.parts(drop.is_untold_retry),
+    ),
+)
+
+PYDANTIC_OVER_VERCEL: Final = (
+    Loss(
+        "why a call failed",
+        "a text for all: whether the arguments, the tool or the user refused it, and the structured errors, are lost",
+        drop.answers(drop.failure),
+    ),
+    Loss(
+        "what is open when a run breaks off",
+        "made-up results of calls, and an end for an open text: what is before them counts",
+        drop.unsettled_steps,
+    ),
+    Loss(
+        "the call of an earlier run that this one answers",
+        "its id; name, denial and reason from the request body, where the run has it",
+        drop.earlier_runs_calls,
+    ),
+    Loss(
+        "what a tool tells the model beside its result",
+        "not there; nor can it be told from what the user said meanwhile, which is there",
+        drop.parts(lambda part: part["part_kind"] == "user-prompt"),
+    ),
+    Loss(
+        "whether data for the client is an event of the application's, a tool's, or the SDK's own",
+        "a system message for each",
+        drop.events(lambda kind: kind.startswith("data-") and not kind.startswith("data-tp-")),
+    ),
+    Loss(
+        "events for the program that runs the agent, like `deferred_tool_requests`",
+        "not there",
+        drop.events(lambda kind: kind.startswith("pydantic-ai.")),
+    ),
+    Loss("fields that are null", "not there", drop.nulls),
+    Loss(
+        "a file's id, provider and details",
+        "not there",
+        drop.part_fields("file", "id", "provider_name", "provider_details"),
+    ),
+    Loss(
+        "where one text of a response ends and the next begins",
+        "one text, with the first one's id",
+        drop.joined_text,
+    ),
+)
+
+PYDANTIC_1_OVER_VERCEL: Final = (
+    Loss("compaction", "not there", drop.parts(lambda part: part["part_kind"] == "compaction")),
+    Loss(
+        "calls that an output tool made needless, and their results",
+        "dropped: their input never came whole",
+        drop.calls_answered(NOT_EXECUTED),
+    ),
+    Loss("why the last response ended (1.20)", "`stop`", drop.finish_reasons(but_the_last=False)),
+    Loss(
+        "signature, id and provider of a thought (1.20)",
+        "not there",
+        drop.part_fields("thinking", "signature", "thinking_id", "provider_name", "provider_details"),
+    ),
+    Loss("files in a tool's result", "a text for each", drop.answers(drop.files_in_results)),
+    Loss("that a tool returned nothing", "an empty object (1.107)", drop.answers(drop.nothing_is_empty)),
+    Loss("where a response ends that no result follows (1.20)", "one response", drop.joined_responses),
+    Loss("where the texts of two such responses meet", "one text", drop.joined_text),
+    Loss("ids and details of joined texts", "the last one's", drop.part_fields("text", "id", "provider_details")),
+)
+
+CARRIERS: Final = (
+    Carrier("vercel-ai", VERCEL_AI),
+    Carrier("pydantic-ai over vercel-ai", PYDANTIC_OVER_VERCEL, over="vercel-ai"),
+    Carrier("pydantic-ai 1.x over vercel-ai", PYDANTIC_1_OVER_VERCEL, over="pydantic-ai over vercel-ai"),
+)

@@ -1,0 +1,35 @@
+"""A run as the AI SDK streams it, for benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topics.json_text import Fields
+
+
+def answer(deltas: Sequence[str]) -> list[Fields]:
+    """An answer of so many text deltas, and what the SDK sends around it."""
+    return [
+        {"type": "start"},
+        {"type": "start-step"},
+        {"type": "text-start", "id": "t1"},
+        *({"type": "text-delta", "id": "t1", "delta": delta} for delta in deltas),
+        {"type": "text-end", "id": "t1"},
+        {"type": "finish-step"},
+        {"type": "finish", "finishReason": "stop"},
+    ]
+
+
+def tool_results(results: Sequence[str]) -> list[Fields]:
+    """A tool call for each result, and a closing word."""
+    events: list[Fields] = [{"type": "start"}]
+    for number, result in enumerate(results):
+        call = {"toolCallId": f"call-{number}"}
+        events += [
+            {"type": "start-step"},
+            {"type": "tool-input-start", **call, "toolName": "search"},
+            {"type": "tool-input-available", **call, "toolName": "search", "input": {"query": f"topic {number}"}},
+            {"type": "tool-output-available", **call, "output": {"text": result}},
+            {"type": "finish-step"},
+        ]
+    return [*events, *answer(["Found ", "it."])[1:]]
