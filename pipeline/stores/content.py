@@ -16,13 +16,13 @@ from pipeline.errors import StoreError
 from pipeline.settings import Settings
 from pipeline.stores.objects import Objects
 from pipeline.turns.content import references, resolved
+from topics.json_text import Fields
 
 OURS: Final = re.compile(r"/([0-9A-Fa-f-]{36})/([0-9a-f]{64})$")
 HASH: Final = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})", re.IGNORECASE)
 AT_ONCE: Final = 8  # objects that are read at the same time
 
 Ref = dict[str, Any]  # ThreadProtocol ContentRef: {"uri", "size_bytes", "hash": "sha256:…", "media_type"}
-Fields = dict[str, Any]
 
 
 class ContentStore:

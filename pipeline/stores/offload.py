@@ -7,9 +7,10 @@ from typing import Final
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.stores.content import ContentStore, Fields
+from pipeline.stores.content import ContentStore
 from pipeline.turns.content import Piece, large, moved
 from topics import catalog, turn_record
+from topics.json_text import Fields
 
 MOST: Final = catalog.TURNS.max_message_bytes - 1_000_000  # of a record: the topic takes no larger ones
 AT_ONCE: Final = 8  # objects that are written at the same time

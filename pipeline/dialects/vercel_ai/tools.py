@@ -240,7 +240,9 @@ def _answer(builder: Builder, event: Event, fields: Fields) -> None:
 
 def _answer_in_response(message: Message, call: Part, fields: Fields) -> None:
     """The provider ran the tool: its result is the model's own."""
-    shared = {key: call.fields[key] for key in ("tool_name", "tool_call_id", "provider_name") if key in call.fields}
+    shared: Fields = {
+        key: call.fields[key] for key in ("tool_name", "tool_call_id", "provider_name") if key in call.fields
+    }
     answer: Fields = {"part_kind": "builtin-tool-return", **shared, **fields}
     if answer.pop("status") != "success":
         answer.setdefault("outcome", "failed")

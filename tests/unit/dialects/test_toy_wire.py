@@ -1,42 +1,50 @@
-"""The dialect that docs/add-a-dialect.md writes works as the page says: its code is taken from the page."""
+"""The wire that docs/add-a-dialect.md writes works as the page says, and is found wherever wires are: by one folder and
+one line, both taken from the page.
+"""
 
 from __future__ import annotations
 
 import json
-import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+import pipeline.dialects
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects import DIALECTS
+from tests.support import toy_wire
 from tests.support.assembled import Assembled, assembled
+from tests.support.toy_wire import STREAM
+from threadmill import wires
 from threadmill.framing import decode
+from threadmill.wires import WIRES
 from topics.thread_rules import check
 
-PAGE = (Path(__file__).parents[3] / "docs" / "add-a-dialect.md").read_text(encoding="utf-8")
 QUESTION = {"request": {"question": "Weather in Paris?"}}
 
 
-def block(before: str, language: str) -> str:
-    """The first block of code behind these words of the page."""
-    found = re.search(rf"{re.escape(before)}.*?```{language}\n(.*?)```", PAGE, re.DOTALL)
-    assert found is not None
-    return found[1]
-
-
-STREAM = block("`t` is the type", "json")
-
-
 @pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> Dialect:
-    module = ModuleType("toy")
-    exec(compile(block("<!-- tested: toy.py -->", "python"), "docs/add-a-dialect.md", "exec"), module.__dict__)
-    dialect: Dialect = module.TOY
+def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Dialect]:
+    """In this process: the folder lies elsewhere."""
+    toy_wire.write(tmp_path)
+    here = [*pipeline.dialects.__path__, str(tmp_path / "pipeline" / "dialects")]
+    monkeypatch.setattr(pipeline.dialects, "__path__", here)
+    monkeypatch.setitem(WIRES, "toy", eval(f"{{{toy_wire.LINE}}}", {**vars(wires)})["toy"])
+    dialect: Dialect = import_module("pipeline.dialects.toy").DIALECT
     monkeypatch.setitem(DIALECTS, dialect.name, dialect)
-    return dialect
+    yield dialect
+    for name in [name for name in sys.modules if name.startswith("pipeline.dialects.toy")]:
+        del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the program, with the folder and the line."""
+    return toy_wire.program(tmp_path_factory.mktemp("program"))
 
 
 def events(toy: Dialect, stream: str = STREAM) -> list[dict[str, Any]]:
@@ -108,3 +116,55 @@ def test_a_stream_that_breaks_off_keeps_complete_cycles(toy: Dialect) -> None:
     got = assembled("toy", events(toy)[:3], end="disconnected")
     assert got.agent_turns[0]["completion_status"] == "interrupted"
     assert got.agent_turns[0]["messages"] == []
+
+
+def test_the_command_line_offers_it(program: Path) -> None:
+    known = "agents-sdk|pi-agent|pi-proxy|pydantic-ai|thread-protocol|toy|vercel-ai"
+    formats = "thread|pi-agent|pydantic-ai|toy|vercel-ai"
+    for command, choices in (
+        ("assemble", known),
+        ("assemble", formats),
+        ("export", formats),
+        ("publish", known),
+        ("hash", "|toy|"),
+    ):
+        shown = "".join(toy_wire.run(program, "-m", "pipeline", command, "--help").split())
+        assert choices in shown, command
+
+
+def test_a_file_of_it_is_assembled_and_exported(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.jsonl").write_text(STREAM)
+    (tmp_path / "run.jsonl.run.json").write_text(json.dumps(QUESTION))
+    stream = str(tmp_path / "run.jsonl")
+    told = json.loads(toy_wire.run(program, *["-m", "pipeline", "assemble", "--dialect", "toy", "--to", "toy"], stream))
+    assert told["dead_letters"] == []
+    assert told["messages"] == [
+        {"who": "user", "says": "Weather in Paris?"},
+        {"who": "agent", "says": "Let me look."},
+        {"who": "agent", "says": "72F."},
+    ]
+    document = tmp_path / "thread.json"
+    document.write_text(json.dumps(told["thread"]))
+    hashed = toy_wire.run(program, "-m", "pipeline", "hash", "--wire", "toy", "--wire", "vercel-ai", str(document))
+    assert len(hashed.splitlines()) == 2
+
+
+def test_the_docs_have_its_tables(program: Path) -> None:
+    page = program / "docs" / "dialects.md"
+    marks = "".join(f"<!-- generated: {table}-toy -->\n<!-- end -->\n" for table in ("events", "losses"))
+    page.write_text(f"{page.read_text()}\n## Toy\n\n{marks}")
+    assert toy_wire.run(program, "docs/generate.py").splitlines() == ["dialects.md: written"]
+    written = page.read_text()
+    assert "| say | extends the text of the response |" in written
+    assert "| where a response ends | behind its results |" in written
+    assert "| `toy` | model, provider | from the publisher's `run` |" in written, "of the shared hash"
+
+
+def test_asyncapi_has_it(program: Path) -> None:
+    described = json.loads(toy_wire.run(program, "-m", "pipeline", "topics", "asyncapi"))
+    assert "toy" in described["components"]["schemas"]["AgentEvent"]["properties"]["dialect"]["examples"]
+
+
+def test_a_benchmark_has_a_run_of_it(program: Path) -> None:
+    script = "from pipeline.bench.streams import STREAMS; print(len(STREAMS['toy'](['a', 'b'])))"
+    assert toy_wire.run(program, "-c", script) == "3\n"
