@@ -149,22 +149,6 @@ def packages_table() -> str:
     return markdown(("floor", "package", "imported by"), rows)
 
 
-def states_table() -> str:
-    """The states of a run."""
-    return markdown(("state", "the run"), ((f"`{state.name}`", str(state)) for state in State))
-
-
-def transitions_table() -> str:
-    """Every way from one state of a run to another, and the events that take it."""
-    ways: dict[tuple[State, State], list[str]] = {}
-    for (before, event), after in TRANSITIONS.items():
-        ways.setdefault((before, after), []).append(f"`{event.name}`: {event}")
-    return markdown(
-        ("from", "to", "when"),
-        ((f"`{before.name}`", f"`{after.name}`", "<br>".join(events)) for (before, after), events in ways.items()),
-    )
-
-
 def _is_package(name: str) -> bool:
     return (DOCS.parent.joinpath(*name.split(".")) / "__init__.py").exists()
 
@@ -192,8 +176,6 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "run-states": run_states_table,
     "settings": settings_table,
     "shared-hash": shared_hash_table,
-    "run-states": states_table,
-    "run-transitions": transitions_table,
     "topics": topics_table,
     **{f"events-{name}": partial(events_table, dialect) for name, dialect in DIALECTS.items()},
     **{f"losses-{name}": partial(losses_table, dialect) for name, dialect in DIALECTS.items()},
