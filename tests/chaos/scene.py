@@ -255,6 +255,13 @@ class Scene:
         await self._look(result)
         return result
 
+    async def idle(self, within: float) -> bool:
+        """Wait until all is stored as it must be and committed: no worker has anything left to do. -> whether so."""
+        return await self._until(self._done, within)
+
+    async def _done(self) -> bool:
+        return await self._stored_right() and await self._settled()
+
     async def _until(self, reached: Callable[[], Awaitable[bool]], within: float) -> bool:
         deadline = time.monotonic() + within
         while True:

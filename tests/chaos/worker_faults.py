@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.chaos.scene import STARTED, Scene
 from tests.support.workers import WorkerProcess
 
+REACHED = 60.0  # seconds for the work that is left when all is published
+
 
 async def killed_in_mid_turn(scene: Scene) -> None:
     await scene.start()
@@ -41,11 +43,12 @@ async def _sabotaged(scene: Scene, *points: tuple[str, int]) -> None:
     while alive and not (scene.publishing and scene.publishing.task.done()):
         await _replace_dead(scene, alive)
         await asyncio.sleep(0.1)
-    for _ in range(100):  # what the last ones need to reach their points
+    idle = asyncio.ensure_future(scene.idle(REACHED))  # while there is work, the last ones may reach their points
+    while alive and not idle.done():
         await _replace_dead(scene, alive)
-        if not alive:
-            break
         await asyncio.sleep(0.1)
+    idle.cancel()
+    await _replace_dead(scene, alive)
     died = len(saboteurs) - len(alive)
     assert died, "no worker reached its point"
     scene.note = f"{died} died there"
