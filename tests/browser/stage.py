@@ -86,7 +86,7 @@ def recordings(*folders: Path) -> list[Recording]:
     return found
 
 
-def settled(on: Stage, within: float = 120) -> None:
+def settled(on: Stage, within: float = 180) -> None:
     """Wait until all that was published is stored: no group has anything left to read."""
     deadline = time.monotonic() + within
     with httpx.Client(base_url=on.url, trust_env=False, timeout=within) as http:

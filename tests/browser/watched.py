@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Browser, Page
 
 DESKTOP = {"width": 1280, "height": 900}
-PATIENCE = 60_000  # ms: machines may be slow
+PATIENCE = 180_000  # ms: machines may be slow
 POLICY = """
 globalThis.refused = [];
 document.addEventListener("securitypolicyviolation", (event) => {

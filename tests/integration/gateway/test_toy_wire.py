@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.integration.stores.conftest import make_record
 from tests.support import toy_wire
 from tests.support.gateways import client, replayed
+from tests.support.turn_records import make_record
 
 
 async def test_a_gateway_takes_it_and_shows_it(gateway_settings: Settings, tmp_path: Path) -> None:
