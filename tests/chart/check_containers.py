@@ -31,6 +31,7 @@ from tests.support.gateways import client, sse, talk
 from tests.support.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
 from tests.support.places import CACHE
 from tests.support.topic_records import publish
+from tests.support.waiting import PATIENCE, until, wait_for
 from tests.support.workers import stored
 from topics.catalog import EVENTS
 
@@ -60,7 +61,7 @@ class Release:
         """What Helm runs before it installs."""
         for name in ("topics", "migrate"):
             job = self.pod("Job", name).main.start()
-            assert await asyncio.to_thread(job.wait, 120) == 0, job.text()
+            assert await asyncio.to_thread(job.wait, PATIENCE) == 0, job.text()
 
 
 def secret(name: str, **values: str) -> Manifest:
@@ -123,12 +124,13 @@ async def until_ready(container: Container) -> Container:
 
 async def until_stored(settings: Settings, turns: int, container: Container) -> dict[str, str]:
     """Wait for so many turns -> turn_id: hash."""
-    for _ in range(600):
+
+    async def all_of_them() -> bool:
         async with await ThreadStore.open(settings.store_url) as store:
-            if (await store.counts()).turns >= turns:
-                return await stored(settings)
-        await asyncio.sleep(0.5)
-    raise AssertionError(f"{turns} turns are not stored:\n{container.text()}")
+            return (await store.counts()).turns >= turns
+
+    await until(all_of_them, container.text, 300)
+    return await stored(settings)
 
 
 async def test_hooks_make_topics_and_tables_and_may_be_repeated(release: Make) -> None:
@@ -164,7 +166,7 @@ async def test_a_worker_runs_as_the_manifest_says(release: Make, started: list[C
     assert worker.inside(*check).returncode == 0
 
     test = one.pod("Pod", "test").main.start()
-    assert await asyncio.to_thread(test.wait, 120) == 0, test.text()
+    assert await asyncio.to_thread(test.wait, PATIENCE) == 0, test.text()
 
 
 async def test_a_rollout_loses_nothing(release: Make, started: list[Container]) -> None:
@@ -261,7 +263,7 @@ async def test_init_containers_do_what_hooks_do(release: Make, started: list[Con
     pod = one.pod("Deployment", "worker-all")
     assert [container.name for container in pod.init] == ["migrate", "topics"]
     for container in pod.init:
-        assert await asyncio.to_thread(container.start().wait, 120) == 0, container.text()
+        assert await asyncio.to_thread(container.start().wait, PATIENCE) == 0, container.text()
     started.append(pod.main.start())
     await until_ready(started[0])
     assert not of_kind(one.manifests, "Job")
@@ -292,11 +294,7 @@ async def test_an_archive_and_split_roles(release: Make, started: list[Container
     await publish(one.settings, EVENTS, interleaved(runs, 12))
     assert await until_stored(one.settings, 20, started[1]) == expected(runs)
     archive = started[-1].pod.volumes["home"] / "archive"
-    for _ in range(100):
-        if list(archive.rglob("*.parquet")):
-            break
-        await asyncio.sleep(0.2)
-    assert list(archive.rglob("*.parquet")), started[-1].text()
+    wait_for(lambda: list(archive.rglob("*.parquet")), started[-1].text)
     for container in started:
         assert (await asyncio.to_thread(container.stop))[0] == 0, container.text()
 
