@@ -1,4 +1,4 @@
-"""The wire of docs/add-a-dialect.md on the page: the page's scripts know no wire, the gateway does."""
+"""The wire of docs/adding/wire.md on the page: the page's scripts know no wire, the gateway does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wire that docs/add-a-dialect.md writes: its code, its stream, and a copy of the program that has it."""
+"""The wire that docs/adding/wire.md writes: its code, its stream, and a copy of the program that has it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.settings import Settings
 from tests.support.workers import environment
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "add-a-dialect.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "adding" / "wire.md").read_text(encoding="utf-8")
 CODE = re.compile(r"<!-- tested: (\S+) -->\n```python\n(.*?)```", re.DOTALL)
 REGISTRY = "threadmill/wires.py"
 FILES = dict(CODE.findall(PAGE))  # path -> text

@@ -1,4 +1,4 @@
-"""The wire of docs/add-a-dialect.md in a gateway of its own: uploaded, followed, and read in its own format."""
+"""The wire of docs/adding/wire.md in a gateway of its own: uploaded, followed, and read in its own format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wire that docs/add-a-dialect.md writes works as the page says, and is found wherever wires are: by one folder and
+"""The wire that docs/adding/wire.md writes works as the page says, and is found wherever wires are: by one folder and
 one line, both taken from the page.
 """
 
