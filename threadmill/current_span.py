@@ -1,4 +1,4 @@
-"""The span in which a program is just now, if it traces itself by OpenTelemetry."""
+"""The current span of a program that traces itself by OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def current() -> str | None:
-    """Its `traceparent`; None where there is no span.
+    """-> the `traceparent` of the current span; None where there is none.
 
     OpenTelemetry is not imported for this: a program that has not imported it has no span.
     """

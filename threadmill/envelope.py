@@ -6,7 +6,7 @@
 
 `seq` is the number of the first event in its run; the n-th event of a record has `seq + n`. `dt`, `tenant`,
 `run` and `end` are optional. `decode` is what the pipeline runs for each record: orjson and a dozen checks.
-`topics.agent_event` has the same as a strict model, which says everything that is wrong, for people.
+`topics.agent_event` has the same as a strict model, which lists everything that is wrong with a record.
 """
 
 from __future__ import annotations

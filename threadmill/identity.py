@@ -1,4 +1,4 @@
-"""Names that every part of the pipeline must derive alike."""
+"""Ids that clients and pipeline must derive alike: of threads and turns."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class PublishedRun:
         self._decoder: Decoder | None = None
         self._over = False
         self.records = 0
-        self.verdict = "complete"  # how a context that is left without an exception has ended
+        self.verdict = "complete"  # how the run ends when its context is left without an exception
 
     @property
     def thread_id(self) -> str:
@@ -83,7 +83,7 @@ class PublishedRun:
     async def send(self, event: Any, *, at: int | None = None) -> None:
         """Publish one event, a dict or an object of the SDK; `at` is epoch ms where it is not now.
 
-        Waits only where there is no room in memory, and on disk neither. Raises InvalidRecord for an event that can't
+        Waits only where there is no room, neither in memory nor on disk. Raises InvalidRecord for an event that can't
         travel (no JSON, over 900 KB): it is left out, the run goes on. Raises BrokerError where the broker refuses
         what was sent, and there is no spool.
         """
@@ -99,14 +99,14 @@ class PublishedRun:
             self._publisher.linger()
 
     async def offer(self, event: Any) -> None:
-        """As `send`; what can't travel is logged."""
+        """As `send`; an event that can't travel is logged and left out."""
         try:
             await self.send(event)
         except InvalidRecord as error:
             self._left_out(error)
 
     async def send_bytes(self, chunk: bytes | str) -> None:
-        """Publish the events that a chunk of SSE or JSON lines completes; those that are none are logged."""
+        """Publish the events that a chunk of SSE or JSON lines completes; data that are no event are logged."""
         if self._decoder is None:
             self._decoder = decoder_for(self._wire, MAX_BYTES)
         for framed in self._decoder.feed(chunk.encode() if isinstance(chunk, str) else chunk):
@@ -153,12 +153,12 @@ class PublishedRun:
         self._put(self._batch.take(end, at=_now() if at is None else at))
 
     def flush(self) -> None:
-        """Let what waits go now."""
+        """Hand the events that wait for more to the delivery now."""
         if len(self._batch):
             self._put(self._batch.take(at=_now()))
 
     def leave(self) -> None:
-        """Let what waits go, and say nothing of an end: the run goes on from elsewhere."""
+        """Flush, and take no more events, without an end: another process goes on with the run."""
         self.flush()
         self._over = True
         self._publisher.forget(self)
@@ -178,7 +178,7 @@ class PublishedRun:
 
 
 async def _each(source: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerator[Event]:
-    """The items of anything that can be iterated; what is a context as well is entered (as Pydantic AI 2's streams)."""
+    """The items of any iterable; one that is a context manager, too, is entered (as streams of Pydantic AI 2)."""
     if isinstance(source, AbstractAsyncContextManager):
         async with source as entered:
             async for item in entered:

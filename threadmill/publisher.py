@@ -28,7 +28,7 @@ from threadmill.micro_batch import MicroBatch
 from threadmill.published_run import PublishedRun
 from threadmill.wires import WIRES
 
-if TYPE_CHECKING:  # what loads aiokafka or pydantic is imported by those who publish, when they do
+if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when something is published
     from aiokafka import AIOKafkaProducer
 
     from threadmill.delivery import Delivery

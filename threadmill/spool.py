@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class SpoolFull(Exception):
-    """There is no room: `spool_bytes` is reached, or the disk is full. The message says which."""
+    """There is no room; the message says whether `spool_bytes` is reached or the disk is full."""
 
 
 class Spool:
@@ -90,7 +90,7 @@ class Spool:
         return Place(segment, segment.size)
 
     def skip(self) -> None:
-        """What has been appended so far is in memory: it need not be read."""
+        """Leave out of `read` what has been appended so far: it is in memory."""
         for segment in self._segments:
             segment.read = segment.size
 
@@ -102,7 +102,7 @@ class Spool:
         return []
 
     def ack(self, places: Iterable[Place]) -> None:
-        """These records, in order, and all before them are confirmed: they are not read again, by whomever."""
+        """These records, in order, and all before them are confirmed: no process reads them again."""
         for place in places:
             place.segment.acked = place.end
         while self._segments and self._segments[0].acked >= self._segments[0].size:
@@ -152,7 +152,7 @@ class Spool:
         return self._segments[-1]
 
     def _write(self, segment: Segment, frame: bytes) -> None:
-        assert self._live is not None  # _open_segment has just seen to it
+        assert self._live is not None  # _open_segment has just opened it
         left = memoryview(frame)
         try:
             while left:
@@ -185,7 +185,7 @@ class Spool:
             )
 
     def _rest_of(self, segment: Segment) -> list[Spooled]:
-        """Read to the end. What is no record is put aside, and no longer counts as a part where it is at the end."""
+        """-> the records from `read` to the end. Other bytes are put aside; at the end they no longer belong to it."""
         begin = last = segment.read
         data = segment.bytes_from(begin)
         records = []

@@ -71,7 +71,7 @@ class SyncPublisher:
         return self._publisher.report()
 
     def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
-        """What a call gives, made in the publisher's own loop. Raises CallerError outside of `with`."""
+        """-> the result of a coroutine that runs in the publisher's own loop. Raises CallerError outside of `with`."""
         if self._loop is None:
             call.close()
             raise CallerError("the publisher is closed: use it inside `with SyncPublisher()`")
@@ -120,7 +120,7 @@ class SyncRun:
         return self._pass_on(chunks, self._run.send_bytes)
 
     def _pass_on(self, items: Iterable[Item], publish: Callable[[Any], Coroutine[Any, Any, None]]) -> Iterator[Item]:
-        """In the caller's thread: what makes the items may take its time."""
+        """Iterate in the caller's thread, as the iterator may block, and publish in the publisher's loop."""
         self._run.verdict = "aborted"
         try:
             for item in items:

@@ -1,4 +1,4 @@
-"""Whose trace a run belongs to: the `traceparent` that its publisher says, as W3C Trace Context has it.
+"""The span that a run is a part of, as its publisher names it: the `traceparent` of W3C Trace Context.
 
     00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01     version, trace id, span id, flags
 
@@ -19,7 +19,7 @@ FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]
 
 @dataclass(frozen=True, slots=True)
 class TraceParent:
-    """A span of somebody else's. `text` is how it was said."""
+    """A span of another program. `text`: as it was written."""
 
     text: str
     trace_id: str  # 32 hex digits
@@ -28,26 +28,26 @@ class TraceParent:
 
 
 def parse(value: Any) -> TraceParent | None:
-    """-> what it says; None for what is none, which the specification has readers ignore."""
+    """-> the span; None for a value of another form, which readers ignore by the specification."""
     found = FORM.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         return None
     version, trace_id, span_id, flags, more = found.groups()
-    known = (version == "00" and more is None) or version not in ("00", "ff")  # a later version may say more
+    known = (version == "00" and more is None) or version not in ("00", "ff")  # a later version may have more fields
     if not known or not int(trace_id, 16) or not int(span_id, 16):
         return None
     return TraceParent(value, trace_id, span_id, int(flags, 16))
 
 
 def of_headers(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
-    """What a record's headers say; None where that is nothing, or nothing that `parse` takes."""
+    """-> the `traceparent` in a record's headers; None where there is none that `parse` takes."""
     for name, value in headers:
         if name == HEADER and value is not None:
-            said = value.decode("latin-1")
-            return None if parse(said) is None else said
+            text = value.decode("latin-1")
+            return None if parse(text) is None else text
     return None
 
 
 def headers(value: str) -> list[tuple[str, bytes]]:
-    """The reverse of `of_headers`."""
+    """-> the headers of a record whose run is a part of this span; `of_headers` reads them."""
     return [(HEADER, value.encode())]

@@ -1,1 +1,1 @@
-"""What the pipeline says of itself: metrics, telemetry, log lines, traces."""
+"""How the pipeline is watched: metrics, telemetry, log lines, traces."""

@@ -15,7 +15,7 @@ IDS: Final = ("thread_id", "run_id", "trace_id")
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the ids of the run that it is about, the error."""
+    """One JSON object a line: time, level, logger, message, the ids of the run that the line is about, the error."""
 
     def format(self, record: logging.LogRecord) -> str:
         """-> the line."""

@@ -2,8 +2,8 @@
 
 Names and buckets are those of the OpenTelemetry conventions for generative AI where these have one
 (`gen_ai.client.token.usage` is `gen_ai_client_token_usage` here, as Prometheus writes it); all others begin with
-`threadmill_`. What a stream may fill with any text (models, agents, tenants, …) is bounded twice: a label takes so
-many values, a metric so many series, and the rest is counted as `other`. A missing value is `unknown`.
+`threadmill_`. Labels that streams fill with any text (models, agents, tenants, …) are bounded twice: a label takes a
+number of values, a metric a number of series, and the rest is counted as `other`. A missing value is `unknown`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OPEN_LABELS: Final = frozenset({*USAGE, "reason", "type", "dialect"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """One metric; `name` as Prometheus shows it. Times in seconds. Each is itself: compared and hashed by identity."""
+    """One metric; `name` as Prometheus shows it. Times in seconds. Compared and hashed by identity."""
 
     name: str
     kind: Kind
@@ -269,7 +269,7 @@ class Metrics:
     """The values of all metrics of one worker. `series` bounds the values of each label that streams fill."""
 
     def __init__(self, series: int = 200) -> None:
-        # A `_created` sample beside each counter would double the series, and nobody asks for it.
+        # A `_created` sample beside each counter would double the series, and nothing reads them.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -296,7 +296,7 @@ class Metrics:
         (histogram.labels(*self._bounds.fit(metric, labels)) if metric.labels else histogram).observe(value)
 
     def forget(self, metric: Metric, /, **labels: str) -> None:
-        """Take away one series of a gauge: that of a partition which went to another worker."""
+        """Remove one series of a gauge, as that of a partition which went to another worker."""
         self._gauges[metric].remove(*(labels[name] for name in metric.labels))
 
 
@@ -310,7 +310,7 @@ def _of(kind: Kind) -> list[Metric]:
 
 
 class _Bounds:
-    """Which label values are counted by name: the first that come, as many as fit."""
+    """Decides which label values are counted by name: the first ones, up to the bound."""
 
     def __init__(self, values: int) -> None:
         self._values = values

@@ -24,8 +24,8 @@ CACHE_LATENCY: Final[tuple[Path, ...]] = (("latency_ms",), ("latencyMs",))
 class TelemetryMeter:
     """Updates metrics from the records of the telemetry topic.
 
-    A record that comes again (a replay, a second producer) is known by (thread_id, run_id, seq) and not counted;
-    `remembered` records are, at least. Data of the wrong shape are counted as malformed, never raised.
+    A record that comes again (a replay, a second producer) is recognised by (thread_id, run_id, seq) and not counted;
+    at least the latest `remembered` records are. Data of the wrong shape are counted as malformed, and raise nothing.
     """
 
     def __init__(self, metrics: Metrics, remembered: int = 100_000) -> None:
@@ -53,7 +53,7 @@ class TelemetryMeter:
 
 
 def _labels(record: TelemetryRecord, reading: Reading) -> Labels:
-    """Model and provider: what the event says of its response, else what the run said at its start."""
+    """-> the labels; model and provider as the event names them for its response, else as the run did at its start."""
     found: dict[str, Any] = {
         "model": reading.text(MODEL) or record.get("model_name"),
         "provider": reading.text(PROVIDER) or record.get("provider_name"),
@@ -94,7 +94,7 @@ def _turn(metrics: Metrics, reading: Reading, labels: Labels) -> None:
     reason = m.NO_REASON if status == "complete" else reading.text((("reason",),))
     outcome = {**labels, "status": status, "reason": reason}
     if reading.number((("revision",),)):
-        # What the turn did was counted when it first closed; counters can't be taken back.
+        # What the turn did was counted when it first closed; counters can't be lowered.
         metrics.add(m.AGENT_TURNS_REVISED, **outcome)
         return
     metrics.add(m.AGENT_TURNS, **outcome)
@@ -118,16 +118,16 @@ COUNTED: Final[dict[str, Callable[[Metrics, Reading, Labels], None]]] = {
 
 
 class Seen:
-    """Which records were counted: the latest ones, between one and two times `records`.
+    """Recognises records that were counted before: the latest ones, between one and two times `records`.
 
-    Known by 64 bits of hash, in two tables of which the older one goes when the newer one is full: beside a hundred
-    thousand others, one record in 10^14 is taken for one of them.
+    It holds 64 bits of hash for each, in two tables; when the newer one is full, the older one is dropped. Beside a
+    hundred thousand others, one record in 10^14 is taken for one of them.
     """
 
     def __init__(self, records: int) -> None:
         self._records = records
         self._size = 2 << records.bit_length()  # slots: never more than half are taken
-        self._now, self._before = array("q", bytes(8 * self._size)), array("q")
+        self._newer, self._older = array("q", bytes(8 * self._size)), array("q")
         self._count = 0
 
     def first(self, thread_id: str, run_id: str, seq: object) -> bool:
@@ -135,18 +135,18 @@ class Seen:
         if not isinstance(seq, int):
             return True
         known = hash((thread_id, run_id, seq)) or 1  # 0 is a free slot
-        slot = self._slot(self._now, known)
-        if self._now[slot] == known or (self._before and self._before[self._slot(self._before, known)] == known):
+        slot = self._slot(self._newer, known)
+        if self._newer[slot] == known or (self._older and self._older[self._slot(self._older, known)] == known):
             return False
-        self._now[slot] = known
+        self._newer[slot] = known
         self._count += 1
         if self._count == self._records:
-            self._now, self._before = array("q", bytes(8 * self._size)), self._now
+            self._newer, self._older = array("q", bytes(8 * self._size)), self._newer
             self._count = 0
         return True
 
     def _slot(self, slots: array[int], known: int) -> int:
-        """Where it is, or would be."""
+        """-> the slot that holds it, or the free one where it belongs."""
         slot = known & (self._size - 1)
         while slots[slot] not in (0, known):
             slot = (slot + 1) & (self._size - 1)

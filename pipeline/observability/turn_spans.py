@@ -1,8 +1,8 @@
 """A turn record -> the span that traces it, with the attributes of OpenTelemetry's conventions. Pure.
 
-An agent's turn is one span, from its first event to its last, linked to the span of the publisher's in which it took
-place. Trace id and span id follow from the turn, so a replay gives the same span again. Nothing of what was said is
-in it.
+An agent's turn is one span, from its first event to its last, linked to the publisher's span in which it took place.
+Trace id and span id follow from the turn, so a replay gives the same span again. It holds nothing of the messages'
+content.
 
 Generative AI: https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-agent-spans.md
 Messaging: https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
@@ -23,7 +23,7 @@ from threadmill.traceparent import TraceParent
 from topics.turn_record import TurnRecord
 
 OPERATION: Final = "invoke_agent"
-CANCELLED: Final = "user_cancelled"  # the reason of an interruption that is nobody's failure
+CANCELLED: Final = "user_cancelled"  # the reason of an interruption that is no failure
 MOST_REASONS: Final = 100
 LATEST: Final = 2**63 // 10**6 - 1  # epoch ms: spans count nanoseconds, in 64 bits
 TOKENS: Final = {
@@ -39,7 +39,7 @@ Attribute = str | int | float | list[str]
 
 @dataclass(frozen=True, slots=True)
 class TurnSpan:
-    """`start` and `end` in epoch ms; `link`: the publisher's span; `error`: why the turn failed, if it did."""
+    """`start` and `end` are in epoch ms; `link`: the publisher's span; `error`: why the turn failed, if it did."""
 
     name: str
     trace_id: int
@@ -52,31 +52,31 @@ class TurnSpan:
 
 
 def turn_span(record: TurnRecord) -> TurnSpan | None:
-    """The span of an agent's turn; None for any other record."""
+    """-> the span of an agent's turn; None for any other record."""
     turn = record["turn"]
     if turn is None or turn.get("turn_type") != "agent":
         return None
     start, end = (min(max(at, 0), LATEST) for at in span(record))
     reason = interruption(record)
     failed = record["status"] != "complete" and reason != CANCELLED
-    said = {name: value for name, value in _said(record, turn).items() if value is not None}
+    attributes = {name: value for name, value in _attributes(record, turn).items() if value is not None}
     if failed:
-        said["error.type"] = str(reason or "interrupted")
+        attributes["error.type"] = str(reason or "interrupted")
     facts = (record["turn_id"], record["status"], record["revision"], record.get("events", 0))
     digest = sha256("/".join(map(str, facts)).encode()).digest()
     return TurnSpan(
-        name=_kept(f"{OPERATION} {said['gen_ai.agent.name']}"),
+        name=_bounded(f"{OPERATION} {attributes['gen_ai.agent.name']}"),
         trace_id=int.from_bytes(sha256(record["turn_id"].encode()).digest()[:16]) or 1,
         span_id=int.from_bytes(digest[:8]) or 1,
         start=start,
         end=max(start, end),
-        attributes={name: _kept(value) for name, value in said.items()},
+        attributes={name: _bounded(value) for name, value in attributes.items()},
         link=traceparent.parse(record.get("traceparent")),
-        error=_kept(said.get("error.type")),
+        error=_bounded(attributes.get("error.type")),
     )
 
 
-def _said(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
     own = next((config for config in agent_configs(record) if config["agent_id"] == record["agent_id"]), {})
     messages = turn.get("messages")
     responses = [
@@ -86,8 +86,8 @@ def _said(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
     ]
     first: Mapping[str, Any] = responses[0] if responses else {}
     used = counts(turn.get("total_usage"))
-    reasons = [_kept(reason) for message in responses if isinstance(reason := message.get("finish_reason"), str)]
-    waited = next(iter(record.get("timings") or [{}])).get("ttft_ms")
+    reasons = [_bounded(reason) for message in responses if isinstance(reason := message.get("finish_reason"), str)]
+    first_chunk_ms = next(iter(record.get("timings") or [{}])).get("ttft_ms")
     parent = record.get("parent") or {}
     return {
         "gen_ai.operation.name": OPERATION,
@@ -97,7 +97,7 @@ def _said(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
         "gen_ai.provider.name": _text(first.get("provider_name") or own.get("provider_name")),
         "gen_ai.request.model": _text(first.get("model_name") or own.get("model_name")),
         "gen_ai.response.finish_reasons": reasons[:MOST_REASONS] or None,
-        "gen_ai.response.time_to_first_chunk": None if waited is None else waited / 1000,
+        "gen_ai.response.time_to_first_chunk": None if first_chunk_ms is None else first_chunk_ms / 1000,
         **{name: used.get(key) for name, key in TOKENS.items()},
         "threadmill.run.id": record["run_id"],
         "threadmill.turn.id": record["turn_id"],
@@ -112,7 +112,7 @@ def _said(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _kept(value: Any) -> Any:
+def _bounded(value: Any) -> Any:
     """Text in UTF-8 of a bounded length; anything else as it is."""
     return column_text(value) if isinstance(value, str) else value
 

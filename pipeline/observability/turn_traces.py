@@ -1,8 +1,8 @@
 """Spans of turns on their way to a collector, by OTLP over HTTP; needs the extra `otlp`.
 
 The SDK's own thread sends them, in batches, out of a bounded queue: a collector that is slow or away costs spans, and
-nothing else. What is not a setting of ours is OpenTelemetry's own: OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER,
-OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_MAX_QUEUE_SIZE, …
+nothing else. All options but the endpoint are OpenTelemetry's own variables: OTEL_EXPORTER_OTLP_HEADERS,
+OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_MAX_QUEUE_SIZE, …
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from topics.turn_record import TurnRecord
 log = logging.getLogger(__name__)
 
 PATH: Final = "/v1/traces"
-END_WITHIN: Final = 3.0  # seconds for what is left at the end
-NANO: Final = 1_000_000  # in a millisecond
-NOWHERE: Final = Context()  # these spans have no parent, whatever span this process may be in
+END_WITHIN: Final = 3.0  # seconds in which the last spans are sent
+NANOSECONDS: Final = 1_000_000  # in a millisecond
+NO_PARENT: Final = Context()  # also where this process is in a span itself
 
 
 class GivenIds(IdGenerator):
-    """The ids of the span that is made next."""
+    """Gives the next span the ids that were set."""
 
     trace_id = span_id = 0
 
@@ -48,8 +48,8 @@ class GivenIds(IdGenerator):
         return self.span_id
 
 
-class Counted(SpanExporter):
-    """Counts what the collector has taken."""
+class CountingExporter(SpanExporter):
+    """Counts the spans that the collector has taken."""
 
     def __init__(self, exporter: SpanExporter, metrics: Metrics) -> None:
         self._exporter = exporter
@@ -69,7 +69,7 @@ class Counted(SpanExporter):
 
 
 class TurnTraces:
-    """Takes turn records; `topic` is where their events were read."""
+    """Sends a span for each turn record it is called with; `topic` is the one that their events were read from."""
 
     def __init__(self, endpoint: str, topic: str, metrics: Metrics) -> None:
         self._topic = topic
@@ -80,19 +80,21 @@ class TurnTraces:
         self._provider = TracerProvider(
             resource=named.merge(OTELResourceDetector().detect()), id_generator=self._ids, shutdown_on_exit=False
         )
-        self._exporter = Counted(OTLPSpanExporter(endpoint if endpoint.endswith(PATH) else endpoint + PATH), metrics)
+        self._exporter = CountingExporter(
+            OTLPSpanExporter(endpoint if endpoint.endswith(PATH) else endpoint + PATH), metrics
+        )
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("threadmill", release)
         atexit.register(self.close)
 
     def __call__(self, records: Sequence[TurnRecord], partition: int) -> None:
-        """Turns that are about to be produced."""
+        """Trace turns that are about to be produced; `partition` is that of their events."""
         for record in records:
             try:
                 found = turn_span(record)
                 if found is not None:
                     self._trace(found, partition)
-            except Exception:  # a turn is worth more than its span
+            except Exception:  # a fault here must not hold up the turn
                 log.exception("turn %s has no span", record["turn_id"])
 
     def _trace(self, turn: TurnSpan, partition: int) -> None:
@@ -105,25 +107,25 @@ class TurnTraces:
         self._ids.trace_id, self._ids.span_id = turn.trace_id, turn.span_id
         span = self._tracer.start_span(
             turn.name,
-            context=NOWHERE,
+            context=NO_PARENT,
             kind=SpanKind.CONSUMER,
             attributes={**turn.attributes, **source},
             links=[] if turn.link is None else [Link(_context(turn.link))],
-            start_time=turn.start * NANO,
+            start_time=turn.start * NANOSECONDS,
         )
         span.add_event("threadmill.assembled")
         if turn.error is not None:
             span.set_status(Status(StatusCode.ERROR, turn.error))
-        span.end(turn.end * NANO)
+        span.end(turn.end * NANOSECONDS)
         self._metrics.add(m.SPANS)
 
     def close(self) -> None:
-        """Send what is left, for some seconds."""
+        """Send the spans that are left, for END_WITHIN seconds at most."""
         atexit.unregister(self.close)
         ending = Thread(target=self._provider.shutdown, daemon=True)
         ending.start()
         ending.join(END_WITHIN)
-        self._exporter.shutdown()  # or it would try for half a minute
+        self._exporter.shutdown()  # else it would go on trying for half a minute
 
 
 def _context(span: TraceParent) -> SpanContext:

@@ -107,7 +107,7 @@ class PublishStreams:
         await exchange.end("aborted")  # unless it was complete
 
     def run(self, request: StreamRequest) -> PublishedRun | None:
-        """The run of a stream that begins, None where it is not to be published."""
+        """-> the run of a stream that begins; None where the stream is not to be published."""
         identity = self.identify(request)
         if identity is None:
             return None
@@ -138,13 +138,13 @@ class _Exchange:
         self._body: list[bytes] = []
         self._body_size = 0
         self._run: PublishedRun | None = None
-        self._gone = False  # the client
+        self._client_gone = False
 
     async def receive(self) -> Message:
         """A message of the client, unchanged."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            self._gone = True
+            self._client_gone = True
         elif self._is_json and message["type"] == "http.request":
             self._body_size += len(message.get("body", b""))
             if self._body_size <= BODY_BYTES:
@@ -156,7 +156,7 @@ class _Exchange:
         try:
             await self._send(message)
         except OSError:
-            self._gone = True
+            self._client_gone = True
             raise
         finally:
             await self._published(message)
@@ -164,7 +164,7 @@ class _Exchange:
     async def end(self, verdict: str) -> None:
         """The application has returned, or failed."""
         if self._run is not None:
-            await self._try(self._run, self._run.end("disconnected" if self._gone else verdict))
+            await self._try(self._run, self._run.end("disconnected" if self._client_gone else verdict))
             self._run = None
 
     async def _published(self, message: Message) -> None:
@@ -181,7 +181,7 @@ class _Exchange:
     def _begin(self) -> None:
         try:
             self._run = self._middleware.run(StreamRequest(self._scope, self._headers, self._json()))
-        except Exception:  # whatever it is, the stream is worth more
+        except Exception:  # no failure of publishing may break the stream
             log.exception("%s: the stream is not published", self._scope.get("path"))
         self._body.clear()
 
@@ -204,7 +204,7 @@ class _Exchange:
             return None
         if len(data) <= REQUEST_BYTES:
             return body
-        return _last_words(body)
+        return _newest_messages(body)
 
 
 def _is_event_stream(start: Message) -> bool:
@@ -217,11 +217,11 @@ def _is_event_stream(start: Message) -> bool:
     return True
 
 
-def _last_words(body: Any) -> Any:
-    """Of a long conversation what was said since the assistant spoke, and that; None where it is still long."""
+def _newest_messages(body: Any) -> Any:
+    """The body with the messages from the assistant's last one on; None where that is too long, too."""
     messages = body.get("messages") if isinstance(body, dict) else None
     if not isinstance(messages, list):
         return None
-    spoken = [n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "assistant"]
-    short = {**body, "messages": messages[spoken[-1] :] if spoken else messages}
+    answers = [n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "assistant"]
+    short = {**body, "messages": messages[answers[-1] :] if answers else messages}
     return short if len(orjson.dumps(short)) <= REQUEST_BYTES else None

@@ -27,7 +27,7 @@ async def agent_events(
 
     `agent_id` is the agent's name where it is not given. The last event holds the run's result.
     """
-    # No provider: the result names it, where the model does, and a turn says no more than the SDK's own messages.
+    # The provider is left out: the run's result names it where the SDK's own messages do.
     info = {"agent_name": agent.name, "model_name": getattr(getattr(agent, "model", None), "model_name", None)}
     run = publisher.run(
         thread_id=thread_id,
@@ -55,8 +55,8 @@ def published_response(
 ) -> Any:
     """A streaming response of Starlette, as the UI adapters give it, published as it streams. -> the same response.
 
-    `info` may hold the body of the request (`request`), from which the user's words are read. A response that its
-    server gives up ends its run as disconnected.
+    `info` may hold the body of the request (`request`), from which the user's words are read. Where the
+    server gives up the response, the run ends as disconnected.
     """
     run = publisher.run(
         thread_id=thread_id, agent_id=agent_id, dialect=dialect, run_id=run_id, tenant=tenant, info=info
@@ -68,7 +68,7 @@ def published_response(
             try:
                 async for chunk in chunks:
                     yield chunk
-            except (asyncio.CancelledError, GeneratorExit):  # so a server says that the client has gone
+            except (asyncio.CancelledError, GeneratorExit):  # a server does this when the client has gone
                 await run.end("disconnected")
                 raise
 

@@ -1,4 +1,4 @@
-"""What every Kafka client of ours is made with: where the brokers are, TLS, and who we say we are.
+"""The options of every Kafka client of ours: addresses of the brokers, TLS, and the login.
 
 Protocols and mechanisms: https://kafka.apache.org/documentation/#security
 """
@@ -48,12 +48,12 @@ def client_options(settings: ClientSettings) -> dict[str, Any]:
 
 
 def _without_logins(record: logging.LogRecord) -> bool:
-    """At DEBUG, aiokafka writes out what it sends, also a password."""
+    """Whether a line holds no login: at DEBUG, aiokafka logs what it sends, also a password."""
     return not any(getattr(value, "API_KEY", None) == SASL_AUTHENTICATE for value in record.args or ())
 
 
 def _missing(settings: ClientSettings) -> list[str]:
-    """What is asked for, one of each tuple, and why."""
+    """-> a problem for each setting that another one needs and that is not there, or is there twice."""
     protocol, mechanism = settings.security_protocol, settings.sasl_mechanism
     needs: list[tuple[bool, str, Names]] = [
         (settings.speaks_sasl, f"{_variable('security_protocol')}={protocol}", ("sasl_mechanism",)),
@@ -80,7 +80,7 @@ def _missing(settings: ClientSettings) -> list[str]:
 
 
 def _idle(settings: ClientSettings) -> list[str]:
-    """What is set and would not be used: its author believes in a protection that is not there."""
+    """-> a problem for each setting that would not be used: who set it believes in a protection that is not there."""
     uses: list[tuple[bool, str, Names]] = [
         (settings.speaks_tls or _asks_for_token(settings), "TLS (SSL or SASL_SSL)", ("ssl_ca_file",)),
         (settings.speaks_tls, "TLS (SSL or SASL_SSL)", ("ssl_certificate_file", "ssl_key_file", "ssl_key_password")),
@@ -150,7 +150,7 @@ def _trusting(ca_file: Path | None) -> ssl.SSLContext:
 def _token_source(settings: ClientSettings) -> TokenFile | ClientCredentials:
     if settings.oauth_token_file is not None:
         return TokenFile(settings.oauth_token_file)
-    assert settings.oauth_token_url is not None  # as `_missing` has seen to
+    assert settings.oauth_token_url is not None  # `_missing` has checked it
     assert settings.oauth_client_id is not None
     return ClientCredentials(
         settings.oauth_token_url,
@@ -162,7 +162,7 @@ def _token_source(settings: ClientSettings) -> TokenFile | ClientCredentials:
 
 
 def _secret(settings: ClientSettings, name: str) -> str:
-    """Of the variable, or of the file that its sister names, without the line's end."""
+    """-> the value of the variable, or of the file that `…_file` names, without its last line end."""
     value: SecretStr | None = getattr(settings, name)
     if value is not None:
         return value.get_secret_value()

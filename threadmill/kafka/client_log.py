@@ -1,4 +1,4 @@
-"""What aiokafka says of our own clients in the log: less, where our errors say it, or where it says it without end."""
+"""Filters for the log lines of client libraries: our own errors say the same, or the lines come without end."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LOGGERS: Final = (
     "aiokafka.producer.producer",
     "aiokafka.producer.sender",
 )
-# Faust, its service framework, and aiokafka tell much that is normal in a rebalance; OpenTelemetry of a collector
-# that is away.
+# Faust, its service framework and aiokafka log much that is normal in a rebalance; OpenTelemetry logs each try to
+# reach a collector that is away.
 QUIET: Final = ("faust", "mode", "aiokafka", "kafka", "alembic.runtime.plugins", "opentelemetry")
 REPEAT_AFTER: Final = 10.0  # seconds
 _passes: ContextVar[Passes | None] = ContextVar("passes", default=None)
@@ -41,7 +41,7 @@ def client_log(passes: Passes) -> Iterator[None]:
 
 
 def below_warning(record: logging.LogRecord) -> bool:
-    """Pass what is no failure: an error that is raised says the rest."""
+    """Whether a line is no failure; failures are raised as errors of ours."""
     return record.levelno < logging.WARNING
 
 
@@ -51,11 +51,11 @@ def _passing(record: logging.LogRecord) -> bool:
 
 
 class Chatter(logging.Filter):
-    """What libraries say that tells nobody anything.
+    """Drops the lines of libraries that help nobody.
 
-    A client library's line comes once in `REPEAT_AFTER`: while the broker is away, aiokafka writes 250 lines a second.
-    Services of Faust announce each start and stop under our own modules' names. And a group that has never been there
-    before is no error.
+    A client library's line passes once in `REPEAT_AFTER`: while the broker is away, aiokafka writes 250 lines a second.
+    Services of Faust announce each start and stop under the names of our own modules: these lines are dropped. So is
+    the complaint about a consumer group that does not exist yet.
     """
 
     def __init__(self) -> None:

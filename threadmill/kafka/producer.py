@@ -55,18 +55,18 @@ async def connected(settings: ClientSettings, topic: str) -> AIOKafkaProducer:
 
 
 async def disconnect(producer: AIOKafkaProducer) -> None:
-    """Stop a producer, also one whose broker is gone: its own `stop` would wait for that."""
+    """Stop a producer, also one whose broker is gone: its own `stop` would wait for the broker."""
     try:
         async with asyncio.timeout(1.0):
             await producer.stop()
     except TimeoutError:
-        sender: asyncio.Task[None] = producer._sender.sender_task  # noqa: SLF001  # it would try for ever
+        sender: asyncio.Task[None] = producer._sender.sender_task  # noqa: SLF001  # it would go on trying for ever
         sender.cancel()
         await producer.client.close()
         await asyncio.wait([sender], timeout=1.0)
-        accumulator = producer._message_accumulator  # noqa: SLF001  # for those who wait for its batches
+        accumulator = producer._message_accumulator  # noqa: SLF001  # its batches have waiters
         accumulator.fail_all(ProducerClosed())
         for batch in chain(*accumulator._batches.values(), accumulator._pending_batches):  # noqa: SLF001
-            batch._drain_waiter.exception()  # noqa: SLF001  # nobody else will look at it
+            batch._drain_waiter.exception()  # noqa: SLF001  # else asyncio logs it as never retrieved
     except KafkaError as error:
         log.debug("while disconnecting: %r", error)

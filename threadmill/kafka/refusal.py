@@ -1,6 +1,6 @@
-"""Why brokers won't have us, in words: a client library says "unable to bootstrap", and logs the rest.
+"""Why brokers refuse us, and what to change: a client library says "unable to bootstrap", and logs the rest.
 
-What is concluded here was seen of Apache Kafka 4: it answers some wrong beginnings by closing the connection.
+Apache Kafka 4 answers some wrong beginnings by closing the connection; the conclusions here are from watching it.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ async def refusal(settings: ClientSettings) -> CallerError | None:
         asked.append(address)
         try:
             left += [other for other in await _brokers(address, options) if other not in asked + left]
-        except (KafkaError, OSError, TimeoutError, _Unheard) as error:
+        except (KafkaError, OSError, TimeoutError, _NoMetadata) as error:
             if reason := _reason(settings, address, error):
                 return CallerError(reason)
     return None
 
 
-class _Unheard(Exception):
-    """The broker answers, and tells nothing: so it does where aiokafka takes a refused token for an accepted one."""
+class _NoMetadata(Exception):
+    """The broker names no brokers: it answers so where aiokafka takes a refused token for an accepted one."""
 
 
 async def _brokers(address: str, options: dict[str, Any]) -> list[str]:
@@ -64,7 +64,7 @@ async def _brokers(address: str, options: dict[str, Any]) -> list[str]:
     try:
         metadata = await connection.send(MetadataRequest([]))
         if not metadata.brokers:
-            raise _Unheard
+            raise _NoMetadata
         return [f"{row[1]}:{row[2]}" for row in metadata.brokers]
     finally:
         connection.close()
@@ -77,10 +77,10 @@ def _reason(settings: ClientSettings, address: str, error: BaseException) -> str
             return _untrusted(address, cause)
         if isinstance(cause, ssl.SSLError | ConnectionResetError) and settings.speaks_tls:
             return _tls_refused(settings, address, cause)
-    if isinstance(error, AuthenticationFailedError):  # of a token's source; it says all
+    if isinstance(error, AuthenticationFailedError):  # raised by a token's source, with the reason
         source = "OAUTH_TOKEN_FILE" if settings.oauth_token_file else "OAUTH_TOKEN_URL and _OAUTH_CLIENT_SECRET"
         return f"no token for {address}: {error.args[0]}; see THREADMILL_{source}"
-    if isinstance(error, SaslAuthenticationFailed | _Unheard):
+    if isinstance(error, SaslAuthenticationFailed | _NoMetadata):
         return _login_refused(settings, address, error)
     if isinstance(error, UnsupportedSaslMechanismError):
         return f"{address} does not offer {settings.sasl_mechanism}: set THREADMILL_SASL_MECHANISM; {error.args[0]}"
@@ -146,7 +146,7 @@ def _login_refused(settings: ClientSettings, address: str, error: BaseException)
 
 
 def _closed(settings: ClientSettings, address: str, causes: list[BaseException]) -> str | None:
-    """The connection was closed: the length that was to be read, and how much came of it, tell by whom."""
+    """The broker closed the connection: how much was to be read, and how much came, shows why."""
     read = next((cause for cause in causes if isinstance(cause, IncompleteReadError)), None)
     if read is None:
         return None

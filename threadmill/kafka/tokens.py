@@ -47,7 +47,7 @@ class TokenFile:
     path: Path
 
     def __call__(self) -> str:
-        """-> what it holds now."""
+        """-> the token that it holds now."""
         try:
             token = self.path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
@@ -106,7 +106,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """The client secret is for the address that the settings name, and for no other."""
 
     def redirect_request(self, *_: Any) -> None:
-        """No: the answer counts as an error."""
+        """Follow none: the answer counts as an error."""
 
 
 def _seconds(value: object) -> float:

@@ -185,7 +185,7 @@ def test_the_latest_records_are_remembered_and_memory_is_bounded() -> None:
     usage = [record("data-sys-usage", {"input_tokens": 1}, seq, run_id=f"r{seq % 7}") for seq in range(1_000)]
     meter.take(*usage)
     seen = meter.meter._seen
-    assert len(seen._now) + len(seen._before) == 2 * 256
+    assert len(seen._newer) + len(seen._older) == 2 * 256
     meter.take(*usage[-100:])
     assert meter.tokens() == {"input": 1_000}
     meter.take(*usage[:100])
