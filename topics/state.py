@@ -105,9 +105,9 @@ def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
         if ends[-1] != len(rest):
             raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"a segment of {len(rest)} bytes instead of {ends[-1]}")
         records = [rest[start:end] for start, end in pairwise(ends)]
-        said = body.get("traceparent")
-        trace = said if isinstance(said, str) and said.isascii() else None
-        return run, Segment(int(first), int(last), _whole(body["at"]), records, int(part), trace)
+        parent = body.get("traceparent")
+        known = parent if isinstance(parent, str) and parent.isascii() else None
+        return run, Segment(int(first), int(last), _whole(body["at"]), records, int(part), known)
     except (KeyError, ValueError, TypeError) as error:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"not a state entry: {error}") from None
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from topics.findings import Finding, Severity, joined, objects, shown
+from topics.json_text import Fields
 
-Document = dict[str, Any]
 
-
-def endings(document: Document) -> Iterator[Finding]:
+def endings(document: Fields) -> Iterator[Finding]:
     """An interrupted turn says why and is never completed; a complete one says when."""
     old = document.get("version") == "0.0.3"
     for path, turn in objects(document, "turns"):
@@ -37,7 +36,7 @@ def endings(document: Document) -> Iterator[Finding]:
                 yield Finding("completed_at", severity, joined(path, "completed_at"), "Say when the turn was completed")
 
 
-def complete_cycles(document: Document) -> Iterator[Finding]:
+def complete_cycles(document: Fields) -> Iterator[Finding]:
     """The request behind a response answers all its calls.
 
     Only a complete turn may end with open calls: its client runs them. Open calls further up are suspect there, and
@@ -65,7 +64,7 @@ def complete_cycles(document: Document) -> Iterator[Finding]:
                     yield Finding("cycles", "error" if interrupted else "warning", at, message)
 
 
-def stored_parts(document: Document) -> Iterator[Finding]:
+def stored_parts(document: Fields) -> Iterator[Finding]:
     """System prompts are not stored; tool arguments are data; a file is somewhere."""
     for path, turn in objects(document, "turns"):
         for owner_path, owner in ((path, turn), *objects(turn, "messages", path)):
@@ -82,4 +81,4 @@ def stored_parts(document: Document) -> Iterator[Finding]:
                     yield Finding("file", "error", joined(at, "content"), message)
 
 
-INVARIANTS: Final[tuple[Callable[[Document], Iterator[Finding]], ...]] = (endings, complete_cycles, stored_parts)
+INVARIANTS: Final[tuple[Callable[[Fields], Iterator[Finding]], ...]] = (endings, complete_cycles, stored_parts)

@@ -15,10 +15,9 @@ from typing import Any, Final
 
 from threadmill.identity import is_uuid
 from topics.findings import Finding, Severity, joined, objects, shown, texts
+from topics.json_text import Fields
 from topics.thread_invariants import INVARIANTS
 from topics.thread_schema import schema_findings
-
-Document = dict[str, Any]
 
 TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
 NAMESPACED: Final = re.compile(r"[:./_-]")
@@ -47,7 +46,7 @@ def moment(value: object) -> datetime | None:
         return None
 
 
-def times(document: Document) -> Iterator[Finding]:
+def times(document: Fields) -> Iterator[Finding]:
     """Rule 1: all timestamps are ISO 8601."""
     for path, value in _timestamps(document):
         if moment(value) is None:
@@ -57,7 +56,7 @@ def times(document: Document) -> Iterator[Finding]:
             yield Finding(1, "warning", path, f"{shown(value)} has no offset and is read as UTC: end it with Z")
 
 
-def _timestamps(document: Document) -> Iterator[tuple[str, str]]:
+def _timestamps(document: Fields) -> Iterator[tuple[str, str]]:
     yield from texts("created_at", "updated_at", of=document, path="")
     for key, config in _registry(document).items():
         if isinstance(config, dict):
@@ -70,7 +69,7 @@ def _timestamps(document: Document) -> Iterator[tuple[str, str]]:
             yield from texts("timestamp", of=message, path=at)
 
 
-def tool_call_ids(document: Document) -> Iterator[Finding]:
+def tool_call_ids(document: Fields) -> Iterator[Finding]:
     """Rule 2: a tool return has the id of a call before it, in its turn or (client-side tools) an earlier one."""
     calls: dict[str, Any] = {}
     answered: set[str] = set()
@@ -95,7 +94,7 @@ def tool_call_ids(document: Document) -> Iterator[Finding]:
             answered.add(call_id)
 
 
-def agent_ids(document: Document) -> Iterator[Finding]:
+def agent_ids(document: Fields) -> Iterator[Finding]:
     """Rule 3: each agent_id is a key of the registry."""
     registry = _registry(document)
     for key, config in registry.items():
@@ -110,7 +109,7 @@ def agent_ids(document: Document) -> Iterator[Finding]:
                     yield Finding(3, "error", at, message)
 
 
-def overlaps(document: Document) -> Iterator[Finding]:
+def overlaps(document: Fields) -> Iterator[Finding]:
     """Rule 4: turns don't overlap. An error within one agent; sub-agents side by side, or a cut-off turn, a warning."""
     own: dict[str, tuple[datetime, str]] = {}  # agent -> end and path of its complete turn that ended last
     latest: tuple[datetime, str] | None = None
@@ -140,7 +139,7 @@ def overlaps(document: Document) -> Iterator[Finding]:
             latest = (end, path)
 
 
-def message_order(document: Document) -> Iterator[Finding]:
+def message_order(document: Fields) -> Iterator[Finding]:
     """Rule 5: messages are in chronological order. System messages tell of events elsewhere: a warning."""
     for path, turn in objects(document, "turns"):
         before: datetime | None = None
@@ -154,7 +153,7 @@ def message_order(document: Document) -> Iterator[Finding]:
                 before = stamp
 
 
-def metadata_keys(document: Document) -> Iterator[Finding]:
+def metadata_keys(document: Fields) -> Iterator[Finding]:
     """Rule 6: keys of client_metadata contain a namespace separator."""
     for path, turn in objects(document, "turns"):
         metadata = turn.get("client_metadata")
@@ -165,7 +164,7 @@ def metadata_keys(document: Document) -> Iterator[Finding]:
                 yield Finding(6, "error", joined(path, "client_metadata", key), message)
 
 
-def content_refs(document: Document) -> Iterator[Finding]:
+def content_refs(document: Fields) -> Iterator[Finding]:
     """Rule 7: a content reference is a URI with a scheme that readers know."""
     for path, part in _parts(document):
         ref = part.get("content_ref")
@@ -180,9 +179,9 @@ def content_refs(document: Document) -> Iterator[Finding]:
                 yield Finding(7, "warning", where, f"The scheme '{scheme}' is {why}")
 
 
-def thread_ids(document: Document) -> Iterator[Finding]:
+def thread_ids(document: Fields) -> Iterator[Finding]:
     """Rule 8: links lead to UUIDs; the thread's own id is one, too."""
-    owners: list[tuple[str, Document, int | str]] = [("", document, "schema")]
+    owners: list[tuple[str, Fields, int | str]] = [("", document, "schema")]
     if isinstance(document.get("relationships"), dict):
         owners += [(path, link, 8) for path, link in objects(document["relationships"], "links", "relationships")]
     for path, owner, rule in owners:
@@ -192,19 +191,19 @@ def thread_ids(document: Document) -> Iterator[Finding]:
                 yield Finding(rule, "error", where, message)
 
 
-def _parts(document: Document) -> Iterator[tuple[str, Document]]:
+def _parts(document: Fields) -> Iterator[tuple[str, Fields]]:
     for path, turn in objects(document, "turns"):
         yield from objects(turn, "parts", path)
         for at, message in objects(turn, "messages", path):
             yield from objects(message, "parts", at)
 
 
-def _registry(document: Document) -> Document:
+def _registry(document: Fields) -> Fields:
     agents = document.get("agents")
     return agents if isinstance(agents, dict) else {}
 
 
-RULES: Final[tuple[Callable[[Document], Iterator[Finding]], ...]] = (
+RULES: Final[tuple[Callable[[Fields], Iterator[Finding]], ...]] = (
     times,
     tool_call_ids,
     agent_ids,

@@ -10,15 +10,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from threadmill.errors import InvalidRecord, Reason
+from topics.json_text import Fields
 from topics.thread import VERSION
-
-Document = dict[str, Any]
 
 OLD: Final = "0.0.3"
 MESSAGE_FIELDS: Final = frozenset({"message_type", "timestamp", "agent_id", "parts"})
 
 
-def upgrade(document: Any) -> Document:
+def upgrade(document: Any) -> Fields:
     """A 0.0.3 or 0.0.4 document -> 0.0.4, without the mapping document's forms.
 
     Agent turns become complete ones, `tool_calls` becomes `tool_call`, and a first request that repeats the user's
@@ -29,7 +28,7 @@ def upgrade(document: Any) -> Document:
     return _with_turns(new, lambda turns: [_upgraded(turn, _prompts_before(turns, n)) for n, turn in enumerate(turns)])
 
 
-def downgrade(document: Any) -> Document:
+def downgrade(document: Any) -> Fields:
     """A 0.0.4 (or 0.0.3) document -> 0.0.3: interrupted turns are dropped, the others lose what 0.0.4 added.
 
     Raises InvalidRecord where it is no document of these versions.
@@ -39,7 +38,7 @@ def downgrade(document: Any) -> Document:
     return _with_turns(new, lambda turns: [_downgraded(turn) for turn in turns if not _is_interrupted(turn)])
 
 
-def repeat_user_prompt(document: Any) -> Document:
+def repeat_user_prompt(document: Any) -> Fields:
     """Each agent turn behind a user turn begins with a request that repeats what the user said.
 
     That is how the mapping document's example is written; `upgrade` takes the repetition away again. Raises
@@ -49,7 +48,7 @@ def repeat_user_prompt(document: Any) -> Document:
     return _with_turns(new, lambda turns: [_repeating(turn, turns, n) for n, turn in enumerate(turns)])
 
 
-def _checked(document: Any) -> Document:
+def _checked(document: Any) -> Fields:
     if not isinstance(document, dict):
         raise InvalidRecord(Reason.INVALID_EVENT, f"a thread document is an object, not a {type(document).__name__}")
     if document.get("version") not in (OLD, VERSION):
@@ -58,7 +57,7 @@ def _checked(document: Any) -> Document:
     return dict(document)
 
 
-def _with_turns(document: Document, change: Callable[[list[Any]], list[Any]]) -> Document:
+def _with_turns(document: Fields, change: Callable[[list[Any]], list[Any]]) -> Fields:
     if isinstance(document.get("turns"), list):
         document["turns"] = change(document["turns"])
     return document

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.assembly.builder import Turn
-from pipeline.assembly.parts import Context, Message, Part
+from pipeline.assembly.parts import Context, Message, Part, Turn
 from pipeline.turns import tokens
 from pipeline.turns.text import join
 from pipeline.turns.times import iso

@@ -1,4 +1,4 @@
-"""The builder speaks ThreadProtocol: dialects tell it what happened, it makes the turns of one run.
+"""The builder speaks ThreadProtocol: a dialect's handlers call it for each event, and it makes the turns of one run.
 
 A dialect opens, feeds and closes parts by the ids of its wire. Deltas are appended to a list and joined once.
 Responses and the requests that answer them follow each other in `messages`; a tool's return goes to the request
@@ -7,96 +7,63 @@ behind the response that holds its call. `pipeline.assembly.finish` turns all th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from pipeline.assembly.parts import Context, Message, Part
+from pipeline.assembly.parts import Context, Message, Part, Turn
 from topics.json_text import Fields
 
 End = Literal["complete", "aborted", "error", "disconnected"]
 
-LONG: Final = 512  # characters of a text that is joined with no other until the end
 
-
+@dataclass(slots=True, eq=False)
 class Builder:
     """One run's turns under construction. `at` (epoch ms) is the time of the event being applied: the run sets it.
 
-    `ended`: the stream's own terminal event said how the run ended. `lossy`: events were lost before this one, so
-    that a delta may refer to a part whose start is missing.
+    `ended`: how the run ended, as the stream's own terminal event has it. `lossy`: events were lost before this one, so
+    that a delta may refer to a part whose start is missing. `scratch`: what the dialect itself remembers of the run; it
+    begins as an empty mapping, and a dialect may put an object of its own there in `begin`.
     """
 
-    __slots__ = (
-        "agent_turns",
-        "agents",
-        "at",
-        "began_at",
-        "calls",
-        "context",
-        "ended",
-        "error_text",
-        "facts_only",
-        "first_at",
-        "last_at",
-        "links",
-        "lossy",
-        "messages",
-        "native",
-        "notes",
-        "open_text",
-        "open_thinking",
-        "orphans",
-        "response",
-        "returns_by_call",
-        "scratch",
-        "started",
-        "telemetry",
-        "thread",
-        "total_usage",
-        "turn_fields",
-        "user_turns",
-    )
+    context: Context
+    at: int
+    began_at: int = field(init=False)  # of the run
+    first_at: int = field(init=False)  # of the turn
+    last_at: int = field(init=False)
+    started: bool = False  # the first event is there
+    ended: End | None = None
+    lossy: bool = False
+    scratch: Any = field(default_factory=dict)
 
-    def __init__(self, context: Context, at: int) -> None:
-        self.context = context
-        self.at = at
-        self.began_at = at  # of the run
-        self.first_at = at  # of the turn
-        self.last_at = at
-        self.messages: list[Message] = []
-        self.response: Message | None = None
-        self.open_text: dict[str, Part] = {}
-        self.open_thinking: dict[str, Part] = {}
-        self.calls: dict[str, tuple[Message, Part]] = {}  # latest call of each id, and the response that holds it
-        self.orphans: dict[str, Fields] = {}  # returns that came before their call
-        self.ended: End | None = None
-        self.error_text: str | None = None
-        self.lossy = False
-        self.started = False
-        self.telemetry: list[tuple[int, str, Any]] = []  # (ms, data-sys-*, data): the assembler takes them away
-        self.user_turns: list[Fields] = []  # finished ThreadProtocol UserTurns
-        self.agent_turns: list[Turn] = []  # agent turns of this run that are over already
-        self.native: list[Fields] = []  # turns that came as ThreadProtocol
-        self.agents: list[Fields] = []  # AgentConfig objects beside the run's own
-        self.links: list[Fields] = []  # {"from"?, "thread_id", "relation", "metadata"?}
-        self.thread: Fields = {}  # title, metadata, ended_at
-        self.notes: Fields = {}  # `meta:*` keys of the turn
-        self.total_usage: Fields | None = None
-        self.turn_fields: Fields = {}  # agent-turn fields that a dialect sets itself
-        self.scratch: Fields = {}  # a dialect's own memory
-        self.returns_by_call = True  # tool returns are put in the order of their calls
-        self.facts_only = False  # a run without messages is no agent turn
+    messages: list[Message] = field(default_factory=list)
+    response: Message | None = None
+    open_text: dict[str, Part] = field(default_factory=dict)
+    open_thinking: dict[str, Part] = field(default_factory=dict)
+    calls: dict[str, tuple[Message, Part]] = field(default_factory=dict)  # newest of each id, with its response
+    orphans: dict[str, Fields] = field(default_factory=dict)  # returns that came before their call
+    error_text: str | None = None
+    notes: Fields = field(default_factory=dict)  # `meta:*` keys of the turn
+    total_usage: Fields | None = None
+    turn_fields: Fields = field(default_factory=dict)  # agent-turn fields that a dialect sets itself
+    returns_by_call: bool = True  # tool returns are put in the order of their calls
+
+    telemetry: list[tuple[int, str, Any]] = field(default_factory=list)  # (ms, data-sys-*, data) until it is collected
+    user_turns: list[Fields] = field(default_factory=list)  # finished ThreadProtocol UserTurns
+    agent_turns: list[Turn] = field(default_factory=list)  # agent turns of this run that are over already
+    native: list[Fields] = field(default_factory=list)  # turns that came as ThreadProtocol
+    agents: list[Fields] = field(default_factory=list)  # AgentConfig objects beside the run's own
+    links: list[Fields] = field(default_factory=list)  # {"from"?, "thread_id", "relation", "metadata"?}
+    thread: Fields = field(default_factory=dict)  # title, metadata, ended_at
+    facts_only: bool = False  # a run without messages is no agent turn
+
+    def __post_init__(self) -> None:
+        self.began_at = self.first_at = self.last_at = self.at
 
     def compact(self) -> None:
-        """Join the deltas so far: as a list of short texts they take three times their room.
-
-        A text that is long already stays as it is: one that grows each time leaves holes of all sizes behind it.
-        """
+        """Join the deltas so far: as a list of short texts they take three times their room."""
         for message in self.messages:
             for part in message.parts:
-                chunks = part.chunks
-                long = next((n for n, chunk in enumerate(chunks) if len(chunk) < LONG), len(chunks))
-                if len(chunks) - long > 1:
-                    chunks[long:] = ["".join(chunks[long:])]
+                part.compact()
 
     # ---- responses and requests
 
@@ -302,18 +269,3 @@ class Builder:
         self.response, self.total_usage, self.error_text = None, None, None
         self.open_text, self.open_thinking = {}, {}
         self.first_at = self.at
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """An agent turn that is over: what `pipeline.assembly.agent_turn` makes into JSON. Times in epoch ms."""
-
-    end: str
-    messages: list[Message]
-    notes: Fields
-    turn_fields: Fields
-    total_usage: Fields | None
-    error_text: str | None
-    first_at: int
-    last_at: int
-    returns_by_call: bool

@@ -28,7 +28,7 @@ def ended(run: Run, limits: Limits) -> Event | None:
     if run.end is not None:
         complete = run.verdict() == "complete" and not run.early
         return Event.PUBLISHER_COMPLETE if complete else Event.PUBLISHER_INTERRUPTED
-    return Event.WINDOW_FULL if run.waiting > limits.window_events else None
+    return Event.WINDOW_FULL if run.early.events > limits.window_events else None
 
 
 def overdue(run: Run, now: int, limits: Limits) -> Event | None:

@@ -9,7 +9,8 @@ from typing import Any
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.finish import finish
-from pipeline.assembly.run import Refused, Run, StoredRecord
+from pipeline.assembly.records import Refused, StoredRecord
+from pipeline.assembly.run import Run
 from topics.json_text import with_room
 from topics.turn_record import TurnRecord
 

@@ -17,9 +17,10 @@ from pipeline.assembly.deadlines import ended, ending, overdue, overdue_spilled,
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import close
+from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Counts, Out
-from pipeline.assembly.run import Envelope, Record, Refused, Run, StoredRecord
+from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import Event, ImpossibleTransition, RunStates, State
 from pipeline.assembly.spilled_run import segments_of
 from pipeline.assembly.telemetry import closing_records, streamed_records
@@ -196,8 +197,8 @@ class Partition:
         if run is None or self.now - closed.at > self.limits.reopen_ms:
             how = "complete" if closed.complete else "interrupted"
             raise InvalidRecord(Reason.LATE_EVENT, f"seq {seq}: the turn was closed as {how} after seq {closed.seq}")
-        if seq > run.next and run.waiting > self.limits.window_events:
-            detail = f"seq {seq}: {run.waiting} events wait for seq {run.next} already; send that one first"
+        if seq > run.next and run.early.events > self.limits.window_events:
+            detail = f"seq {seq}: {run.early.events} events wait for seq {run.next} already; send that one first"
             raise InvalidRecord(Reason.LATE_EVENT, detail)
         run.reopen(closed.revision + 1, record.timestamp)
         self.counts.reopened += 1

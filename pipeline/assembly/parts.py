@@ -1,4 +1,4 @@
-"""The mutable pieces of a turn under construction: a part, a message, and the run's context."""
+"""The pieces of a turn under construction: parts, messages, a turn that is over, and the run's context."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from topics.json_text import Fields
 
 MessageKind = Literal["request", "response", "system"]
 
-# What a record's `run` object says beside `request`, which may be any JSON.
+LONG: Final = 512  # characters of a text that is joined with no other until the end
+
+# The keys of a record's `run` object and their types; beside them there is `request`, which may be any JSON.
 RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
     "agent_name": str,
     "model_name": str,
@@ -29,6 +31,15 @@ class Part:
     fields: Fields
     chunks: list[str] = field(default_factory=list)
     done: bool = False
+
+    def compact(self) -> None:
+        """Join the deltas so far.
+
+        A text that is long already stays as it is: one that grows each time leaves holes of all sizes behind it.
+        """
+        long = next((n for n, chunk in enumerate(self.chunks) if len(chunk) < LONG), len(self.chunks))
+        if len(self.chunks) - long > 1:
+            self.chunks[long:] = ["".join(self.chunks[long:])]
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +61,21 @@ class Message:
     usage_streamed: bool = False  # telemetry has its tokens already
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """An agent turn that is over: `pipeline.assembly.agent_turn` makes JSON of it. Times in epoch ms."""
+
+    end: str
+    messages: list[Message]
+    notes: Fields
+    turn_fields: Fields
+    total_usage: Fields | None
+    error_text: str | None
+    first_at: int
+    last_at: int
+    returns_by_call: bool
+
+
 @dataclass(slots=True, eq=False)
 class Context:
     """What is known about a run beside its events: the envelope and its `run` object."""
@@ -66,11 +92,11 @@ class Context:
     parent_thread_id: str | None = None
     started_at: str | int | None = None
     external_id: str | None = None
-    traceparent: str | None = None  # what was said first
+    traceparent: str | None = None  # the first one that came
     request: Any = None
 
     def learn(self, info: Fields) -> list[str]:
-        """Take over what a record's `run` object says; later records may add, and repeat. -> what has a wrong type."""
+        """Take over a record's `run` object; later records may add, and repeat. -> the keys of a wrong type."""
         wrong = []
         for name, kind in RUN_INFO.items():
             value = info.get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from pipeline.assembly.run import Refused
+from pipeline.assembly.records import Refused
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 

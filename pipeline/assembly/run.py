@@ -1,4 +1,4 @@
-"""One open run: its sequence window and its builder.
+"""One run: what it has seen, and the builder of its turns.
 
 `seq` numbers a run's events without holes. Records may come twice, in other batches, or out of order: what was seen
 is dropped and counted, what is early waits in a window until the hole before it is filled.
@@ -7,54 +7,16 @@ is dropped and counted, what is early waits in a window until the hole before it
 from __future__ import annotations
 
 import copy
-import heapq
 import reprlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.parts import Context
+from pipeline.assembly.records import Envelope, Record, Refused
+from pipeline.assembly.sequence_window import SequenceWindow
 from threadmill import traceparent
 from threadmill.errors import InvalidRecord, Reason
-
-Envelope = dict[str, Any]
-
-
-class Record(Protocol):
-    """What assembly needs of a Kafka record; `timestamp` is the broker's, epoch ms."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def timestamp(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
-    """A raw record that comes from elsewhere than the events topic: a file, or the state topic."""
-
-    value: bytes
-    offset: int
-    timestamp: int
-    key: bytes | None = None
-    headers: Sequence[tuple[str, bytes | None]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """An event (or a whole record) that becomes a dead letter."""
-
-    record: Record
-    reason: Reason
-    detail: str
 
 
 class Run:
@@ -78,14 +40,12 @@ class Run:
         "last_offset",
         "next",
         "opened_at",
-        "order",
         "refusals",
         "revision",
         "size",
         "spilled",
         "unspilled",
         "unspilled_at",
-        "waiting",
     )
 
     def __init__(self, envelope: Envelope, dialect: Dialect, record: Record) -> None:
@@ -95,9 +55,7 @@ class Run:
         self.builder = Builder(context, envelope["ts"])
         self.dialect = dialect
         self.next = 0
-        self.early: dict[int, tuple[Envelope, Record]] = {}
-        self.order: list[int] = []  # the seqs in `early`, as a heap
-        self.waiting = 0  # events in `early`; a record without any counts as one
+        self.early = SequenceWindow()
         self.gap_at: int | None = None  # broker ms since when nothing has come to fill the hole before `early`
         self.end: End | None = None
         self.ended_at: int | None = None  # broker ms of the stream's own terminal event
@@ -114,8 +72,7 @@ class Run:
         """Whether a record brings nothing new: its events were applied or wait already, and so does its `end`."""
         seq, count, end = envelope["seq"], len(envelope["events"]), envelope.get("end")
         if seq > self.next:
-            held = self.early[seq][0] if seq in self.early else None
-            return held is not None and len(held["events"]) >= count and (end is None or held.get("end") is not None)
+            return self.early.holds(envelope)
         if seq + count == self.next:
             return self.builder.started and (end is None or self.end is not None)
         return bool(seq + count < self.next)
@@ -126,22 +83,14 @@ class Run:
             self.duplicates += len(envelope["events"])
             return
         self.last_at = max(self.last_at, record.timestamp)
-        seq = envelope["seq"]
-        if seq > self.next:
-            if seq in self.early:  # a part of this record
-                self.waiting -= _weight(self.early[seq][0])
-            else:
-                heapq.heappush(self.order, seq)
-            self.early[seq] = (envelope, record)
-            self.waiting += _weight(envelope)
+        if envelope["seq"] > self.next:
+            self.early.put(envelope, record)
             if self.gap_at is None:
                 self.gap_at = record.timestamp
             return
         self._apply(envelope, record)
-        while self.order and self.order[0] <= self.next:
-            waited, source = self.early.pop(heapq.heappop(self.order))
-            self.waiting -= _weight(waited)
-            self._apply(waited, source)
+        while (due := self.early.take_due(self.next)) is not None:
+            self._apply(*due)
         self.gap_at = record.timestamp if self.early else None
 
     def _apply(self, envelope: Envelope, record: Record) -> None:
@@ -245,17 +194,11 @@ class Run:
 
     def missing(self) -> list[list[int]]:
         """The holes in the sequence, as [first, last] of each."""
-        holes, at = [], self.next
-        for seq in sorted(self.early):
-            if seq > at:
-                holes.append([at, seq - 1])
-            at = max(at, seq + len(self.early[seq][0]["events"]))
-        return holes
+        return self.early.holes(self.next)
 
     def last_seq(self) -> int:
         """The highest seq that was seen; -1 where there was no event."""
-        ends = [seq + len(envelope["events"]) for seq, (envelope, _) in self.early.items()]
-        return max([self.next, *ends]) - 1
+        return self.early.last_seq(self.next)
 
     def count(self) -> int:
         """How many events were seen, without those that are missing."""
@@ -270,22 +213,18 @@ class Run:
     def past_the_holes(self) -> Builder:
         """A copy of the builder that went on past the holes: parts that were open across one are discarded."""
         ahead = copy.copy(self)
-        ahead.early, ahead.refusals = dict(self.early), []
+        ahead.refusals = []
         ahead.builder = copy.deepcopy(self.builder)
         ahead.builder.notes["meta:missing"] = self.missing()
         ahead.builder.lossy = True
-        for seq in sorted(ahead.early):
-            envelope, record = ahead.early[seq]
+        for seq in sorted(self.early):
+            envelope, record = self.early[seq]
             if seq > ahead.next:
                 ahead.next = seq
                 ahead.builder.open_text.clear()
                 ahead.builder.open_thinking.clear()
             ahead._apply(envelope, record)  # noqa: SLF001  # its own class
         return ahead.builder
-
-
-def _weight(envelope: Envelope) -> int:
-    return len(envelope["events"]) or 1
 
 
 def _why(event: Any, kind: str, error: Exception) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.run import Envelope, Refused, Run, StoredRecord
+from pipeline.assembly.records import Envelope, Refused, StoredRecord
+from pipeline.assembly.run import Run
 from threadmill import traceparent
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord

@@ -13,6 +13,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message
 from pipeline.assembly.run import Run
 from pipeline.turns import tokens
+from topics.json_text import Fields
 from topics.telemetry import VERSION, TelemetryRecord
 from topics.turn_record import TurnRecord
 
@@ -53,11 +54,11 @@ def _responses(builder: Builder) -> list[Message]:
     return [message for message in messages if message.kind == "response"]
 
 
-def _messages(turn: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+def _messages(turn: Fields, kind: str) -> list[Fields]:
     return [message for message in turn.get("messages") or () if message.get("message_type") == kind]
 
 
-def _summary(record: TurnRecord, turn: dict[str, Any]) -> dict[str, Any]:
+def _summary(record: TurnRecord, turn: Fields) -> Fields:
     parts = [part for message in turn.get("messages") or () for part in message.get("parts") or ()]
     timings = record.get("timings") or [{}]
     durations = [timing.get("duration_ms") for timing in timings]
@@ -73,7 +74,7 @@ def _summary(record: TurnRecord, turn: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _derived(run: Run, number: int, kind: str, data: Any, message: dict[str, Any]) -> TelemetryRecord:
+def _derived(run: Run, number: int, kind: str, data: Any, message: Fields) -> TelemetryRecord:
     record = _record(run, DERIVED + number, run.builder.last_at, kind, data)
     record["derived"] = True
     if message.get("model_name"):

@@ -11,7 +11,7 @@ import orjson
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.run import StoredRecord
+from pipeline.assembly.records import StoredRecord
 from pipeline.bench.loads import Load, text
 from pipeline.dialects import DIALECTS
 from pipeline.errors import CallerError

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.run import StoredRecord
+from pipeline.assembly.records import StoredRecord
 from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.vercel_ai.sample import tool_results

@@ -6,7 +6,7 @@ import logging
 import time
 from contextlib import suppress
 
-from pipeline.assembly.run import Record, Refused
+from pipeline.assembly.records import Record, Refused
 from pipeline.errors import InvalidRecord
 from pipeline.kafka.outbox import Outgoing
 from threadmill import traceparent

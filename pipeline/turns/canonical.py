@@ -14,7 +14,7 @@ import orjson
 import rfc8785
 
 from pipeline.turns.text import mended
-from topics.json_text import with_room
+from topics.json_text import Fields, with_room
 from topics.turn_record import TurnRecord
 
 SKIPPED = frozenset(
@@ -23,12 +23,12 @@ SKIPPED = frozenset(
 MAX_EXACT = 2**53
 
 
-def turn_hash(turn: dict[str, Any]) -> str:
+def turn_hash(turn: Fields) -> str:
     """ThreadProtocol turn -> hex SHA-256."""
     return hashlib.sha256(jcs(essence(turn))).hexdigest()
 
 
-def essence(turn: dict[str, Any]) -> dict[str, Any]:
+def essence(turn: Fields) -> Fields:
     """The turn with only what is hashed."""
     kept = _kept(turn)
     if kept.get("interruption") is not None:
@@ -44,14 +44,14 @@ def essence(turn: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _message(message: dict[str, Any]) -> dict[str, Any]:
+def _message(message: Fields) -> Fields:
     kept = _kept(message)
     if kept.get("parts") is not None:
         kept["parts"] = [_kept(part) for part in kept["parts"]]
     return kept
 
 
-def _kept(fields: dict[str, Any]) -> dict[str, Any]:
+def _kept(fields: Fields) -> Fields:
     return {key: value for key, value in fields.items() if key not in SKIPPED and not key.startswith("meta:")}
 
 

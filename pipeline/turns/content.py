@@ -148,8 +148,8 @@ def _restored(holder: Fields, data: bytes) -> Fields:
     rest = {key: value for key, value in holder.items() if key != "content_ref"}
     if holder.get("part_kind") == "file":  # the whole content was kept elsewhere
         content = rest.get("content")
-        said = content if isinstance(content, dict) else {}
-        return {**rest, "content": {"kind": "binary", "media_type": media_type or BINARY, **said, "data": text}}
+        binary = content if isinstance(content, dict) else {}
+        return {**rest, "content": {"kind": "binary", "media_type": media_type or BINARY, **binary, "data": text}}
     if rest.get("url") == ref.get("uri"):
         del rest["url"]
     if rest.get("kind") in URL_KINDS:

@@ -177,9 +177,9 @@ def joined_text(turn: Fields) -> Fields:
     return _messages(turn, lambda m: {**m, "parts": _joined(m["parts"])} if m["message_type"] == "response" else m)
 
 
-def _joined(said: list[Fields]) -> list[Fields]:
+def _joined(parts: list[Fields]) -> list[Fields]:
     out: list[Fields] = []
-    for part in said:
+    for part in parts:
         if out and part["part_kind"] == out[-1]["part_kind"] == "text":
             out[-1] = {**part, **out[-1], "content": out[-1]["content"] + part["content"]}
         else:

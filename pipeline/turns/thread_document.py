@@ -13,6 +13,7 @@ from typing import Any
 
 from pipeline.turns.times import epoch_ms, iso
 from topics import json_text
+from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
 VERSION = "0.0.4"
@@ -24,7 +25,7 @@ DERIVED = frozenset(
 )
 
 
-def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> dict[str, Any]:
+def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> Fields:
     """-> {version, thread_id, created_at, updated_at, title?, metadata?, agents, turns, relationships?}.
 
     Records of other threads may be among them: only their links that start at this thread count.
@@ -33,7 +34,7 @@ def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> dict[str, 
     own = [record for record in chosen if record["thread_id"] == thread_id]
     spans = [span(record) for record in own if record["turn"] is not None] or [span(record) for record in own]
     created_at = iso(min((first for first, _ in spans), default=0))
-    document: dict[str, Any] = {
+    document: Fields = {
         "version": VERSION,
         "thread_id": thread_id,
         "created_at": created_at,
@@ -67,14 +68,14 @@ def rank(record: TurnRecord) -> tuple[bool, int, int, bool, str]:
     publisher's end behind them. The digest decides where all else is equal: any rule will do, so long as each reader
     comes to the same.
     """
-    said = interruption(record) not in GIVEN_UP
-    return record["status"] == "complete", record.get("events", 0), record["revision"], said, digest(record)
+    by_publisher = interruption(record) not in GIVEN_UP
+    return record["status"] == "complete", record.get("events", 0), record["revision"], by_publisher, digest(record)
 
 
 def interruption(record: TurnRecord) -> Any:
     """The reason of a record's interruption, a text if its producer knows the protocol; None where it has none."""
-    said = (record["turn"] or {}).get("interruption")
-    return said.get("reason") if isinstance(said, dict) else None
+    details = (record["turn"] or {}).get("interruption")
+    return details.get("reason") if isinstance(details, dict) else None
 
 
 def digest(record: TurnRecord) -> str:
@@ -112,28 +113,28 @@ def _times(objects: Iterable[Any], *keys: str) -> Iterator[int]:
                 yield at
 
 
-def _thread_facts(records: Iterable[TurnRecord]) -> dict[str, Any]:
-    """Title, metadata and unknown fields; the newest word on each wins."""
-    facts: dict[str, Any] = {}
-    metadata: dict[str, Any] = {}
+def _thread_facts(records: Iterable[TurnRecord]) -> Fields:
+    """Title, metadata and unknown fields; of each the newest record's wins."""
+    facts: Fields = {}
+    metadata: Fields = {}
     for record in records:
-        said: Mapping[str, Any] = record.get("thread") or {}
-        if said.get("title"):
-            facts["title"] = said["title"]
-        if isinstance(said.get("metadata"), dict):
-            metadata.update(said["metadata"])
+        thread: Mapping[str, Any] = record.get("thread") or {}
+        if thread.get("title"):
+            facts["title"] = thread["title"]
+        if isinstance(thread.get("metadata"), dict):
+            metadata.update(thread["metadata"])
         for key in ("external_id", "ended_at"):
-            if said.get(key) is not None:
-                metadata[f"meta:{key}"] = said[key]
-        facts.update({key: value for key, value in said.items() if key not in DERIVED})
+            if thread.get(key) is not None:
+                metadata[f"meta:{key}"] = thread[key]
+        facts.update({key: value for key, value in thread.items() if key not in DERIVED})
     if metadata:
         facts["metadata"] = metadata
     return facts
 
 
-def _agents(records: Iterable[TurnRecord], created_at: str) -> dict[str, dict[str, Any]]:
+def _agents(records: Iterable[TurnRecord], created_at: str) -> dict[str, Fields]:
     """agent_id -> AgentConfig: the newest configuration, the earliest `created_at`; every agent of a turn is there."""
-    agents: dict[str, dict[str, Any]] = {}
+    agents: dict[str, Fields] = {}
     for record in records:
         for config in agent_configs(record):
             known = agents.get(config["agent_id"], {})
@@ -147,19 +148,19 @@ def _agents(records: Iterable[TurnRecord], created_at: str) -> dict[str, dict[st
     return agents
 
 
-def _agents_of(turn: dict[str, Any]) -> Iterator[str]:
+def _agents_of(turn: Fields) -> Iterator[str]:
     for item in (turn, *(turn.get("messages") or ())):
         if isinstance(item, dict) and isinstance(item.get("agent_id"), str):
             yield item["agent_id"]
 
 
-def agent_configs(record: TurnRecord) -> list[dict[str, Any]]:
+def agent_configs(record: TurnRecord) -> list[Fields]:
     """A record's AgentConfig objects; what has no agent_id is none."""
     configs: Iterable[Any] = record.get("agents") or []
     return [config for config in configs if isinstance(config, dict) and isinstance(config.get("agent_id"), str)]
 
 
-def outgoing(record: TurnRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+def outgoing(record: TurnRecord) -> Iterator[tuple[str, Fields]]:
     """A record's links -> (thread_id it starts from, ThreadLink)."""
     links: Iterable[Any] = record.get("links") or []
     for link in links:
@@ -168,9 +169,9 @@ def outgoing(record: TurnRecord) -> Iterator[tuple[str, dict[str, Any]]]:
             yield source, {key: value for key, value in link.items() if key != "from"}
 
 
-def _links(thread_id: str, records: Iterable[TurnRecord]) -> list[dict[str, Any]]:
+def _links(thread_id: str, records: Iterable[TurnRecord]) -> list[Fields]:
     """Outgoing links, each once."""
-    links: list[dict[str, Any]] = []
+    links: list[Fields] = []
     for record in records:
         for source, link in outgoing(record):
             if source == thread_id and link not in links:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pipeline.turns.reading import Path, Reading
+from topics.json_text import Fields
 
 MAX_COUNT: Final = 2**53  # what JavaScript can read; larger is no count of tokens
 NANO: Final = 10**9  # a cost in the store is a count of billionths of a dollar
@@ -97,7 +98,7 @@ PATHS: Final = {name: _paths(spellings) for name, spellings in SPELLINGS.items()
 COST_PATHS: Final = _paths(COST_SPELLINGS)
 
 
-def normal(usage: dict[str, Any]) -> dict[str, Any]:
+def normal(usage: Fields) -> Fields:
     """Usage as a wire writes it -> as a turn holds it: known counts have ThreadProtocol's names, nulls are dropped.
 
     A count inside of an object is repeated under its name, and the object stays. What the table does not know stays as
@@ -105,7 +106,7 @@ def normal(usage: dict[str, Any]) -> dict[str, Any]:
     """
     reading = Reading(usage)
     renamed: dict[str, str] = {}
-    repeated: dict[str, Any] = {}
+    repeated: Fields = {}
     for name, paths in PATHS.items():
         found = None if usage.get(name) is not None else reading.first(paths)
         if found is None:
@@ -118,9 +119,9 @@ def normal(usage: dict[str, Any]) -> dict[str, Any]:
     return {renamed.get(key, key): value for key, value in usage.items() if value is not None} | repeated
 
 
-def total(usages: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+def total(usages: Iterable[Fields]) -> Fields | None:
     """The sum over responses, whose usage is `normal`, of the counts that are numbers; None where there is none."""
-    sums: dict[str, Any] = {}
+    sums: Fields = {}
     for usage in usages:
         for name in SUMMED:
             value = usage.get(name)

@@ -47,7 +47,7 @@ class Ledger:
             add(m.DEAD_LETTERS, reason=refused.reason.value)
             log_refused(self.topic, number, refused)
         self.open[number] = core.open_runs()
-        self.early[number] = sum(run.waiting for run in core.runs.open.values())
+        self.early[number] = sum(run.early.events for run in core.runs.open.values())
         self._show()
 
     def redacted(self, redaction: Redaction) -> None:

@@ -25,8 +25,8 @@ from typing import Final, Protocol
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
+from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.results import Out
-from pipeline.assembly.run import Refused, StoredRecord
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.observability import metrics as m

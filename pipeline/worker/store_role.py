@@ -6,7 +6,7 @@ from collections import deque
 
 from aiokafka import ConsumerRecord
 
-from pipeline.assembly.run import Refused
+from pipeline.assembly.records import Refused
 from pipeline.errors import StoreError
 from pipeline.kafka.dead_letters import log_refused, outgoing_letter
 from pipeline.kafka.outbox import Outbox, Producer

@@ -10,7 +10,8 @@ from functools import cache
 from typing import Any, Final
 
 from pipeline.assembly.offline import assemble, close
-from pipeline.assembly.run import Run, StoredRecord
+from pipeline.assembly.records import StoredRecord
+from pipeline.assembly.run import Run
 from pipeline.dialects import DIALECTS
 from pipeline.stores.rows import record_rows
 from tests.support.fleet import START, AgentRun, interleaved, run_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.assembly.run import StoredRecord
+from pipeline.assembly.records import StoredRecord
 from pipeline.kafka.topic_plan import plan, wanted
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metric, Metrics

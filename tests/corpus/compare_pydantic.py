@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.assembly.offline import assemble
-from pipeline.assembly.run import Refused
+from pipeline.assembly.records import Refused
 from pipeline.dialects import DIALECTS
 from pipeline.turns.thread_document import thread_document
 from threadmill.framing import decode

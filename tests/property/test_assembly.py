@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
+from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.restored_state import RestoredState
-from pipeline.assembly.run import StoredRecord
 from pipeline.dialects import DIALECTS
 from tests.support.fleet import START, AgentRun, fleet, record_bytes
 from tests.support.toy import said

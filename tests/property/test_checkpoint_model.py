@@ -23,8 +23,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from pipeline.assembly.offline import close
 from pipeline.assembly.partition import Partition
+from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.restored_state import RestoredState
-from pipeline.assembly.run import Run, StoredRecord
+from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import TRANSITIONS, Event, State
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.observability.metrics import Metrics

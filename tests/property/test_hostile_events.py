@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.run import StoredRecord
+from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from pipeline.turns.thread_document import thread_document
 from tests.support.fleet import START

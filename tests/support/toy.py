@@ -9,7 +9,7 @@ import orjson
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect, Violation
 from pipeline.assembly.offline import assemble
-from pipeline.assembly.run import StoredRecord
+from pipeline.assembly.records import StoredRecord
 from threadmill.envelope import encode
 from threadmill.wires import Wire
 from topics import turn_record

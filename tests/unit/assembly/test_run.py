@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.assembly.run import Run, StoredRecord
+from pipeline.assembly.records import StoredRecord
+from pipeline.assembly.run import Run
 from tests.support.toy import START, TOY, Envelope, envelope, text
 from threadmill.errors import Reason
 
@@ -47,10 +48,10 @@ def test_overlap_takes_the_times_of_what_is_left() -> None:
 
 def test_early_records_wait_for_the_hole_before_them() -> None:
     run = run_of(envelope(4, text("e")), envelope(2, text("c", "d")), envelope(1, text("b")))
-    assert (texts(run), run.next, run.waiting, run.gap_at) == ([], 0, 4, START)
+    assert (texts(run), run.next, run.early.events, run.gap_at) == ([], 0, 4, START)
     run.feed(envelope(0, text("a")), record(9, 90))
-    assert (texts(run), run.next, run.waiting, run.gap_at) == (["a", "b", "c", "d", "e"], 5, 0, None)
-    assert run.order == []
+    assert (texts(run), run.next, run.early.events, run.gap_at) == (["a", "b", "c", "d", "e"], 5, 0, None)
+    assert run.early.order == []
 
 
 def test_the_first_record_to_come_is_not_the_first_of_the_run() -> None:
@@ -67,21 +68,21 @@ def test_a_hole_that_is_filled_gives_the_next_one_its_own_time() -> None:
 
 def test_of_two_early_records_at_one_place_the_longer_one_counts_once() -> None:
     run = run_of(envelope(5, text("x")), envelope(5, text("x", "y", "z")), envelope(5, text("x", "y")))
-    assert (run.waiting, run.last_seq(), run.duplicates, run.order) == (3, 7, 2, [5])
+    assert (run.early.events, run.last_seq(), run.duplicates, run.early.order) == (3, 7, 2, [5])
 
 
 def test_an_early_record_is_not_forgotten_for_its_double_without_the_end() -> None:
     run = run_of(
         envelope(1, text("b")), envelope(1, text("b"), end="complete"), envelope(1, text("b")), envelope(0, text("a"))
     )
-    assert (run.next, run.end, run.waiting) == (2, "complete", 0)
+    assert (run.next, run.end, run.early.events) == (2, "complete", 0)
 
 
 def test_an_end_waits_for_the_events_before_it() -> None:
     run = run_of(envelope(2, [], end="aborted"))
-    assert (run.end, run.waiting) == (None, 1)
+    assert (run.end, run.early.events) == (None, 1)
     run.feed(envelope(0, text("a", "b")), record(1))
-    assert (run.end, run.waiting) == ("aborted", 0)
+    assert (run.end, run.early.events) == ("aborted", 0)
 
 
 def test_an_end_that_comes_with_events_seen_already() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pipeline.assembly import run_states
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.run import StoredRecord
+from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run_states import TRANSITIONS, Event, ImpossibleTransition, State, next_state
 from tests.support.partitions import fed, remembered
 from tests.support.run_moves import Row, RunMoves

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.run import StoredRecord
+from pipeline.assembly.records import StoredRecord
 from pipeline.bench.loads import AT_ONCE, LOADS, Load, Script, fleet, staggered, text, unfinished
 from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.run import Refused, StoredRecord
+from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.kafka.dead_letters import log_refused
 from pipeline.observability.logs import IDS
 from pipeline.observability.metrics import Metrics

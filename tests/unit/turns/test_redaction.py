@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import assemble
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.run import StoredRecord
+from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.error_mask import GENERIC

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
-from pipeline.assembly.run import Refused, StoredRecord
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.observability.metrics import Metrics

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pipeline.assembly.run import StoredRecord
+from pipeline.assembly.records import StoredRecord
 from pipeline.errors import StoreError
 from pipeline.observability.metrics import Metrics
 from pipeline.worker import retry as patience

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from aiokafka.errors import KafkaError
 
-from pipeline.assembly.run import StoredRecord
+from pipeline.assembly.records import StoredRecord
 from pipeline.observability.metrics import Metrics
 from pipeline.worker import stage as stage_module
 from pipeline.worker.stage import HOLE_READS, Batch, Records, Stage

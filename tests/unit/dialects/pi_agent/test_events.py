@@ -4,7 +4,8 @@ import pytest
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context
-from pipeline.assembly.run import Run, StoredRecord
+from pipeline.assembly.records import StoredRecord
+from pipeline.assembly.run import Run
 from pipeline.dialects import DIALECTS
 from tests.property.records import envelope
 from tests.support.assembled import START, assembled

@@ -1,0 +1,47 @@
+"""Records as assembly takes them: from the events topic, from the state topic, or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from threadmill.errors import Reason
+from topics.json_text import Fields
+
+Envelope = Fields  # the JSON of a record of the events topic
+
+
+class Record(Protocol):
+    """What assembly needs of a Kafka record; `timestamp` is the broker's, epoch ms."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A raw record that comes from elsewhere than the events topic: a file, or the state topic."""
+
+    value: bytes
+    offset: int
+    timestamp: int
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An event (or a whole record) that becomes a dead letter."""
+
+    record: Record
+    reason: Reason
+    detail: str

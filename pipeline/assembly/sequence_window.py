@@ -1,0 +1,65 @@
+"""Records of a run that came too early: they wait until the events before them are there."""
+
+from __future__ import annotations
+
+import heapq
+
+from pipeline.assembly.records import Envelope, Record
+
+
+class SequenceWindow(dict[int, tuple[Envelope, Record]]):
+    """Early records by the seq of their first event; `events` is how many events they hold.
+
+    It is a dict, so that asking whether it is empty costs nothing: the hot path does so for each record.
+    """
+
+    __slots__ = ("events", "order")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events = 0  # a record without any counts as one
+        self.order: list[int] = []  # the seqs, as a heap
+
+    def put(self, envelope: Envelope, record: Record) -> None:
+        """Keep a record, in place of one with the same seq that brings less."""
+        seq = envelope["seq"]
+        if seq in self:
+            self.events -= _weight(self[seq][0])
+        else:
+            heapq.heappush(self.order, seq)
+        self[seq] = (envelope, record)
+        self.events += _weight(envelope)
+
+    def holds(self, envelope: Envelope) -> bool:
+        """Whether all that a record brings waits already, its `end` included."""
+        if envelope["seq"] not in self:
+            return False
+        held = self[envelope["seq"]][0]
+        enough = len(held["events"]) >= len(envelope["events"])
+        return enough and (envelope.get("end") is None or held.get("end") is not None)
+
+    def take_due(self, following: int) -> tuple[Envelope, Record] | None:
+        """Take out the first record, if it starts at or before the event `following`."""
+        if not self.order or self.order[0] > following:
+            return None
+        due = self.pop(heapq.heappop(self.order))
+        self.events -= _weight(due[0])
+        return due
+
+    def holes(self, following: int) -> list[list[int]]:
+        """The seqs from `following` on that are missing, as [first, last] of each hole."""
+        holes, at = [], following
+        for seq in sorted(self):
+            if seq > at:
+                holes.append([at, seq - 1])
+            at = max(at, seq + len(self[seq][0]["events"]))
+        return holes
+
+    def last_seq(self, following: int) -> int:
+        """The highest seq that was seen, where all before `following` were."""
+        ends = [seq + len(envelope["events"]) for seq, (envelope, _) in self.items()]
+        return max([following, *ends]) - 1
+
+
+def _weight(envelope: Envelope) -> int:
+    return len(envelope["events"]) or 1
