@@ -93,7 +93,8 @@ def _paths(spellings: Iterable[str]) -> tuple[Path, ...]:
 
 
 COUNTS: Final = tuple(SPELLINGS)
-SUMMED: Final = (*COUNTS, "requests", "tool_calls")
+# In the order in which turns have always had them: the bytes of a turn stay the same.
+SUMMED: Final = (*COUNTS[:3], "total_tokens", *COUNTS[3:5], "requests", "tool_calls")
 PATHS: Final = {name: _paths(spellings) for name, spellings in SPELLINGS.items()}
 COST_PATHS: Final = _paths(COST_SPELLINGS)
 
