@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from pipeline.cli.output import many
-from pipeline.kafka.admin import ClusterInfo, PartitionLag
+from pipeline.kafka.admin_client import ClusterInfo
+from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Change, Found
 from pipeline.settings import Settings
 from pipeline.worker.ledger import Balance

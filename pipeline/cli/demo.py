@@ -26,7 +26,8 @@ from pipeline.cli.recordings import Recording, files_of, read
 from pipeline.cli.thread_view import plain, view
 from pipeline.cli.threads import thread_table
 from pipeline.errors import BrokerError, CallerError
-from pipeline.kafka.admin import apply_topics, group_lag
+from pipeline.kafka.admin import apply_topics
+from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings, load
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import click
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from rich.table import Table
 from rich.text import Text
 
@@ -30,9 +30,11 @@ from pipeline.cli.checks import (
 )
 from pipeline.cli.output import many, wide_console
 from pipeline.errors import CallerError, StoreError, ThreadmillError
-from pipeline.kafka.admin import cluster_info, describe_topics, group_lag, topic_changes
+from pipeline.kafka.admin import describe_topics, topic_changes
+from pipeline.kafka.admin_client import cluster_info
 from pipeline.kafka.expiry import expiries
-from pipeline.kafka.reading import answering
+from pipeline.kafka.offsets import group_lag
+from pipeline.kafka.reading import reader
 from pipeline.kafka.topic_plan import Found
 from pipeline.settings import Settings, load
 from pipeline.stores.content import ContentStore
@@ -40,7 +42,6 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.ledger import take_stock
 from pipeline.worker.redaction_rules import redaction_of
 from pipeline.worker.roles import default_roles
-from threadmill.kafka.client import client_options
 from threadmill.settings import without_password
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 
@@ -143,13 +144,8 @@ async def _ahead(settings: Settings, found: list[Found]) -> int:
     name = EVENTS.full_name(settings.topic_prefix)
     later = int((time.time() + AHEAD) * 1000)
     places = {TopicPartition(name, row.id): later for topic in found if topic.name == name for row in topic.partitions}
-    consumer = AIOKafkaConsumer(**client_options(settings), enable_auto_commit=False)
-    async with answering(settings):
-        try:
-            await consumer.start()
-            return sum(place is not None for place in (await consumer.offsets_for_times(places)).values())
-        finally:
-            await consumer.stop()
+    async with reader(settings) as consumer:
+        return sum(place is not None for place in (await consumer.offsets_for_times(places)).values())
 
 
 async def _store(settings: Settings) -> Finding:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from pipeline.kafka.admin import describe_topics, group_lag
+from pipeline.kafka.offsets import group_lag, record_count
 from pipeline.settings import Settings
 from pipeline.worker.roles import default_roles
 from topics.catalog import DEAD_LETTERS
@@ -67,7 +67,4 @@ async def _broker(settings: Settings) -> tuple[list[RoleLag], int]:
         )
         for role, rows in zip(running, lags, strict=True)
     ]
-    name = DEAD_LETTERS.full_name(settings.topic_prefix)
-    found = next((topic for topic in await describe_topics(settings) if topic.name == name), None)
-    letters = sum((row.end or 0) - (row.begin or 0) for row in found.partitions) if found is not None else 0
-    return roles, letters
+    return roles, await record_count(settings, DEAD_LETTERS)

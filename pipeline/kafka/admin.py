@@ -1,4 +1,4 @@
-"""Topics, offsets and consumer groups on the broker, through aiokafka's admin client.
+"""Topics on the broker: what differs from the catalog, and bringing it in line, through aiokafka's admin client.
 
 Functions raise BrokerError, or CallerError where the settings are why brokers refuse us.
 """
@@ -6,97 +6,28 @@ Functions raise BrokerError, or CallerError where the settings are why brokers r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka import TopicPartition
+from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import (
-    GroupCoordinatorNotAvailableError,
-    GroupLoadInProgressError,
-    KafkaError,
-    TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
+from aiokafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
 from pipeline.errors import BrokerError
-from pipeline.kafka.topic_plan import Change, Found, Partition, Wanted, plan, wanted
+from pipeline.kafka.admin_client import cluster_of, connected, partitions_of
+from pipeline.kafka.offsets import offsets_of
+from pipeline.kafka.topic_plan import Change, Found, Wanted, plan, wanted
 from pipeline.settings import Settings
-from threadmill.kafka.client import client_options
-from threadmill.kafka.client_log import below_warning, client_log
-from threadmill.kafka.refusal import refusal
-from topics.catalog import CATALOG, Topic
+from topics.catalog import CATALOG
 
-CONNECT, WORK = 10.0, 30.0  # seconds: until a broker answers, and for all the rest of a call
-ANSWER = 5.0  # seconds for one request
 TOPIC_CONFIG = 1  # DescribeConfigs' source of a value that was set for the topic itself
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterInfo:
-    """The cluster behind THREADMILL_BROKERS: its id, and its brokers as (id, host:port)."""
-
-    cluster_id: str
-    brokers: tuple[tuple[int, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
-    """A group's place in one partition. `committed` is None where it never committed: all records are before it."""
-
-    topic: str
-    partition: int
-    committed: int | None
-    begin: int
-    end: int
-
-    @property
-    def lag(self) -> int:
-        """Records that wait for the group; those that retention removed no longer wait."""
-        return self.end - max(self.begin, self.committed or 0)
-
-
-@asynccontextmanager
-async def _connected(settings: Settings) -> AsyncIterator[Any]:
-    """-> a started admin client. Every failure within the block says what to do."""
-    client = AIOKafkaAdminClient(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))
-    try:
-        try:
-            with client_log(below_warning):
-                async with asyncio.timeout(CONNECT):
-                    await client.start()
-        except (KafkaError, OSError, TimeoutError) as error:
-            if reason := await refusal(settings):
-                raise reason from error
-            raise BrokerError(
-                f"no Kafka broker answers at {settings.brokers}: `threadmill up` starts one for development, "
-                "or set THREADMILL_BROKERS to the address of yours"
-            ) from error
-        try:
-            async with asyncio.timeout(WORK):
-                yield client
-        except (KafkaError, OSError, TimeoutError) as error:
-            if reason := await refusal(settings):
-                raise reason from error
-            what = str(error) or f"no answer within {WORK:.0f} s"
-            raise BrokerError(f"Kafka at {settings.brokers}: {what}; see the broker's log") from error
-    finally:
-        await client.close()
-
-
-async def cluster_info(settings: Settings) -> ClusterInfo:
-    """Who answers at THREADMILL_BROKERS."""
-    async with _connected(settings) as client:
-        return _cluster(await client.describe_cluster())
 
 
 async def topic_changes(settings: Settings, *, grow: bool = False) -> list[Change]:
     """What `apply_topics` would do, without doing it."""
-    async with _connected(settings) as client:
+    async with connected(settings) as client:
         wants = await _wants(client, settings)
         return plan(wants, await _found(client, [want.name for want in wants]), grow=grow)
 
@@ -107,7 +38,7 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
     -> what was done, and what differs and was left; empty where all was as the catalog says. When it returns, the
     brokers know of it, and every partition has a leader: a producer's first record would fail before.
     """
-    async with _connected(settings) as client:
+    async with connected(settings) as client:
         wants = await _wants(client, settings)
         by_name = {want.name: want for want in wants}
         while True:
@@ -121,7 +52,7 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
             if change.action == "configure":
                 await _configure(client, want, found[want.name])
             elif change.action == "grow":
-                await client.create_partitions({want.name: NewPartitions(want.partitions)})
+                await client.createpartitions_of({want.name: NewPartitions(want.partitions)})
         if any(change.action != "left" for change in changes):
             await _settled(client, wants, grow)
         return changes
@@ -129,9 +60,9 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
 
 async def check_topics(settings: Settings) -> None:
     """Raise BrokerError where a topic is missing, or where topics of one thread would not be co-partitioned."""
-    async with _connected(settings) as client:
+    async with connected(settings) as client:
         names = [topic.full_name(settings.topic_prefix) for topic in CATALOG]
-        counts = {name: len(rows) for name, rows in (await _partitions(client, names)).items()}
+        counts = {name: len(rows) for name, rows in (await partitions_of(client, names)).items()}
     missing = [name for name in names if name not in counts]
     if missing:
         listed = ", ".join(missing)
@@ -146,54 +77,22 @@ async def check_topics(settings: Settings) -> None:
 
 async def describe_topics(settings: Settings) -> list[Found]:
     """The catalog's topics that exist, in its order, with offsets."""
-    async with _connected(settings) as client:
+    async with connected(settings) as client:
         names = [topic.full_name(settings.topic_prefix) for topic in CATALOG]
         found = await _found(client, names)
         led = [TopicPartition(t.name, p.id) for t in found.values() for p in t.partitions if p.leader is not None]
-        offsets = await _offsets(settings, led)
+        offsets = await offsets_of(settings, led)
     return [_with_offsets(found[name], offsets) for name in names if name in found]
 
 
-async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> list[PartitionLag]:
-    """The place of consumer group `group` in each partition of `topics`, by topic and partition."""
-    async with _connected(settings) as client:
-        partitions = await _partitions(client, [topic.full_name(settings.topic_prefix) for topic in topics])
-        places = [TopicPartition(name, row.id) for name, rows in partitions.items() for row in rows]
-        committed = await _committed(client, group)
-        offsets = await _offsets(settings, places)
-    return [PartitionLag(p.topic, p.partition, committed.get(p), *offsets[p]) for p in sorted(places)]
-
-
 async def _wants(client: Any, settings: Settings) -> list[Wanted]:
-    brokers = len(_cluster(await client.describe_cluster()).brokers)
+    brokers = len((await cluster_of(client)).brokers)
     prefix, partitions, replication = settings.topic_prefix, settings.partitions, settings.replication
     return wanted(CATALOG, prefix, partitions, replication, brokers, settings.retention_ms)
 
 
-def _cluster(described: Mapping[str, Any]) -> ClusterInfo:
-    brokers = sorted((b["node_id"], f"{b['host']}:{b['port']}") for b in described["brokers"])
-    return ClusterInfo(described["cluster_id"], tuple(brokers))
-
-
-async def _partitions(client: Any, names: Sequence[str]) -> dict[str, list[Partition]]:
-    found: dict[str, list[Partition]] = {}
-    for topic in await client.describe_topics(list(names)):
-        if topic["error_code"] == 0:
-            rows = sorted(topic["partitions"], key=lambda row: row["partition"])
-            found[topic["topic"]] = [
-                Partition(
-                    row["partition"],
-                    row["leader"] if row["leader"] >= 0 else None,
-                    tuple(row["replicas"]),
-                    tuple(row["isr"]),
-                )
-                for row in rows
-            ]
-    return found
-
-
 async def _found(client: Any, names: Sequence[str]) -> dict[str, Found]:
-    partitions = await _partitions(client, names)
+    partitions = await partitions_of(client, names)
     if not partitions:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
@@ -238,27 +137,6 @@ async def _settled(client: Any, wants: Sequence[Wanted], grow: bool) -> None:  #
         if led and all(change.action == "left" for change in plan(wants, found, grow=grow)):
             return
         await asyncio.sleep(0.05)
-
-
-async def _committed(client: Any, group: str) -> dict[Any, int]:
-    while True:
-        try:
-            places = await client.list_consumer_group_offsets(group)
-            return {place: row.offset for place, row in places.items() if row.offset >= 0}
-        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError):  # the first group makes its topic
-            await asyncio.sleep(0.1)
-
-
-async def _offsets(settings: Settings, places: Sequence[Any]) -> dict[Any, tuple[int, int]]:
-    if not places:
-        return {}
-    consumer = AIOKafkaConsumer(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))
-    try:
-        await consumer.start()
-        begin, end = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
-    finally:
-        await consumer.stop()
-    return {place: (begin[place], end[place]) for place in places}
 
 
 def _with_offsets(topic: Found, offsets: Mapping[Any, tuple[int, int]]) -> Found:

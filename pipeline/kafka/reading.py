@@ -1,52 +1,57 @@
-"""Read a whole topic once, from its beginning to where it ends now: for people's questions, not for the pipeline."""
+"""The one reader of topics: from given offsets to given ends, or on and on. It has no group: nobody's offsets change.
+
+`reader` gives a consumer, `read` and `follow` what it reads; `records_of` is both for a whole topic.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from pipeline.errors import BrokerError
-from pipeline.kafka.admin import describe_topics
+from pipeline.kafka.offsets import Bounds, bounds
 from pipeline.settings import Settings
 from threadmill.kafka.client import client_options
 from threadmill.kafka.refusal import refusal
 from topics.catalog import Topic
 
-ANSWER_WITHIN = 15.0  # seconds that the broker may be silent
+ANSWER_WITHIN: Final = 15.0  # seconds that the broker may be silent
+STOP_WITHIN: Final = 5.0  # seconds
+POLL_MS: Final = 500
+LOOK_AGAIN: Final = 60.0  # seconds between two looks at how many partitions there are
 
 
-async def records_of(settings: Settings, topic: Topic) -> AsyncIterator[Any]:
-    """Aiokafka's records, each partition in order, one batch in memory at a time. Raises BrokerError.
-
-    Without a group, so nobody's offsets change.
+@asynccontextmanager
+async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
+    """-> a started consumer; `options` are aiokafka's. A failure within the block is a BrokerError, or a CallerError
+    where the settings are why.
     """
-    ends = await bounds(settings, topic.full_name(settings.topic_prefix))
-    if not ends:
-        return
-    consumer = AIOKafkaConsumer(**client_options(settings), enable_auto_commit=False)
     async with answering(settings):
+        consumer = new_consumer(settings, **options)
         try:
-            await consumer.start()
-            consumer.assign(list(ends))
-            for place, (begin, _) in ends.items():
-                consumer.seek(place, begin)
-            unread = {place: end for place, (_, end) in ends.items()}
-            while unread:
-                batch = await asyncio.wait_for(consumer.getmany(*unread, timeout_ms=500), ANSWER_WITHIN)
-                for place, records in batch.items():
-                    for record in records:
-                        if record.offset < unread[place]:
-                            yield record
-                for place in list(unread):
-                    if await consumer.position(place) >= unread[place]:
-                        del unread[place]
+            await asyncio.wait_for(consumer.start(), ANSWER_WITHIN)
+            yield consumer
         finally:
-            await consumer.stop()
+            await stop(consumer)
+
+
+def new_consumer(settings: Settings, **options: Any) -> AIOKafkaConsumer:
+    """A consumer without a group that is not started yet. Where its offset was removed, it goes on at the next one."""
+    return AIOKafkaConsumer(
+        **client_options(settings), enable_auto_commit=False, auto_offset_reset="earliest", **options
+    )
+
+
+async def stop(consumer: AIOKafkaConsumer) -> None:
+    """Leave the broker, which may be away; raises nothing."""
+    with suppress(KafkaError, OSError, TimeoutError):
+        await asyncio.wait_for(asyncio.shield(consumer.stop()), STOP_WITHIN)
 
 
 @asynccontextmanager
@@ -54,17 +59,82 @@ async def answering(settings: Settings) -> AsyncIterator[None]:
     """A client's errors within the block are BrokerErrors, or CallerErrors where the settings are why."""
     try:
         yield
-    except (KafkaError, TimeoutError) as error:
+    except (KafkaError, OSError, TimeoutError) as error:
         if reason := await refusal(settings):
             raise reason from error
         what = str(error) or f"no answer for {ANSWER_WITHIN:.0f} s"
         raise BrokerError(f"Kafka at {settings.brokers}: {what}; `threadmill doctor` says what is wrong") from error
 
 
-async def bounds(settings: Settings, name: str) -> dict[Any, tuple[int, int]]:
-    """Partition of that topic -> (begin, end), of each that holds anything. Raises BrokerError."""
-    found = next((topic for topic in await describe_topics(settings) if topic.name == name), None)
-    if found is None:
+async def read(
+    consumer: AIOKafkaConsumer, spans: Mapping[TopicPartition, tuple[int, int]]
+) -> AsyncGenerator[tuple[TopicPartition, list[Any]]]:
+    """Batches of aiokafka's records from each partition's first offset to before its last, each partition in order.
+
+    One fetch is in memory at a time, of at most `max_poll_records`. TimeoutError where nothing comes for long.
+    """
+    unread = {place: end for place, (begin, end) in spans.items() if begin < end}
+    consumer.assign(list(unread))
+    for place in unread:  # `seek_to_beginning` would wait for the fetcher, at times until the request timeout
+        consumer.seek(place, spans[place][0])
+    positions = {place: spans[place][0] for place in unread}
+    heard = time.monotonic()
+    while unread:
+        found = await asyncio.wait_for(consumer.getmany(*unread, timeout_ms=POLL_MS), ANSWER_WITHIN)
+        for place, records in found.items():
+            end = unread[place]
+            within = records if records[-1].offset < end else [record for record in records if record.offset < end]
+            if within:
+                yield place, within
+        for place in list(unread):
+            position = await consumer.position(place)
+            if position > positions[place]:
+                positions[place], heard = position, time.monotonic()
+            if position >= unread[place]:
+                del unread[place]
+        await asyncio.sleep(0)  # what is fetched already is given without a pause, and others share this loop
+        if time.monotonic() - heard > ANSWER_WITHIN:
+            raise TimeoutError
+
+
+async def records_of(settings: Settings, topic: Topic) -> AsyncGenerator[Any]:
+    """All records that a topic has now, each partition in order. Raises BrokerError."""
+    spans = await bounds_of(settings, topic)
+    async with reader(settings) as consumer:
+        async for _, records in read(consumer, spans):
+            for record in records:
+                yield record
+
+
+async def bounds_of(settings: Settings, topic: Topic) -> Bounds:
+    """Each partition of a topic -> (begin, end). Raises BrokerError, also where there is no such topic."""
+    found = await bounds(settings, [topic])
+    if not found:
+        name = topic.full_name(settings.topic_prefix)
         raise BrokerError(f"{settings.brokers} has no topic {name}: `threadmill topics apply` creates it")
-    rows = ((TopicPartition(name, row.id), row.begin or 0, row.end or 0) for row in found.partitions)
-    return {place: (begin, end) for place, begin, end in rows if end > begin}
+    return found
+
+
+async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPartition, int]) -> dict[Any, int]:
+    """Partition -> the first offset of broker time `at` (epoch ms) or later; its end where there is none."""
+    times = await asyncio.wait_for(consumer.offsets_for_times(dict.fromkeys(ends, at)), ANSWER_WITHIN) if ends else {}
+    return {place: end if times.get(place) is None else times[place].offset for place, end in ends.items()}
+
+
+async def follow(
+    settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], starts: Mapping[TopicPartition, int]
+) -> AsyncGenerator[dict[TopicPartition, list[Any]]]:
+    """What comes from these offsets on, partition -> records; empty about twice a second where nothing does.
+
+    Ends when the topics have other partitions than `starts`. Raises what the client raises, and BrokerError.
+    """
+    consumer.assign(list(starts))
+    for place, start in starts.items():
+        consumer.seek(place, start)
+    look = time.monotonic() + LOOK_AGAIN
+    while True:
+        yield await consumer.getmany(timeout_ms=POLL_MS)
+        if time.monotonic() > look:
+            if (await bounds(settings, topics)).keys() != starts.keys():
+                return
+            look = time.monotonic() + LOOK_AGAIN

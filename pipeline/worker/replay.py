@@ -6,7 +6,6 @@ behind it, for as long again, until the last of its runs is over.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -14,22 +13,20 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer
-
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
-from pipeline.kafka.reading import ANSWER_WITHIN, answering, bounds
+from pipeline.kafka.reading import bounds_of, offsets_at, read, reader
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.checkpoint import limits_of
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
-from threadmill.kafka.client import client_options
 from topics.catalog import EVENTS
 from topics.state import RunKey
 from topics.turn_record import TurnRecord
 
+AT_ONCE: Final = 2000  # records
 TICK_MS: Final = 1000  # of the broker's time between two looks at the deadlines, as in a worker
 NAMED: Final = 20  # runs that are kept by name
 
@@ -80,27 +77,22 @@ async def replayed(
 
     `progress` is called with the records done and the total, which may grow.
     """
-    consumer = AIOKafkaConsumer(**client_options(settings), enable_auto_commit=False, max_poll_records=2000)
-    async with answering(settings):
-        try:
-            await consumer.start()
-            spans = await _spans(settings, stretch, consumer, seen)
-            total, done = sum(span.end - span.first for span in spans.values()), 0
-            for place, span in spans.items():
-                core = Replay(settings, stretch, redaction, span, seen)
-                async with aclosing(_batches(consumer, place, span)) as batches:
-                    async for records in batches:
-                        if turns := core.feed(records):
-                            yield turns
-                        progress(done + min(core.next, span.end) - span.first, total)
-                        if core.over:
-                            break
-                if turns := core.finish():
-                    yield turns
-                done += span.end - span.first
-                progress(done, total)
-        finally:
-            await consumer.stop()
+    async with reader(settings, max_poll_records=AT_ONCE) as consumer:
+        spans = await _spans(settings, stretch, consumer, seen)
+        total, done = sum(span.end - span.first for span in spans.values()), 0
+        for place, span in spans.items():
+            core = Replay(settings, stretch, redaction, span, seen)
+            async with aclosing(read(consumer, {place: (span.first, span.last)})) as batches:
+                async for _, records in batches:
+                    if turns := core.feed(records):
+                        yield turns
+                    progress(done + min(core.next, span.end) - span.first, total)
+                    if core.over:
+                        break
+            if turns := core.finish():
+                yield turns
+            done += span.end - span.first
+            progress(done, total)
 
 
 class Replay:
@@ -200,35 +192,16 @@ def _name(names: list[str], key: RunKey) -> None:
 
 async def _spans(settings: Settings, stretch: Stretch, consumer: Any, seen: Seen) -> dict[Any, Span]:
     """Partition -> what to read of it, where there is anything."""
-    held = await bounds(settings, EVENTS.full_name(settings.topic_prefix))
+    held = {place: bound for place, bound in (await bounds_of(settings, EVENTS)).items() if bound[0] < bound[1]}
     firsts = {place: first for place, (first, _) in held.items()}
     lasts = {place: last for place, (_, last) in held.items()}
     reach = None if stretch.since is None else max(0, stretch.since - int(settings.run_timeout * 1000))
-    reads = await _offsets(consumer, reach, firsts, lasts)
-    begins = await _offsets(consumer, stretch.since, firsts, lasts)
-    ends = await _offsets(consumer, stretch.until, lasts, lasts)
+    reads = firsts if reach is None else await offsets_at(consumer, reach, lasts)
+    begins = firsts if stretch.since is None else await offsets_at(consumer, stretch.since, lasts)
+    ends = lasts if stretch.until is None else await offsets_at(consumer, stretch.until, lasts)
     spans = {}
     for place, first in firsts.items():
         if begins[place] < ends[place]:
             seen.removed += begins[place] == first > 0
             spans[place] = Span(reads[place], begins[place], ends[place], lasts[place])
     return spans
-
-
-async def _offsets(consumer: Any, at: int | None, without: dict[Any, int], lasts: dict[Any, int]) -> dict[Any, int]:
-    """The first offset at that time or later in each partition; `without` where no time is given."""
-    if at is None or not without:
-        return without
-    found = await consumer.offsets_for_times(dict.fromkeys(without, at))
-    return {place: found[place].offset if found.get(place) is not None else lasts[place] for place in without}
-
-
-async def _batches(consumer: Any, place: Any, span: Span) -> AsyncGenerator[Records]:
-    """To where the topic ended when we began."""
-    consumer.assign([place])
-    consumer.seek(place, span.first)
-    while await consumer.position(place) < span.last:
-        batch = await asyncio.wait_for(consumer.getmany(place, timeout_ms=500), ANSWER_WITHIN)
-        for records in batch.values():
-            if kept := [record for record in records if record.offset < span.last]:
-                yield kept

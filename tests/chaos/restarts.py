@@ -19,7 +19,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from sqlalchemy import select
 
-from pipeline.kafka.admin import group_lag
+from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings
 from pipeline.stores.schema import turns
 from pipeline.stores.sql import ThreadStore

@@ -17,7 +17,8 @@ from aiokafka import AIOKafkaProducer
 from sqlalchemy import func, select
 
 from pipeline.errors import ThreadmillError
-from pipeline.kafka.admin import apply_topics, group_lag
+from pipeline.kafka.admin import apply_topics
+from pipeline.kafka.offsets import group_lag
 from pipeline.kafka.redrive import filed_letters
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore

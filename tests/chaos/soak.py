@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 from sqlalchemy import func, select
 
-from pipeline.kafka.admin import group_lag
+from pipeline.kafka.offsets import group_lag
 from pipeline.stores.schema import turns
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.ledger import take_stock

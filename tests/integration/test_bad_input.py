@@ -9,7 +9,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from pipeline.kafka.admin import group_lag
+from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.support.fleet import START, expected, fleet, interleaved

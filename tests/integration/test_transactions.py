@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from aiokafka import AIOKafkaProducer
 
-from pipeline.kafka.admin import group_lag
+from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings
 from pipeline.worker.roles import ROLES
 from tests.support.fleet import expected, fleet

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from pipeline.cli.doctor import examine
 from pipeline.errors import CallerError
 from pipeline.kafka import admin
-from pipeline.kafka.admin import apply_topics, check_topics, cluster_info
+from pipeline.kafka.admin import apply_topics, check_topics
+from pipeline.kafka.admin_client import cluster_info
 from pipeline.settings import Settings, load
 from tests.support.certificates import Authority
 from tests.support.commands import threadmill

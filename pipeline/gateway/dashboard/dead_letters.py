@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -14,11 +15,10 @@ from pipeline.errors import BrokerError
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Principal
-from pipeline.kafka.admin import describe_topics
-from pipeline.kafka.reading import answering
+from pipeline.kafka.offsets import bounds
+from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
 from threadmill.errors import InvalidRecord, Reason
-from threadmill.kafka.client import client_options
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS
 
@@ -62,13 +62,15 @@ async def newest(
 ) -> Letters:
     """For tokens without a tenant: what can't be read does not say whose it is."""
     _of_all(principal)
-    ends = await _ends(gateway.settings)
-    begins = {place: max(begin, end - limit) for place, (begin, end) in ends.items()}
+    ends = await bounds(gateway.settings, [DEAD_LETTERS])
+    spans = {place: (max(begin, end - limit), end) for place, (begin, end) in ends.items()}
     found: list[Letter] = []
-    async for record in _records(gateway.settings, begins, {place: end for place, (_, end) in ends.items()}):
-        letter = _letter(record)
-        if letter is not None and reason in (None, letter.reason):
-            found.append(letter)
+    async with _reader(gateway.settings) as consumer:
+        async for _, records in read(consumer, spans):
+            for record in records:
+                letter = _letter(record)
+                if letter is not None and reason in (None, letter.reason):
+                    found.append(letter)
     found.sort(key=lambda one: (-one.time, one.partition, -one.offset))
     return Letters(letters=found[:limit], total=sum(end - begin for begin, end in ends.values()))
 
@@ -88,13 +90,13 @@ async def original(
     """As they came, to be saved: never as something that a browser would show."""
     _of_all(principal)
     place = TopicPartition(DEAD_LETTERS.full_name(gateway.settings.topic_prefix), partition)
-    begin, end = (await _ends(gateway.settings)).get(place, (0, 0))
+    begin, end = (await bounds(gateway.settings, [DEAD_LETTERS])).get(place, (0, 0))
     if begin <= offset < end:
-        async for record in _records(gateway.settings, {place: offset}, {place: offset + 1}):
-            if record.offset == offset:
+        async with _reader(gateway.settings) as consumer:
+            async for _, records in read(consumer, {place: (offset, offset + 1)}):
                 name = f"dead-letter-{partition}-{offset}.bin"
                 headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-                return Response(record.value or b"", headers=headers, media_type="application/octet-stream")
+                return Response(records[0].value or b"", headers=headers, media_type="application/octet-stream")
     raise Problem("not-found", f"no dead letter is at {partition}:{offset}: retention may have removed it")
 
 
@@ -125,39 +127,14 @@ def _letter(record: Any) -> Letter | None:
     )
 
 
-async def _ends(settings: Settings) -> dict[TopicPartition, tuple[int, int]]:
-    name = DEAD_LETTERS.full_name(settings.topic_prefix)
-    topics = [topic for topic in await describe_topics(settings) if topic.name == name]
-    return {
-        TopicPartition(name, row.id): (row.begin or 0, row.end or 0) for topic in topics for row in topic.partitions
-    }
-
-
-async def _records(settings: Settings, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> Any:
-    """Records from `begins` to before `ends`; partitions where there are none are not asked."""
-    unread = {place: ends[place] for place, begin in begins.items() if begin < ends[place]}
-    if not unread:
-        return
-    consumer = AIOKafkaConsumer(
-        **client_options(settings), enable_auto_commit=False, max_partition_fetch_bytes=FETCH, fetch_max_wait_ms=100
-    )
-    deadline = time.monotonic() + WITHIN
-    async with answering(settings):
-        try:
-            await consumer.start()
-            consumer.assign(list(unread))
-            for place in unread:
-                consumer.seek(place, begins[place])
-            while unread:
-                if time.monotonic() > deadline:
-                    raise BrokerError(f"dead letters could not be read within {WITHIN:.0f} s: ask for fewer")
-                for place, records in (await consumer.getmany(*unread, timeout_ms=200)).items():
-                    for record in records:
-                        if record.offset < ends[place]:
-                            yield record
-                    await asyncio.sleep(0)
-                for place in list(unread):
-                    if await consumer.position(place) >= unread[place]:
-                        del unread[place]
-        finally:
-            await consumer.stop()
+@asynccontextmanager
+async def _reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
+    """The block is a request's: it must not take long."""
+    try:
+        async with (
+            asyncio.timeout(WITHIN),
+            reader(settings, max_partition_fetch_bytes=FETCH, fetch_max_wait_ms=100) as consumer,
+        ):
+            yield consumer
+    except TimeoutError:
+        raise BrokerError(f"dead letters could not be read within {WITHIN:.0f} s: ask for fewer") from None

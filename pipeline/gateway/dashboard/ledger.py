@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin
-from pipeline.kafka.admin import describe_topics
+from pipeline.kafka.offsets import record_count
 from pipeline.worker.ledger import take_stock
 from topics.catalog import EVENTS
 
@@ -38,9 +38,7 @@ async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
     if principal.tenant is not None:
         raise Problem("forbidden", "the ledger is of all tenants: use a token without one")
     settings = gateway.settings
-    name = EVENTS.full_name(settings.topic_prefix)
-    topics = [topic for topic in await describe_topics(settings) if topic.name == name]
-    records = sum((row.end or 0) - (row.begin or 0) for topic in topics for row in topic.partitions)
+    records = await record_count(settings, EVENTS)
     if records > RECORDS:
         raise Problem("conflict", f"{records:,} records are too many to read here: use `threadmill doctor --ledger`")
     async with one_at_a_time:

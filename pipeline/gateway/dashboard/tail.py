@@ -5,30 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
 
 from pipeline.errors import BrokerError, ThreadmillError
 from pipeline.gateway.dashboard.figures import WINDOW
 from pipeline.gateway.dashboard.intake import Intake
-from pipeline.kafka.admin import describe_topics
+from pipeline.kafka.offsets import bounds
+from pipeline.kafka.reading import follow, offsets_at, reader
 from pipeline.settings import Settings
-from threadmill.kafka.client import client_options
+from topics.catalog import CATALOG
 
 LINGER: Final = 60.0  # seconds that it goes on when nobody looks any more
 AGAIN: Final = 2.0  # seconds after a failure
 BEGIN: Final = 3_000  # records of each partition that are read at most at the start
 BEHIND: Final = 50_000  # records of a partition that are waited for; beyond, the tail goes on at the end
-LOOK_AGAIN: Final = 60.0  # seconds between two looks at how many partitions there are
 AT_ONCE: Final = 500  # records between two looks at what else is to be done
 LATE: Final = 5.0  # seconds after which a record is no news
 FETCH: Final = 262_144  # bytes of one partition
 
 log = logging.getLogger(__name__)
+
+Batches = Mapping[TopicPartition, Sequence[Any]]
 
 
 class Tail:
@@ -40,6 +41,9 @@ class Tail:
         self._stop: asyncio.TimerHandle | None = None
         self._watchers = 0
         self._fresh()
+        self._topics = {
+            topic.full_name(settings.topic_prefix): topic for topic in CATALOG if topic.name in self.intake.topics
+        }
 
     def _fresh(self) -> None:
         self.intake = Intake(int(self._settings.idle_timeout * 1000))
@@ -82,55 +86,38 @@ class Tail:
             self._fresh()
             try:
                 await self._follow()
-            except (KafkaError, ThreadmillError, OSError, TimeoutError) as error:
+            except ThreadmillError as error:
                 self.trouble = str(error) or type(error).__name__
                 log.warning("no live figures: %s", self.trouble)
             await asyncio.sleep(AGAIN)
 
     async def _follow(self) -> None:
         """Until the broker fails, or has more partitions."""
-        names = {f"{self._settings.topic_prefix}.{name}": name for name in self.intake.topics}
-        ends = await self._ends(names)
-        options = client_options(self._settings)
-        consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, max_partition_fetch_bytes=FETCH)
-        try:
-            await consumer.start()
-            consumer.assign(list(ends))
-            since = int((time.time() - WINDOW) * 1000)
-            times = await consumer.offsets_for_times(dict.fromkeys(ends, since))
-            for place, end in ends.items():
-                found = times.get(place)
-                consumer.seek(place, end if found is None else max(found.offset, end - BEGIN))
-            checked, behind = time.monotonic(), dict(ends)
-            while True:
-                batches = await consumer.getmany(timeout_ms=200, max_records=AT_ONCE)
-                self.trouble = None
-                late = (time.time() - LATE) * 1000
-                for place in [place for place, end in behind.items() if await consumer.position(place) >= end]:
-                    del behind[place]
-                self.catching_up = bool(behind) or any(records[-1].timestamp < late for records in batches.values())
-                for place, records in batches.items():
-                    for record in records:
-                        self.intake.take(names[place.topic], record.value, record.timestamp)
-                    await self._keep_up(consumer, place)
-                self.intake.runs.expire(time.time_ns() // 1_000_000)
-                await asyncio.sleep(0)
-                if time.monotonic() - checked > LOOK_AGAIN:
-                    checked = time.monotonic()
-                    if (await self._ends(names)).keys() != ends.keys():
-                        return
-        finally:
-            await consumer.stop()
-
-    async def _ends(self, names: Container[str]) -> dict[TopicPartition, int]:
-        """Every partition of these topics, and where it ends. Raises BrokerError."""
-        topics = [topic for topic in await describe_topics(self._settings) if topic.name in names]
-        found = {TopicPartition(topic.name, row.id): row.end or 0 for topic in topics for row in topic.partitions}
-        if not found:
+        spans = await bounds(self._settings, self._topics.values())
+        if not spans:
             raise BrokerError("there are no topics yet: `threadmill topics apply` creates them")
-        return found
+        ends = {place: end for place, (_, end) in spans.items()}
+        async with reader(self._settings, max_partition_fetch_bytes=FETCH, max_poll_records=AT_ONCE) as consumer:
+            since = await offsets_at(consumer, int((time.time() - WINDOW) * 1000), ends)
+            starts = {place: max(since[place], end - BEGIN) for place, end in ends.items()}
+            async for batches in follow(self._settings, consumer, self._topics.values(), starts):
+                self.trouble = None
+                await self._take(consumer, batches, ends)
 
-    async def _keep_up(self, consumer: Any, place: TopicPartition) -> None:
+    async def _take(self, consumer: AIOKafkaConsumer, batches: Batches, behind: dict[TopicPartition, int]) -> None:
+        """`behind`: partitions whose end of the beginning is not reached yet; they are taken out as they reach it."""
+        late = (time.time() - LATE) * 1000
+        for place in [place for place, end in behind.items() if await consumer.position(place) >= end]:
+            del behind[place]
+        self.catching_up = bool(behind) or any(records[-1].timestamp < late for records in batches.values())
+        for place, records in batches.items():
+            for record in records:
+                self.intake.take(self._topics[place.topic].name, record.value, record.timestamp)
+            await self._keep_up(consumer, place)
+        self.intake.runs.expire(time.time_ns() // 1_000_000)
+        await asyncio.sleep(0)
+
+    async def _keep_up(self, consumer: AIOKafkaConsumer, place: TopicPartition) -> None:
         end, position = consumer.highwater(place), await consumer.position(place)
         if end is not None and end - position > BEHIND:
             self.skipped += end - position

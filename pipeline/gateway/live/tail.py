@@ -9,32 +9,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
-from pipeline.errors import BrokerError
+from pipeline.errors import BrokerError, ThreadmillError
 from pipeline.gateway.live.recent_events import Held, Recent
-from pipeline.kafka.admin import describe_topics
+from pipeline.kafka.reading import ANSWER_WITHIN, bounds_of, follow, new_consumer, offsets_at, read, reader, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from threadmill.kafka.client import client_options
 from topics.catalog import EVENTS
 
 READERS: Final = 4  # consumers that read what lies further back
 PAGE: Final = 2_000_000  # bytes in memory of one reader's records, before they are sent
-WITHIN: Final = 15.0  # seconds for the broker to answer
 CAUGHT_UP_WITHIN: Final = 20.0  # seconds that a reader waits for the tail
-GROWN: Final = 60.0  # seconds between two looks at whether the topic has more partitions
 AGAIN: Final = 1.0  # seconds after a failure
 AT_ONCE: Final = 500  # records between two looks at what else is to be done
 
 log = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, int]
 
 
 class EventTail:
@@ -91,23 +90,17 @@ class EventTail:
         """Records of a thread from the broker -> those of one page, and the offset behind it, at most `stop`."""
         key, place = thread_id.encode(), TopicPartition(self._topic, partition)
         found: list[Held] = []
-        size, position = 0, start
-        async with self._consumer() as consumer:
-            consumer.assign([place])
-            consumer.seek(place, start)
-            while position < stop and size < PAGE:
-                batch = await asyncio.wait_for(consumer.getmany(place, timeout_ms=1000), WITHIN)
-                for record in batch.get(place, ()):
-                    if record.offset >= stop or size >= PAGE:
-                        return found, min(record.offset, stop)
-                    position = record.offset + 1
+        size = 0
+        async with self._consumer() as consumer, aclosing(read(consumer, {place: (start, stop)})) as batches:
+            async for _, records in batches:
+                for record in records:
+                    if size >= PAGE:
+                        return found, record.offset
                     if record.key == key:
                         held = Held.of(partition, record.offset, record.timestamp, record.key, record.value)
                         found.append(held)
                         size += held.size
-                if not batch:
-                    position = max(position, min(stop, await consumer.position(place)))
-        return found, position
+        return found, stop
 
     async def span(self, partition: int) -> tuple[int, int]:
         """-> the first offset that is there, and the one that comes next. Raises BrokerError."""
@@ -128,31 +121,26 @@ class EventTail:
     async def _consumer(self) -> AsyncIterator[Any]:
         """One of a few. A failure within the block is a BrokerError, and its consumer is not used again."""
         async with self._slots:
-            consumer = self._idle.pop() if self._idle else None
+            fresh = not self._idle
+            consumer = new_consumer(self._settings) if fresh else self._idle.pop()
             try:
-                if consumer is None:
-                    consumer = self._new()
-                    await asyncio.wait_for(consumer.start(), WITHIN)
+                if fresh:
+                    await asyncio.wait_for(consumer.start(), ANSWER_WITHIN)
                 yield consumer
                 self._idle.append(consumer)
             except (KafkaError, OSError, TimeoutError) as error:
-                await _stop(consumer)
-                what = str(error) or f"no answer for {WITHIN:.0f} s"
+                await stop(consumer)
+                what = str(error) or f"no answer for {ANSWER_WITHIN:.0f} s"
                 raise BrokerError(f"Kafka at {self._settings.brokers}: {what}") from error
             except BaseException:
-                await _stop(consumer)
+                await stop(consumer)
                 raise
-
-    def _new(self) -> Any:
-        return AIOKafkaConsumer(
-            **client_options(self._settings), enable_auto_commit=False, auto_offset_reset="earliest", group_id=None
-        )
 
     async def _run(self) -> None:
         while True:
             try:
                 await self._follow()
-            except (KafkaError, OSError, TimeoutError, BrokerError) as error:
+            except ThreadmillError as error:
                 self._trouble = str(error) or repr(error)
                 log.warning("live streams stand still: %s", self._trouble)
             except Exception as error:  # it must come back, whatever it was
@@ -162,34 +150,25 @@ class EventTail:
             await asyncio.sleep(AGAIN)
 
     async def _follow(self) -> None:
-        consumer = self._new()
-        try:
-            await asyncio.wait_for(consumer.start(), WITHIN)
-            places = await self._places()
-            consumer.assign(places)
-            ends = await asyncio.wait_for(consumer.end_offsets(places), WITHIN)
-            for place, start in (await self._starts(consumer, places, ends)).items():
-                consumer.seek(place, start)
+        """Until the broker fails, or the topic has more partitions."""
+        ends = {place: end for place, (_, end) in (await bounds_of(self._settings, EVENTS)).items()}
+        async with reader(self._settings) as consumer:
+            starts = await self._starts(consumer, ends)
             self._trouble = None
-            look = time.monotonic() + GROWN
-            while True:
-                if time.monotonic() > look:
-                    if len(await self._places()) != len(places):
-                        return
-                    look = time.monotonic() + GROWN
-                batch = await consumer.getmany(timeout_ms=500)
+            async for batch in follow(self._settings, consumer, [EVENTS], starts):
                 for records in batch.values():
                     await self._take(records)
                 self._metrics.set(m.LIVE_HELD, self.recent.bytes)
                 if not self._caught_up.is_set():
-                    position = self.recent.position
-                    for place in places:  # where the end is no record, as behind a transaction's marker
-                        if position[place.partition] < ends[place] <= await consumer.position(place):
-                            position[place.partition] = ends[place]
-                    if all(position[place.partition] >= ends[place] for place in places):
-                        self._caught_up.set()
-        finally:
-            await _stop(consumer)
+                    await self._look_whether_caught_up(consumer, ends)
+
+    async def _look_whether_caught_up(self, consumer: AIOKafkaConsumer, ends: Offsets) -> None:
+        position = self.recent.position
+        for place, end in ends.items():  # where the end is no record, as behind a transaction's marker
+            if position[place.partition] < end <= await consumer.position(place):
+                position[place.partition] = end
+        if all(position[place.partition] >= end for place, end in ends.items()):
+            self._caught_up.set()
 
     async def _take(self, records: list[Any]) -> None:
         touched: set[str] = set()
@@ -209,27 +188,13 @@ class EventTail:
                 event.set()
         threads.clear()
 
-    async def _places(self) -> list[Any]:
-        found = next((topic for topic in await describe_topics(self._settings) if topic.name == self._topic), None)
-        if found is None:
-            raise BrokerError(
-                f"{self._settings.brokers} has no topic {self._topic}: `threadmill topics apply` creates it"
-            )
-        return [TopicPartition(self._topic, partition.id) for partition in found.partitions]
-
-    async def _starts(self, consumer: Any, places: list[Any], ends: dict[Any, int]) -> dict[Any, int]:
+    async def _starts(
+        self, consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         """Where to go on; at first, where the window begins."""
         recent = self.recent
-        fresh = [place for place in places if place.partition not in recent.position]
-        if fresh:
-            times = dict.fromkeys(fresh, int((time.time() - self._settings.gateway_live_window) * 1000))
-            found = await asyncio.wait_for(consumer.offsets_for_times(times), WITHIN)
-        for place in fresh:
-            recent.begin(place.partition, found[place].offset if found[place] is not None else ends[place])
-        return {place: recent.position[place.partition] for place in places}
-
-
-async def _stop(consumer: Any) -> None:
-    if consumer is not None:
-        with suppress(KafkaError, OSError, TimeoutError):
-            await asyncio.wait_for(asyncio.shield(consumer.stop()), 5.0)
+        fresh = {place: end for place, end in ends.items() if place.partition not in recent.position}
+        since = int((time.time() - self._settings.gateway_live_window) * 1000)
+        for place, start in (await offsets_at(consumer, since, fresh)).items():
+            recent.begin(place.partition, start)
+        return {place: recent.position[place.partition] for place in ends}

@@ -20,7 +20,8 @@ from pipeline.cli.checks import (
     topic_findings,
     wire_findings,
 )
-from pipeline.kafka.admin import ClusterInfo, PartitionLag
+from pipeline.kafka.admin_client import ClusterInfo
+from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Change, Found, Partition
 from pipeline.settings import Settings
 from pipeline.worker.ledger import Balance

@@ -19,7 +19,7 @@ from pipeline.__main__ import cli
 from pipeline.cli import demo, doctor
 from pipeline.errors import CallerError
 from pipeline.gateway import broker_status
-from pipeline.kafka.admin import PartitionLag
+from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Found
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings

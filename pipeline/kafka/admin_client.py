@@ -1,0 +1,92 @@
+"""A connected admin client, and what it says of the cluster.
+
+Functions raise BrokerError, or CallerError where the settings are why brokers refuse us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from pipeline.errors import BrokerError
+from pipeline.kafka.topic_plan import Partition
+from pipeline.settings import Settings
+from threadmill.kafka.client import client_options
+from threadmill.kafka.client_log import below_warning, client_log
+from threadmill.kafka.refusal import refusal
+
+CONNECT, WORK = 10.0, 30.0  # seconds: until a broker answers, and for all the rest of a call
+ANSWER = 5.0  # seconds for one request
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """The cluster behind THREADMILL_BROKERS: its id, and its brokers as (id, host:port)."""
+
+    cluster_id: str
+    brokers: tuple[tuple[int, str], ...]
+
+
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncIterator[Any]:
+    """-> a started admin client. Every failure within the block says what to do."""
+    client = AIOKafkaAdminClient(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))
+    try:
+        try:
+            with client_log(below_warning):
+                async with asyncio.timeout(CONNECT):
+                    await client.start()
+        except (KafkaError, OSError, TimeoutError) as error:
+            if reason := await refusal(settings):
+                raise reason from error
+            raise BrokerError(
+                f"no Kafka broker answers at {settings.brokers}: `threadmill up` starts one for development, "
+                "or set THREADMILL_BROKERS to the address of yours"
+            ) from error
+        try:
+            async with asyncio.timeout(WORK):
+                yield client
+        except (KafkaError, OSError, TimeoutError) as error:
+            if reason := await refusal(settings):
+                raise reason from error
+            what = str(error) or f"no answer within {WORK:.0f} s"
+            raise BrokerError(f"Kafka at {settings.brokers}: {what}; see the broker's log") from error
+    finally:
+        await client.close()
+
+
+async def cluster_info(settings: Settings) -> ClusterInfo:
+    """Who answers at THREADMILL_BROKERS."""
+    async with connected(settings) as client:
+        return await cluster_of(client)
+
+
+async def cluster_of(client: Any) -> ClusterInfo:
+    """The same, of a client that is connected."""
+    described = await client.describe_cluster()
+    brokers = sorted((b["node_id"], f"{b['host']}:{b['port']}") for b in described["brokers"])
+    return ClusterInfo(described["cluster_id"], tuple(brokers))
+
+
+async def partitions_of(client: Any, names: Sequence[str]) -> dict[str, list[Partition]]:
+    """Topic -> its partitions in order, without offsets; topics that are not there are left out."""
+    found: dict[str, list[Partition]] = {}
+    for topic in await client.describe_topics(list(names)):
+        if topic["error_code"] == 0:
+            rows = sorted(topic["partitions"], key=lambda row: row["partition"])
+            found[topic["topic"]] = [
+                Partition(
+                    row["partition"],
+                    row["leader"] if row["leader"] >= 0 else None,
+                    tuple(row["replicas"]),
+                    tuple(row["isr"]),
+                )
+                for row in rows
+            ]
+    return found

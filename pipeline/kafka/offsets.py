@@ -1,0 +1,85 @@
+"""Where partitions begin and end, and how far consumer groups have read.
+
+Functions raise BrokerError, or CallerError where the settings are why brokers refuse us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import GroupCoordinatorNotAvailableError, GroupLoadInProgressError
+
+from pipeline.kafka.admin_client import ANSWER, connected, partitions_of
+from pipeline.settings import Settings
+from threadmill.kafka.client import client_options
+from topics.catalog import Topic
+
+Bounds = dict[TopicPartition, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """A group's place in one partition. `committed` is None where it never committed: all records are before it."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    begin: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        """Records that wait for the group; those that retention removed no longer wait."""
+        return self.end - max(self.begin, self.committed or 0)
+
+
+async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> list[PartitionLag]:
+    """The place of consumer group `group` in each partition of `topics`, by topic and partition."""
+    async with connected(settings) as client:
+        partitions = await partitions_of(client, [topic.full_name(settings.topic_prefix) for topic in topics])
+        places = [TopicPartition(name, row.id) for name, rows in partitions.items() for row in rows]
+        committed = await _committed(client, group)
+        offsets = await offsets_of(settings, places)
+    return [PartitionLag(p.topic, p.partition, committed.get(p), *offsets[p]) for p in sorted(places)]
+
+
+async def bounds(settings: Settings, topics: Iterable[Topic]) -> Bounds:
+    """Each partition of these topics -> (begin, end); (0, 0) where no leader can be asked. A topic that is not there
+    has no partitions.
+    """
+    async with connected(settings) as client:
+        found = await partitions_of(client, [topic.full_name(settings.topic_prefix) for topic in topics])
+        rows = [(TopicPartition(name, row.id), row.leader) for name, rows in found.items() for row in rows]
+        offsets = await offsets_of(settings, [place for place, leader in rows if leader is not None])
+    return {place: offsets.get(place, (0, 0)) for place, _ in rows}
+
+
+async def record_count(settings: Settings, topic: Topic) -> int:
+    """Offsets between the beginning and the end of the topic's partitions; 0 where there is no such topic."""
+    return sum(end - begin for begin, end in (await bounds(settings, [topic])).values())
+
+
+async def _committed(client: Any, group: str) -> dict[Any, int]:
+    while True:
+        try:
+            places = await client.list_consumer_group_offsets(group)
+            return {place: row.offset for place, row in places.items() if row.offset >= 0}
+        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError):  # the first group makes its topic
+            await asyncio.sleep(0.1)
+
+
+async def offsets_of(settings: Settings, places: Sequence[TopicPartition]) -> Bounds:
+    """Partition -> (begin, end). Each must have a leader."""
+    if not places:
+        return {}
+    consumer = AIOKafkaConsumer(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))
+    try:
+        await consumer.start()
+        begin, end = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
+    finally:
+        await consumer.stop()
+    return {place: (begin[place], end[place]) for place in places}
