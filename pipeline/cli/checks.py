@@ -12,7 +12,7 @@ from pipeline.kafka.admin_client import ClusterInfo
 from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Change, Found
 from pipeline.settings import Settings
-from pipeline.worker.ledger import Balance
+from pipeline.worker.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE
 
 Level = Literal["ok", "warning", "error"]
@@ -207,12 +207,12 @@ def clock_finding(ahead: int, seconds: float) -> Finding:
     return Finding("ok", "clock", "no record is dated ahead of this machine's clock")
 
 
-def balance_finding(settings: Settings, balance: Balance, waiting: int, now: int) -> Finding:
+def ledger_finding(settings: Settings, ledger: Ledger, waiting: int, now: int) -> Finding:
     """The loss ledger. `waiting`: records that the assemble and store roles have still to read; `now` epoch ms."""
-    seen = f"runs {balance.runs:,} = stored {balance.stored:,} + dead letters {balance.dead:,} + open {balance.open:,}"
-    seen += f" + deleted {balance.erased:,}" if balance.erased else ""
+    seen = f"runs {ledger.runs:,} = stored {ledger.stored:,} + dead letters {ledger.dead:,} + open {ledger.open:,}"
+    seen += f" + deleted {ledger.erased:,}" if ledger.erased else ""
     quiet_since = now - int(settings.idle_timeout * 1000) - SLACK_MS
-    lost = [f"{run} of thread {thread}" for (thread, run), at in balance.rest.items() if at < quiet_since]
+    lost = [f"{run} of thread {thread}" for (thread, run), at in ledger.open_runs.items() if at < quiet_since]
     if lost and not waiting:
         named = ", ".join(lost[:5])
         advice = "this is a bug: keep the events topic, and report it"

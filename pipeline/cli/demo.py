@@ -32,7 +32,7 @@ from pipeline.settings import Settings, load
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage
 from pipeline.stores.usage_report import UsageQuery
-from pipeline.worker.ledger import Balance, take_stock
+from pipeline.worker.ledger import Ledger, take_stock
 from pipeline.worker.roles import default_roles
 
 RECORDINGS: Final = Path(__file__).parents[2] / "examples" / "fleet"
@@ -49,14 +49,14 @@ class Outcome:
 
     published: Summary
     seconds: float
-    balance: Balance
+    ledger: Ledger
     open_turns: int
 
     @property
     def balances(self) -> bool:
         """Whether every run is accounted for."""
-        known = self.balance.stored + self.balance.dead + self.open_turns
-        return self.published.runs == self.balance.runs == known
+        known = self.ledger.stored + self.ledger.dead + self.open_turns
+        return self.published.runs == self.ledger.runs == known
 
 
 @click.command(short_help="See the whole pipeline at work on recorded runs.")
@@ -131,8 +131,8 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Work
             await asyncio.sleep(0.2)
         seconds = time.monotonic() - began
         bar.update(storing, completed=len(recordings))
-        balance = await take_stock(settings, store)
-    return Outcome(published, seconds, balance, await asyncio.to_thread(worker.open_turns))
+        ledger = await take_stock(settings, store)
+    return Outcome(published, seconds, ledger, await asyncio.to_thread(worker.open_turns))
 
 
 async def _all_read(settings: Settings) -> bool:
@@ -158,7 +158,7 @@ async def _report(settings: Settings, outcome: Outcome) -> None:
                 console.print(piece)
         _section(console, "tokens by model")
         console.print(await _usage_table(store))
-    published, balance = outcome.published, outcome.balance
+    published, ledger = outcome.published, outcome.ledger
     _section(console, "throughput")
     console.print(
         f"{published.events:,} events in {published.records:,} records: published at "
@@ -167,13 +167,11 @@ async def _report(settings: Settings, outcome: Outcome) -> None:
     )
     console.print(f"{counts.turns:,} turns, {counts.interrupted:,} of them interrupted")
     _section(console, "balance")
-    parts = f"stored {balance.stored:,} + dead letters {balance.dead:,} + open {outcome.open_turns:,}"
+    parts = f"stored {ledger.stored:,} + dead letters {ledger.dead:,} + open {outcome.open_turns:,}"
     console.print(f"runs {published.runs:,} = {parts}", style="bold green" if outcome.balances else "bold red")
     if not outcome.balances:
-        lost = ", ".join(f"{run} of thread {thread}" for thread, run in list(balance.rest)[:5])
-        console.print(
-            f"that does not balance: {balance.runs:,} runs are on the topic; missing: {plain(lost) or 'none'}"
-        )
+        lost = ", ".join(f"{run} of thread {thread}" for thread, run in list(ledger.open_runs)[:5])
+        console.print(f"that does not balance: {ledger.runs:,} runs are on the topic; missing: {plain(lost) or 'none'}")
 
 
 async def _usage_table(store: ThreadStore) -> Table:

@@ -18,11 +18,11 @@ from rich.text import Text
 
 from pipeline.cli.checks import (
     Finding,
-    balance_finding,
     clock_finding,
     cluster_finding,
     expiry_findings,
     lag_finding,
+    ledger_finding,
     settings_findings,
     state_finding,
     topic_findings,
@@ -134,8 +134,8 @@ async def _records(settings: Settings, found: list[Found], *, stored: bool, ledg
         findings.append(Finding("ok", "balance", f"not taken of {events:,} records", "`--ledger` reads them all"))
         return findings
     async with await ThreadStore.open(settings.store_url) as store:
-        balance = await take_stock(settings, store)
-    findings.append(balance_finding(settings, balance, waiting, time.time_ns() // 1_000_000))
+        counted = await take_stock(settings, store)
+    findings.append(ledger_finding(settings, counted, waiting, time.time_ns() // 1_000_000))
     return findings
 
 

@@ -18,8 +18,8 @@ from pipeline.settings import Settings
 from pipeline.stores.archive import Archive
 from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.retry import Patience
-from pipeline.worker.stage import Records
+from pipeline.worker.retry import Retry
+from pipeline.worker.work import Records
 from topics import catalog
 
 log = logging.getLogger(__name__)
@@ -62,26 +62,26 @@ class ArchiveWork:
         self.longest_ms = int(settings.archive_age * 1000)
         self.open: dict[int, Segment] = {}
         self.store: ThreadStore | None = None
-        self.patience = Patience("archive", partial(metrics.add, m.ARCHIVE_FAILURES))
+        self.retry = Retry("archive", partial(metrics.add, m.ARCHIVE_FAILURES))
 
     @property
     def trouble(self) -> str | None:
         """See `Work.trouble`."""
-        return self.patience.trouble
+        return self.retry.trouble
 
     async def assign(self, starts: Mapping[int, int]) -> None:
         """No state but the offsets."""
         self.open = {partition: Segment(start) for partition, start in starts.items()}
-        self.patience.gone.clear()
+        self.retry.given_up.clear()
 
     def drop(self) -> None:
         """What was not written is read again by the next owner."""
         self.open = {}
-        self.patience.trouble = None
+        self.retry.trouble = None
 
     async def interrupt(self) -> None:
         """Stop waiting for a bucket that is away."""
-        self.patience.gone.set()
+        self.retry.given_up.set()
 
     def behind(self, partition: int) -> int:
         """What was handed in is in a segment."""
@@ -122,7 +122,7 @@ class ArchiveWork:
 
     async def _close(self, partition: int, segment: Segment) -> bool:
         """Write it, however long it takes; False: the partition is about to go."""
-        done = await self.patience.until_done(partial(self._write, partition, segment))
+        done = await self.retry.until_done(partial(self._write, partition, segment))
         if done and self.open.get(partition) is segment:
             self.open[partition] = Segment(segment.end)
         return done and partition in self.open

@@ -6,27 +6,27 @@ from collections.abc import Callable, Sequence
 
 from pipeline.dialects import DIALECTS
 from pipeline.errors import CallerError
-from pipeline.kafka.outbox import Outbox, Producer
+from pipeline.kafka.outbox import Producer
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.offload import Offload
-from pipeline.worker.assembly_metrics import Ledger
-from pipeline.worker.checkpoint import Checkpoint
+from pipeline.worker.assemble_work import AssembleWork
+from pipeline.worker.assembly_metrics import AssemblyMetrics
 from pipeline.worker.redaction_rules import redaction_of
 from topics import catalog
 from topics.turn_record import TurnRecord
 
 
-def assemble_work(settings: Settings, metrics: Metrics, producer: Producer) -> Checkpoint:
+def assemble_work(settings: Settings, metrics: Metrics, producer: Producer) -> AssembleWork:
     """The work of this role. Raises CallerError for settings that can't work."""
     topic = catalog.EVENTS.full_name(settings.topic_prefix)
     contents = ContentStore.of(settings)
-    return Checkpoint(
+    return AssembleWork(
         settings,
         DIALECTS,
-        Outbox(producer),
-        Ledger(metrics, topic),
+        producer,
+        AssemblyMetrics(metrics, topic),
         redaction=redaction_of(settings),
         offload=Offload(contents, settings.content_threshold, metrics) if contents.root is not None else None,
         traces=_traces(settings, topic, metrics),

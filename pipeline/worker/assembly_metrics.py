@@ -15,7 +15,7 @@ from threadmill.log_ids import log_ids
 log = logging.getLogger(__name__)
 
 
-class Ledger:
+class AssemblyMetrics:
     """Counts of one worker's assembly; open runs are summed over its partitions."""
 
     def __init__(self, metrics: Metrics, topic: str) -> None:

@@ -16,7 +16,7 @@ from aiokafka.consumer.fetcher import FetchResult
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from pipeline.worker.stage import Batch
+from pipeline.worker.work import Batch
 
 # Faust waits 1.5 s at the end of a partition, and a fetch under way holds up all others of the same broker.
 FETCH_WAIT_MS: Final = 200

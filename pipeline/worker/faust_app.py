@@ -14,8 +14,8 @@ import faust
 
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.worker.group_work import AT_ONCE
 from pipeline.worker.roles import Role
-from pipeline.worker.sink import AT_ONCE
 from pipeline.worker.stage import Stage
 from pipeline.worker.transport import BatchTransport, batch_topic, credentials
 from topics.catalog import TURNS

@@ -17,26 +17,26 @@ RunName = tuple[str, str]  # (thread_id, run_id) as the store's columns hold the
 
 
 @dataclass(frozen=True, slots=True)
-class Balance:
+class Ledger:
     """Runs by what became of them. A run that is stored and has dead letters as well counts as stored.
 
-    `rest` are those that nothing is known of yet, with the broker's time (ms) of their newest record; `erased` those of
-    threads that were deleted.
+    `open_runs` are those of which nothing has become yet, with the broker's time (ms) of their newest record; `erased`
+    counts those of threads that were deleted.
     """
 
     runs: int
     stored: int
     dead: int
-    rest: dict[RunName, int]
+    open_runs: dict[RunName, int]
     erased: int = 0
 
     @property
     def open(self) -> int:
-        """Runs of which nothing has become yet."""
-        return len(self.rest)
+        """How many runs are open."""
+        return len(self.open_runs)
 
 
-async def take_stock(settings: Settings, store: ThreadStore) -> Balance:
+async def take_stock(settings: Settings, store: ThreadStore) -> Ledger:
     """Read the events and the dead-letters topic whole, and compare with the store.
 
     Records that hold no run, since they can't be read, are runs of their own. Raises BrokerError and StoreError.
@@ -51,10 +51,10 @@ async def take_stock(settings: Settings, store: ThreadStore) -> Balance:
             refused.add(_run(letter.topic, letter.partition, letter.offset, letter.value))
     stored = {run async for run in store.runs() if run in newest}
     dead = {run for run in refused if run in newest} - stored
-    rest = {run: at for run, at in newest.items() if run not in stored and run not in dead}
-    deleted = await store.erased(sorted({thread_id for thread_id, _ in rest}))
-    still = {run: at for run, at in rest.items() if run[0] not in deleted}
-    return Balance(len(newest), len(stored), len(dead), still, len(rest) - len(still))
+    unknown = {run: at for run, at in newest.items() if run not in stored and run not in dead}
+    deleted = await store.erased(sorted({thread_id for thread_id, _ in unknown}))
+    open_runs = {run: at for run, at in unknown.items() if run[0] not in deleted}
+    return Ledger(len(newest), len(stored), len(dead), open_runs, len(unknown) - len(open_runs))
 
 
 def _run(topic: str, partition: int, offset: int, value: bytes | None) -> RunName:

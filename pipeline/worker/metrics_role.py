@@ -9,14 +9,14 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.settings import Settings
-from pipeline.worker.sink import Group, Sink
+from pipeline.worker.group_work import Group, GroupWork
 from threadmill.errors import InvalidRecord
 from topics import catalog, telemetry
 
 log = logging.getLogger(__name__)
 
 
-def metrics_work(settings: Settings, metrics: Metrics, _: Producer) -> Sink:
+def metrics_work(settings: Settings, metrics: Metrics, _: Producer) -> GroupWork:
     """The work of this role. Counts are the worker's own, and start at 0 with it: billing asks the store."""
     topic = catalog.TELEMETRY.full_name(settings.topic_prefix)
     meter = TelemetryMeter(metrics)
@@ -30,4 +30,4 @@ def metrics_work(settings: Settings, metrics: Metrics, _: Producer) -> Sink:
                 except InvalidRecord as error:  # somebody else wrote it: no dead letter, there is nothing to save
                     log.warning("%s/%d@%d skipped: %s", topic, partition, record.offset, error)
 
-    return Sink("metrics", apply, metrics)
+    return GroupWork("metrics", apply, metrics)

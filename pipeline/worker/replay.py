@@ -19,7 +19,7 @@ from pipeline.dialects import DIALECTS
 from pipeline.kafka.reading import bounds_of, offsets_at, read, reader
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
-from pipeline.worker.checkpoint import limits_of
+from pipeline.worker.assembly_limits import limits_of
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
 from topics.catalog import EVENTS

@@ -16,20 +16,20 @@ FIRST_DELAY: Final = 0.2
 LONGEST_DELAY: Final = 30.0
 
 
-class Patience:
-    """`trouble` says why a call is not getting on, None while all is well. `gone`: don't wait any more."""
+class Retry:
+    """Repeats a call. `trouble` says why it does not succeed, None while all is well; `given_up` ends the waiting."""
 
     def __init__(self, name: str, failed: Callable[[], None]) -> None:
         """`failed` is called at each failure."""
         self.name = name
         self.failed = failed
         self.trouble: str | None = None
-        self.gone = asyncio.Event()
+        self.given_up = asyncio.Event()
 
     async def until_done(self, call: Callable[[], Awaitable[None]]) -> bool:
-        """Repeat `call` while it raises StoreError, with back-off and jitter. False: given up, as `gone` is set."""
+        """Repeat `call` while it raises StoreError, with back-off and jitter. False: given up, as `given_up` is set."""
         delay = FIRST_DELAY
-        while not self.gone.is_set():
+        while not self.given_up.is_set():
             try:
                 await call()
             except StoreError as error:  # skipping is no way out: the batch waits until someone has mended the store
@@ -38,7 +38,7 @@ class Patience:
                     log.warning("%s: stands still until this passes: %s", self.name, error)
                 self.trouble = str(error)
                 try:
-                    await asyncio.wait_for(self.gone.wait(), delay * random.uniform(0.5, 1.5))  # noqa: S311  # jitter
+                    await asyncio.wait_for(self.given_up.wait(), delay * random.uniform(0.5, 1.5))  # noqa: S311  # jitter
                 except TimeoutError:
                     delay = min(delay * 2, LONGEST_DELAY)
                 continue

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline.kafka.outbox import Producer
     from pipeline.observability.metrics import Metrics
     from pipeline.settings import Settings
-    from pipeline.worker.stage import Work
+    from pipeline.worker.work import Work
 
 
 @dataclass(frozen=True, slots=True)

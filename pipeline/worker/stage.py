@@ -13,79 +13,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
-
-from aiokafka import ConsumerRecord
+from typing import Final
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
+from pipeline.worker.work import Batch, Source, Work
 
 log = logging.getLogger(__name__)
 
 HOLE_READS: Final = 3  # what is read again may be dropped again
-
-Records = Sequence[ConsumerRecord]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """All that a partition holds from the offset `start` up to `end`.
-
-    That may be fewer records than offsets, or none: a transaction ends with a marker, and compaction takes some out.
-    """
-
-    records: Records
-    start: int
-    end: int
-
-    @classmethod
-    def of(cls, records: Records) -> Batch:
-        """At least one record, and nothing else."""
-        return cls(records, records[0].offset, records[-1].offset + 1)
-
-    def __len__(self) -> int:
-        """How many records."""
-        return len(self.records)
-
-    def __bool__(self) -> bool:
-        """Whether reading has got on."""
-        return self.end > self.start
-
-
-class Work(Protocol):
-    """What a stage does with its partitions, given by number."""
-
-    @property
-    def trouble(self) -> str | None:
-        """Why it stands still, waiting for something to come back; None while all is well."""
-
-    async def assign(self, starts: Mapping[int, int]) -> None:
-        """Partitions with the offset that each is read from; build their state before records come."""
-
-    def drop(self) -> None:
-        """Forget all partitions: they may belong to another worker by now."""
-
-    async def interrupt(self) -> None:
-        """Do not wait for anything in `handle` any more: the partitions are about to go. Returns when nothing that
-        `handle` has left to be done is under way.
-        """
-
-    async def handle(self, partition: int, records: Records) -> None:
-        """Apply records. What raises is tried again: they are handed in once more."""
-
-    def behind(self, partition: int) -> int:
-        """How many offsets were handed in whose records `handle` has left to be applied."""
-
-    def floor(self, partition: int) -> int | None:
-        """The first offset that is still needed, None where the partition is not ours."""
-
-    async def flush(self) -> bool:
-        """Make safe all that the floors rely on that were asked for before; False: do not commit."""
-
-    async def tick(self, partition: int, idle_ms: int) -> None:
-        """About once a second; `idle_ms`: how much more time has passed in which there was nothing left to read."""
 
 
 class Stage:
@@ -96,9 +32,7 @@ class Stage:
         self.topic = topic
         self.work = work
         self.metrics = metrics
-        self.reread: Callable[[int, int], Awaitable[None]] | None = None  # set by the transport
-        self.highwater: Callable[[int], int | None] | None = None  # likewise
-        self.last_poll: Callable[[int], int | None] | None = None  # likewise: when the broker gave the highwater
+        self._source: Source | None = None  # until the first partitions are assigned
         self.generation = 0
         self.next: dict[int, int] = {}  # partition -> the offset that was not read yet
         self._handed: dict[int, int] = {}  # partition -> the offset behind the last record that `work` was given
@@ -116,23 +50,23 @@ class Stage:
 
     # ---- called by the consumer
 
-    def assigned(self, seek: Callable[[], Awaitable[Mapping[int, int]]], generation: int) -> None:
-        """Partitions are ours; `seek` says which, and from which offset each is read now.
+    def assigned(self, source: Source, generation: int) -> None:
+        """Partitions of `source` are ours; it says which, and from which offset each is read now.
 
         Records wait until that is known and the state is built, however long it takes.
         """
-        self.generation = generation
+        self._source, self.generation = source, generation
         self.metrics.add(m.REBALANCES)
         self._ready.clear()
         if self._building is not None:
             self._building.cancel()
-        self._building = asyncio.ensure_future(self._build(seek))
+        self._building = asyncio.ensure_future(self._build(source))
 
-    async def _build(self, seek: Callable[[], Awaitable[Mapping[int, int]]]) -> None:
+    async def _build(self, source: Source) -> None:
         delay = 0.2
         while True:
             try:
-                starts = dict(await seek())
+                starts = dict(await source.seek_to_starts())
                 await self.work.assign(starts)
                 break
             except Exception:  # the broker or the store is away: nothing is lost by waiting for it
@@ -212,8 +146,8 @@ class Stage:
 
     async def _read_again(self, partition: int, offset: int) -> None:
         log.info("%s: read %s/%d again from %d", self.name, self.topic, partition, offset)
-        if self.reread is not None:
-            await self.reread(partition, offset)
+        if self._source is not None:
+            await self._source.read_again(partition, offset)
 
     async def tick(self) -> None:
         """Let time pass for each partition; skipped while a rebalance is under way."""
@@ -232,8 +166,7 @@ class Stage:
 
     def _listen(self) -> None:
         """Note whether the broker has answered since the last time, or has not been asked."""
-        polls = [poll for partition in self.next if self.last_poll and (poll := self.last_poll(partition))]
-        newest = max(polls, default=0)
+        newest = max((self._last_poll(partition) or 0 for partition in self.next), default=0)
         if newest > self._newest_poll or not self.next or self._busy.locked():
             self.last_answer = time.monotonic()
         self._newest_poll = max(newest, self._newest_poll)
@@ -254,16 +187,19 @@ class Stage:
             self._idle.pop(partition, None)
             return 0
         now = time.monotonic()
-        polled = self.last_poll(partition) if self.last_poll is not None else None
+        polled = self._last_poll(partition)
         since, before = self._idle.setdefault(partition, (now, polled))
         if polled == before:
             return 0
         self._idle[partition] = (now, polled)
         return int((now - since) * 1000)
 
+    def _last_poll(self, partition: int) -> int | None:
+        return self._source.last_poll_of(partition) if self._source is not None else None
+
     def lag(self, partition: int) -> int | None:
         """Offsets whose records are not applied yet; None where the broker has not said."""
-        highwater = self.highwater(partition) if self.highwater is not None else None
+        highwater = self._source.highwater_of(partition) if self._source is not None else None
         if highwater is None:
             return None
         return max(0, highwater - self.next.get(partition, 0)) + self.work.behind(partition)

@@ -15,7 +15,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.sink import Group, Sink
+from pipeline.worker.group_work import Group, GroupWork
 from threadmill.errors import InvalidRecord, Reason
 from topics import catalog, turn_record
 
@@ -66,6 +66,6 @@ class TurnWriter:
             pass
 
 
-def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Sink:
+def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> GroupWork:
     """The work of this role."""
-    return Sink("store", TurnWriter(settings, metrics, Outbox(producer)).apply, metrics)
+    return GroupWork("store", TurnWriter(settings, metrics, Outbox(producer)).apply, metrics)

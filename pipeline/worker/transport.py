@@ -1,216 +1,21 @@
-"""Faust's aiokafka transport with batches, and with offsets that the stage owns.
-
-Stock Faust hands out one record at a time and commits what was acked, past turns in flight. Here a message is all
-that one fetch brought of a partition, and the stage says what may be committed. Each override answers one of Faust's
-traps; the comments say which.
-"""
+"""Faust's aiokafka transport with our consumer of batches, and a producer that loses nothing."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 import faust
 from aiokafka.errors import MessageSizeTooLargeError
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from aiokafka.structs import TopicPartition
 from faust.auth import OAuthCredentials
 from faust.events import Event
-from faust.transport.consumer import ensure_TP
 from faust.transport.drivers import aiokafka as driver
-from faust.types import TP
-from faust.types.tuples import ConsumerMessage
 
 from pipeline.kafka.outbox import Outgoing
 from pipeline.settings import Settings
-from pipeline.worker.consumer_thread import BatchThread
-from pipeline.worker.stage import Batch, Stage
+from pipeline.worker.batch_consumer import BatchConsumer
 from threadmill.kafka.client import client_options
-
-log = logging.getLogger(__name__)
-
-QUIESCE_TIMEOUT = 5.0
-COMMIT_TIMEOUT = 10.0
-
-
-class NothingRead(dict[TP, int | None]):
-    """Faust's offsets read so far, always unknown.
-
-    Faust drops what ends before them: the first of the batches that are read again, while one of the old ones is still
-    on its way. The stage would see the same hole twice, and pass over it.
-    """
-
-    def __getitem__(self, tp: TP) -> None:
-        return None
-
-
-class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no types
-    """One message per (partition, fetch): `message.value` is a Batch."""
-
-    logger = driver.logger
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._read_offset = NothingRead()
-
-    def _new_consumer_thread(self) -> BatchThread:
-        return BatchThread(self, loop=self.loop, beacon=self.beacon)
-
-    @property
-    def stage(self) -> Stage:
-        """The stage of this app."""
-        return self.app.stage  # type: ignore[no-any-return]
-
-    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Any]]:  # noqa: ASYNC109  # Faust's signature
-        """Fetch; only of partitions that may be fetched now."""
-        records, active = await self._wait_next_records(timeout)
-        if not records or self.should_stop:
-            return
-        if not self.flow_active:  # fetched across a rebalance: give them back, as the stock consumer does
-            await self._seek_back()
-            return
-        for raw_tp, found in records.items():
-            tp = ensure_TP(raw_tp)
-            if not self.flow_active:
-                return
-            if found and tp in active:  # aiokafka returns every partition when `active` became empty meanwhile
-                batch = found if isinstance(found, Batch) else Batch.of(found)  # it came while the thread was waiting
-                yield tp, self._to_message(tp, batch)
-
-    def _to_message(self, tp: TP, batch: Batch) -> ConsumerMessage:
-        return ConsumerMessage(
-            tp.topic,
-            tp.partition,
-            batch.end - 1,
-            batch.records[-1].timestamp / 1000 if batch.records else 0.0,
-            timestamp_type=None,
-            headers=(),
-            key=None,
-            value=batch,
-            checksum=None,
-            tp=tp,
-            generation_id=self.app.consumer_generation_id,
-        )
-
-    def verify_event_path(self, now: float, tp: TP) -> None:
-        """`Worker.stalled` watches progress. Faust's own look breaks down at a partition that has no position yet."""
-
-    def on_buffer_full(self, tp: TP) -> None:
-        """The queue before the agent is bound, and its next `put` waits.
-
-        The base class would take the partition out of the fetch under way, which then waits for the others, up to a
-        second, with this one's records in its hands.
-        """
-
-    def on_buffer_drop(self, tp: TP) -> None:
-        """Nothing was held back."""
-
-    async def _seek_back(self) -> None:
-        try:
-            await driver.Consumer.perform_seek(self)
-        except Exception as error:  # the hole that this leaves is read again by the stage
-            log.debug("could not seek back: %r", error)
-
-    # ---- which offset
-
-    def ack(self, message: Any) -> bool:
-        """No bookkeeping per offset: the base class would keep every one."""
-        if not message.acked:
-            message.acked = True
-            self._unacked_messages.discard(message)
-        return True
-
-    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Every batch looks like a gap to the base class."""
-
-    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
-        if self._thread._consumer is None:  # noqa: SLF001  # the broker refused us: stopping must not raise again
-            return iter(())
-        return (
-            tp
-            for tp in self.assignment()
-            if tp.topic == self.stage.topic and (topics is None or tp in topics or tp.topic in topics)
-        )
-
-    def _new_offset(self, tp: TP) -> int | None:
-        return self.stage.committable(tp.partition)
-
-    async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002
-        """The offsets were chosen before this; what they rely on is made safe first."""
-        began = time.monotonic()
-        if not await self.stage.flush():
-            return False
-        done: bool = await super()._commit_offsets(offsets, start_new_transaction)
-        if done:
-            self.stage.committed(time.monotonic() - began)
-        return done
-
-    # ---- rebalance
-
-    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """A last checkpoint, within bounds; then forget."""
-        self.stop_flow()
-        self.app.flow_control.suspend()
-        try:
-            await asyncio.wait_for(self._last_checkpoint(), QUIESCE_TIMEOUT + COMMIT_TIMEOUT)
-        except Exception as error:  # what is not committed is read again
-            log.warning("%s: no checkpoint before the rebalance: %r", self.stage.name, error)
-        self.stage.dropped()
-        await super().on_partitions_revoked(revoked)
-
-    async def _last_checkpoint(self) -> None:
-        await asyncio.wait_for(self.stage.quiesce(), QUIESCE_TIMEOUT)
-        await self.force_commit()
-
-    async def perform_seek(self) -> None:
-        """Have the stage seek and build its state, in its own time.
-
-        Faust would wait for it for `broker_request_timeout`, and then never resume the flow, without a word.
-        """
-        self.stage.reread = self._reread
-        self.stage.highwater = self._highwater
-        self.stage.last_poll = self._last_poll
-        self.stage.assigned(self._seek_to_starts, self.app.consumer_generation_id)
-
-    async def _seek_to_starts(self) -> dict[int, int]:
-        """To the committed offsets, or the beginning. -> partition: offset."""
-        await super().perform_seek()
-        mine = {tp for tp in self.assignment() if tp.topic == self.stage.topic}
-        starts = {tp: self._committed_offset.get(tp) for tp in mine}
-        fresh = [TopicPartition(tp.topic, tp.partition) for tp, offset in starts.items() if not offset]
-        if fresh:  # the base class skips partitions whose committed offset is None or 0
-            first = await self.earliest_offsets(*fresh)
-            await self._thread.seek_to_beginning(*fresh)
-            starts.update({ensure_TP(tp): offset for tp, offset in first.items()})
-        return {tp.partition: offset or 0 for tp, offset in starts.items()}
-
-    async def _reread(self, partition: int, offset: int) -> None:
-        await self._thread.seek_wait({TopicPartition(self.stage.topic, partition): offset})
-
-    def _highwater(self, partition: int) -> int | None:
-        try:
-            return self._thread.highwater(TopicPartition(self.stage.topic, partition))  # type: ignore[no-any-return]
-        except Exception:  # not assigned any more, or not started yet
-            return None
-
-    def _last_poll(self, partition: int) -> int | None:
-        """Epoch ms of the broker's last answer about the partition."""
-        try:
-            consumer = self._thread._ensure_consumer()  # noqa: SLF001  # Faust passes only the highwater on
-            return consumer.last_poll_timestamp(TopicPartition(self.stage.topic, partition))  # type: ignore[no-any-return]
-        except Exception:  # as above
-            return None
-
-    async def on_stop(self) -> None:
-        """The last checkpoint."""
-        try:
-            await asyncio.wait_for(self.stage.quiesce(), QUIESCE_TIMEOUT)
-        except TimeoutError:
-            log.warning("%s: stopped in the middle of a batch; it is read again", self.stage.name)
-        await super().on_stop()  # commits, which flushes first
 
 
 class LosslessProducer(driver.Producer):  # type: ignore[misc]  # Faust has no types

@@ -16,7 +16,7 @@ from typing import Any
 from pipeline.__main__ import main
 from pipeline.kafka.outbox import Outbox
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.checkpoint import Checkpoint
+from pipeline.worker.assemble_work import AssembleWork
 
 
 def die() -> None:
@@ -67,16 +67,16 @@ def delivered(count: int) -> None:
 
 def flushed(count: int) -> None:
     """Turns are confirmed, marks sent, offsets not committed."""
-    flush, down = Checkpoint.flush, countdown(count)
+    flush, down = AssembleWork.flush, countdown(count)
 
-    async def wrapped(self: Checkpoint) -> bool:
+    async def wrapped(self: AssembleWork) -> bool:
         marks = bool(self.waiting.marks)
         done = await flush(self)
         if marks:
             down()
         return done
 
-    Checkpoint.flush = wrapped  # type: ignore[method-assign]
+    AssembleWork.flush = wrapped  # type: ignore[method-assign]
 
 
 def marked(count: int) -> None:

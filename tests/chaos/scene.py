@@ -25,7 +25,7 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.schema import turns, usage
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
-from pipeline.worker.ledger import Balance, take_stock
+from pipeline.worker.ledger import Ledger, take_stock
 from pipeline.worker.roles import ROLES
 from tests.chaos.cluster import Brokers
 from tests.chaos.load import Load, Record, Right, TurnKey
@@ -117,7 +117,7 @@ class Publishing:
 class Outcome:
     """What came of one play. `problems` are why it failed; none: it passed."""
 
-    balance: Balance | None = None
+    balance: Ledger | None = None
     turns: int = 0
     twice: int = 0
     truncated: int = 0
@@ -316,7 +316,7 @@ class Scene:
         if balance.runs != self.load.published:
             result.problems.append(f"{self.load.published} runs were published, the events topic has {balance.runs}")
         if balance.open:
-            result.problems.append(f"{balance.open} runs are open still: {_some(balance.rest)}")
+            result.problems.append(f"{balance.open} runs are open still: {_some(balance.open_runs)}")
         letters = await self._letters()
         for what, these in (
             ("not stored", missing),

@@ -1,7 +1,7 @@
 """The checkpoint under everything that can happen between two lines of it, against a world that is plain data.
 
 A log for each partition, topics that only grow, a committed offset for each partition, and workers that read, are
-interrupted at any delivery, fenced or killed. Stage, Checkpoint, Outbox and Partition are the real ones; Kafka is a
+interrupted at any delivery, fenced or killed. Stage, AssembleWork, Outbox and Partition are the real ones; Kafka is a
 few lists, because here any order of its answers can be had.
 """
 
@@ -27,15 +27,17 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import TRANSITIONS, Event, State
-from pipeline.kafka.outbox import Outbox, Outgoing
+from pipeline.kafka.outbox import Outgoing
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.turns.thread_document import rank
-from pipeline.worker import checkpoint as checkpoint_module
+from pipeline.worker import assemble_work as assemble_work_module
 from pipeline.worker import stage as stage_module
-from pipeline.worker.assembly_metrics import Ledger
-from pipeline.worker.checkpoint import Checkpoint, limits_of
-from pipeline.worker.stage import HOLE_READS, Batch, Stage
+from pipeline.worker.assemble_work import AssembleWork
+from pipeline.worker.assembly_limits import limits_of
+from pipeline.worker.assembly_metrics import AssemblyMetrics
+from pipeline.worker.stage import HOLE_READS, Stage
+from pipeline.worker.work import Batch
 from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, TOYS, Envelope, envelope, said, text
 from threadmill.envelope import encode
@@ -168,30 +170,30 @@ class Worker:
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
         self.producer = Producer(world, random.Random(seed))
-        self.work = Checkpoint(SETTINGS, TOYS, Outbox(self.producer), Ledger(METRICS, "events"))
+        self.work = AssembleWork(SETTINGS, TOYS, self.producer, AssemblyMetrics(METRICS, "events"))
         self.stage = Stage("assemble", "events", self.work, METRICS)
-        self.stage.highwater = self.highwater
-        self.stage.last_poll = lambda _: self.world.now
-        self.stage.reread = self.seek
+        self.starts: dict[int, int] = {}
         self.position: dict[int, int] = {}
         self.dropped: dict[int, int] = {}  # partition -> fetches in a row that Faust dropped
         self.generation = 0
         self.zombie = False
 
-    def highwater(self, partition: int) -> int:
+    def highwater_of(self, partition: int) -> int:
         return len(self.world.logs[partition])
 
-    async def seek(self, partition: int, offset: int) -> None:
+    def last_poll_of(self, _: int) -> int:
+        return self.world.now
+
+    async def read_again(self, partition: int, offset: int) -> None:
         self.position[partition] = offset
 
+    async def seek_to_starts(self) -> dict[int, int]:
+        return self.starts
+
     async def assign(self, partitions: list[int], generation: int) -> None:
-        starts = {partition: self.world.committed[partition] for partition in partitions}
-        self.position, self.generation, self.zombie = dict(starts), generation, False
-
-        async def seek() -> dict[int, int]:
-            return starts
-
-        self.stage.assigned(seek, generation)
+        self.starts = {partition: self.world.committed[partition] for partition in partitions}
+        self.position, self.generation, self.zombie = dict(self.starts), generation, False
+        self.stage.assigned(self, generation)
         await self.stage._ready.wait()
 
     async def commit(self) -> None:
@@ -221,7 +223,7 @@ class World(RuleBasedStateMachine):
         self.sent: list[tuple[int, Envelope]] = []
         self.patch = pytest.MonkeyPatch()
         self.moves = RunMoves(self.patch)
-        self.patch.setattr(checkpoint_module, "read_state", self.read_state)
+        self.patch.setattr(assemble_work_module, "read_state", self.read_state)
         clock = SimpleNamespace(monotonic=lambda: (self.now - START) / 1000)
         self.patch.setattr(stage_module, "time", clock)
         self.join(1)

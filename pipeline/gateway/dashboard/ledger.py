@@ -42,7 +42,7 @@ async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
     if records > RECORDS:
         raise Problem("conflict", f"{records:,} records are too many to read here: use `threadmill doctor --ledger`")
     async with one_at_a_time:
-        balance = await take_stock(settings, await gateway.store())
+        taken = await take_stock(settings, await gateway.store())
     now = time.time_ns() // 1_000_000
-    oldest = max((now - at for at in balance.rest.values()), default=None)
-    return Ledger(runs=balance.runs, stored=balance.stored, dead=balance.dead, open=balance.open, oldest_open_ms=oldest)
+    oldest = max((now - at for at in taken.open_runs.values()), default=None)
+    return Ledger(runs=taken.runs, stored=taken.stored, dead=taken.dead, open=taken.open, oldest_open_ms=oldest)

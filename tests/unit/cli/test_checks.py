@@ -10,11 +10,11 @@ import pytest
 
 from pipeline.cli.checks import (
     Finding,
-    balance_finding,
     clock_finding,
     cluster_finding,
     expiry_findings,
     lag_finding,
+    ledger_finding,
     settings_findings,
     state_finding,
     topic_findings,
@@ -24,7 +24,7 @@ from pipeline.kafka.admin_client import ClusterInfo
 from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Change, Found, Partition
 from pipeline.settings import Settings
-from pipeline.worker.ledger import Balance
+from pipeline.worker.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE, Topic
 
 SETTINGS = Settings()
@@ -184,12 +184,12 @@ LONG_AGO, JUST_NOW = NOW - 400_000, NOW - 10_000
     ],
 )
 def test_runs_that_nothing_has_become_of(rest: dict[tuple[str, str], int], waiting: int, level: str) -> None:
-    finding = balance_finding(SETTINGS, Balance(10 + len(rest), 8, 2, rest), waiting, NOW)
+    finding = ledger_finding(SETTINGS, Ledger(10 + len(rest), 8, 2, rest), waiting, NOW)
     assert finding.level == level
     assert finding.seen.startswith(f"runs {10 + len(rest)} = stored 8 + dead letters 2 + open {len(rest)}")
     assert ("r of thread t" in finding.seen) == (level == "error")
 
 
 def test_runs_of_deleted_threads_are_no_loss() -> None:
-    finding = balance_finding(SETTINGS, Balance(10, 8, 0, {}, erased=2), 0, NOW)
+    finding = ledger_finding(SETTINGS, Ledger(10, 8, 0, {}, erased=2), 0, NOW)
     assert (finding.level, finding.seen) == ("ok", "runs 10 = stored 8 + dead letters 0 + open 0 + deleted 2")

@@ -14,7 +14,7 @@ from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.kafka.dead_letters import log_refused
 from pipeline.observability.logs import IDS
 from pipeline.observability.metrics import Metrics
-from pipeline.worker.assembly_metrics import Ledger
+from pipeline.worker.assembly_metrics import AssemblyMetrics
 from tests.support.toy import THREAD, TOYS, Log, envelope, text
 from threadmill.errors import Reason
 from threadmill.traceparent import headers
@@ -58,7 +58,7 @@ def test_each_turn_at_the_level_of_details_only(caplog: pytest.LogCaptureFixture
         partition = Partition(TOYS, Limits(), 0)
         partition.feed(log.records)
         with caplog.at_level(level, "pipeline.worker.assembly_metrics"):
-            Ledger(Metrics(), "events").count(3, partition, partition.out)
+            AssemblyMetrics(Metrics(), "events").count(3, partition, partition.out)
         assert len(caplog.records) == lines
     (line,) = caplog.records
     assert line.getMessage() == f"turn {partition.out.turns[0]['turn_id']}: interrupted (user_cancelled)"

@@ -5,18 +5,18 @@ import asyncio
 import pytest
 
 from pipeline.errors import StoreError
-from pipeline.worker import retry as patience
-from pipeline.worker.retry import Patience
+from pipeline.worker import retry
+from pipeline.worker.retry import Retry
 
 
 @pytest.fixture(autouse=True)
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(retry, "FIRST_DELAY", 0.0)
 
 
 async def test_repeats_until_it_works() -> None:
     failures: list[str | None] = []
-    waits = Patience("x", lambda: failures.append(waits.trouble))
+    waits = Retry("x", lambda: failures.append(waits.trouble))
     calls = 0
 
     async def call() -> None:
@@ -32,7 +32,7 @@ async def test_repeats_until_it_works() -> None:
 
 
 async def test_gives_up_when_told_so() -> None:
-    waits = Patience("x", lambda: None)
+    waits = Retry("x", lambda: None)
     failed = asyncio.Event()
 
     async def call() -> None:
@@ -41,7 +41,7 @@ async def test_gives_up_when_told_so() -> None:
 
     waiting = asyncio.ensure_future(waits.until_done(call))
     await failed.wait()
-    waits.gone.set()
+    waits.given_up.set()
     assert not await waiting
     assert waits.trouble == "away"
     assert not await waits.until_done(call)
@@ -52,4 +52,4 @@ async def test_other_errors_are_not_waited_out() -> None:
         raise KeyError("bug")
 
     with pytest.raises(KeyError):
-        await Patience("x", lambda: None).until_done(call)
+        await Retry("x", lambda: None).until_done(call)

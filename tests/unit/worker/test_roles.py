@@ -43,15 +43,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[Topic]]]:
         asked.append((group, list(topics)))
         return []
 
-    async def describe_topics(_: Settings) -> list[Found]:
-        return []
+    async def record_count(_: Settings, __: Topic) -> int:
+        return 0
 
     async def ahead(*_: object) -> int:
         return 0
 
     for module in (demo, doctor, broker_status):
         monkeypatch.setattr(module, "group_lag", group_lag)
-    monkeypatch.setattr(broker_status, "describe_topics", describe_topics)
+    monkeypatch.setattr(broker_status, "record_count", record_count)
     monkeypatch.setattr(doctor, "_ahead", ahead)
     return asked
 

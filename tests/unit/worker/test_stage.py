@@ -12,7 +12,8 @@ from aiokafka.errors import KafkaError
 from pipeline.assembly.records import StoredRecord
 from pipeline.observability.metrics import Metrics
 from pipeline.worker import stage as stage_module
-from pipeline.worker.stage import HOLE_READS, Batch, Records, Stage
+from pipeline.worker.stage import HOLE_READS, Stage
+from pipeline.worker.work import Batch, Records
 
 GENERATION = 1
 
@@ -67,30 +68,46 @@ def work() -> Work:
     return Work()
 
 
-@pytest.fixture
-def reread() -> list[tuple[int, int]]:
-    return []
+class Source:
+    """One partition, from its first offset on; `reread` is what was read again."""
+
+    def __init__(self) -> None:
+        self.reread: list[tuple[int, int]] = []
+        self.highwater: int | None = None
+        self.polled: int | None = None
+
+    async def seek_to_starts(self) -> dict[int, int]:
+        return {0: 0}
+
+    async def read_again(self, partition: int, offset: int) -> None:
+        self.reread.append((partition, offset))
+
+    def highwater_of(self, _: int) -> int | None:
+        return self.highwater
+
+    def last_poll_of(self, _: int) -> int | None:
+        return self.polled
 
 
 @pytest.fixture
-def stage(work: Work, reread: list[tuple[int, int]]) -> Stage:
-    stage = Stage("store", "turns", work, Metrics(10))
-
-    async def read_again(partition: int, offset: int) -> None:
-        reread.append((partition, offset))
-
-    stage.reread = read_again
-    return stage
+def source() -> Source:
+    return Source()
 
 
-async def at_zero() -> dict[int, int]:
-    return {0: 0}
+@pytest.fixture
+def reread(source: Source) -> list[tuple[int, int]]:
+    return source.reread
+
+
+@pytest.fixture
+def stage(work: Work) -> Stage:
+    return Stage("store", "turns", work, Metrics(10))
 
 
 async def test_a_batch_that_failed_is_read_again_even_if_nothing_follows(
-    stage: Stage, work: Work, reread: list[tuple[int, int]]
+    stage: Stage, source: Source, work: Work, reread: list[tuple[int, int]]
 ) -> None:
-    stage.assigned(at_zero, GENERATION)
+    stage.assigned(source, GENERATION)
     await stage.process(0, batch(0, 3), GENERATION)
     work.fail = 1
     with pytest.raises(RuntimeError):
@@ -101,9 +118,9 @@ async def test_a_batch_that_failed_is_read_again_even_if_nothing_follows(
 
 
 async def test_a_batch_behind_one_that_failed_waits_for_it(
-    stage: Stage, work: Work, reread: list[tuple[int, int]]
+    stage: Stage, source: Source, work: Work, reread: list[tuple[int, int]]
 ) -> None:
-    stage.assigned(at_zero, GENERATION)
+    stage.assigned(source, GENERATION)
     work.fail = 1
     with pytest.raises(RuntimeError):
         await stage.process(0, batch(0, 3), GENERATION)
@@ -113,7 +130,9 @@ async def test_a_batch_behind_one_that_failed_waits_for_it(
     assert reread == [(0, 0), (0, 0), (0, 0)]
 
 
-async def test_records_wait_until_it_is_known_where_reading_starts(stage: Stage, work: Work) -> None:
+async def test_records_wait_until_it_is_known_where_reading_starts(
+    stage: Stage, source: Source, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked, known = asyncio.Event(), asyncio.Event()
     failures = [TimeoutError("no coordinator")]
 
@@ -124,7 +143,8 @@ async def test_records_wait_until_it_is_known_where_reading_starts(stage: Stage,
         await known.wait()
         return {0: 2}
 
-    stage.assigned(seek, GENERATION)
+    monkeypatch.setattr(source, "seek_to_starts", seek)
+    stage.assigned(source, GENERATION)
     waiting = asyncio.ensure_future(stage.process(0, batch(2, 4), GENERATION))
     await asked.wait()
     assert not stage.ready
@@ -135,9 +155,9 @@ async def test_records_wait_until_it_is_known_where_reading_starts(stage: Stage,
 
 
 async def test_a_hole_is_real_only_when_it_is_there_each_time(
-    stage: Stage, work: Work, reread: list[tuple[int, int]]
+    stage: Stage, source: Source, work: Work, reread: list[tuple[int, int]]
 ) -> None:
-    stage.assigned(at_zero, GENERATION)
+    stage.assigned(source, GENERATION)
     for _ in range(HOLE_READS):
         await stage.process(0, batch(3, 5), GENERATION)
         assert work.offsets == []
@@ -145,15 +165,17 @@ async def test_a_hole_is_real_only_when_it_is_there_each_time(
     assert (work.offsets, reread) == ([3, 4], [(0, 0)] * HOLE_READS)
 
 
-async def test_different_holes_are_each_read_again(stage: Stage, work: Work, reread: list[tuple[int, int]]) -> None:
-    stage.assigned(at_zero, GENERATION)
+async def test_different_holes_are_each_read_again(
+    stage: Stage, source: Source, work: Work, reread: list[tuple[int, int]]
+) -> None:
+    stage.assigned(source, GENERATION)
     for start in [3, 5, 3, 5, 7, 3]:
         await stage.process(0, batch(start, start + 1), GENERATION)
     assert (work.offsets, len(reread)) == ([], 6)
 
 
-async def test_a_batch_of_an_earlier_generation_is_dropped(stage: Stage, work: Work) -> None:
-    stage.assigned(at_zero, GENERATION)
+async def test_a_batch_of_an_earlier_generation_is_dropped(stage: Stage, source: Source, work: Work) -> None:
+    stage.assigned(source, GENERATION)
     await stage.process(0, batch(0, 2), GENERATION - 1)
     await stage.process(1, batch(0, 2), GENERATION)
     assert work.offsets == []
@@ -161,8 +183,8 @@ async def test_a_batch_of_an_earlier_generation_is_dropped(stage: Stage, work: W
     assert work.offsets == [0, 1]
 
 
-async def test_nothing_is_taken_after_quiescence(stage: Stage, work: Work) -> None:
-    stage.assigned(at_zero, GENERATION)
+async def test_nothing_is_taken_after_quiescence(stage: Stage, source: Source, work: Work) -> None:
+    stage.assigned(source, GENERATION)
     await stage.process(0, batch(0, 2), GENERATION)
     await stage.quiesce()
     await stage.process(0, batch(2, 4), GENERATION)
@@ -171,10 +193,10 @@ async def test_nothing_is_taken_after_quiescence(stage: Stage, work: Work) -> No
     assert stage.committable(0) is None
 
 
-async def test_what_was_handed_in_and_not_applied_is_lag(stage: Stage, work: Work) -> None:
-    stage.assigned(at_zero, GENERATION)
+async def test_what_was_handed_in_and_not_applied_is_lag(stage: Stage, source: Source, work: Work) -> None:
+    stage.assigned(source, GENERATION)
     assert stage.lag(0) is None
-    stage.highwater = lambda _: 10
+    source.highwater = 10
     await stage.process(0, batch(0, 4), GENERATION)
     assert stage.lags() == {0: 6}
     work.left = 3
@@ -182,10 +204,10 @@ async def test_what_was_handed_in_and_not_applied_is_lag(stage: Stage, work: Wor
 
 
 async def test_offsets_that_hold_no_record_are_no_hole_and_no_lag(
-    stage: Stage, work: Work, reread: list[tuple[int, int]]
+    stage: Stage, source: Source, work: Work, reread: list[tuple[int, int]]
 ) -> None:
-    stage.assigned(at_zero, GENERATION)
-    stage.highwater = lambda _: 7
+    stage.assigned(source, GENERATION)
+    source.highwater = 7
     await stage.process(0, batch(0, 2), GENERATION)
     await stage.process(0, Batch(batch(3, 5).records, 2, 6), GENERATION)
     assert (stage.committable(0), stage.lags()) == (6, {0: 1})
@@ -195,9 +217,9 @@ async def test_offsets_that_hold_no_record_are_no_hole_and_no_lag(
     assert stage.committable(0) == 3, "a record is still needed"
 
 
-async def test_progress_is_what_is_applied_not_what_is_handed_in(stage: Stage, work: Work) -> None:
-    stage.assigned(at_zero, GENERATION)
-    stage.highwater = lambda _: 10
+async def test_progress_is_what_is_applied_not_what_is_handed_in(stage: Stage, source: Source, work: Work) -> None:
+    stage.assigned(source, GENERATION)
+    source.highwater = 10
     await stage.process(0, batch(0, 2), GENERATION)
 
     async def gets_on() -> bool:
@@ -219,9 +241,10 @@ async def test_progress_is_what_is_applied_not_what_is_handed_in(stage: Stage, w
 
 
 async def test_time_passes_only_while_the_broker_says_that_nothing_is_left(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, polled, highwater = [100.0], [1], [2]
+    now = [100.0]
+    source.polled, source.highwater = 1, 2
     told: list[int] = []
 
     async def tick(_: int, idle_ms: int) -> None:
@@ -229,13 +252,12 @@ async def test_time_passes_only_while_the_broker_says_that_nothing_is_left(
 
     monkeypatch.setattr(stage.work, "tick", tick)
     monkeypatch.setattr(stage_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    stage.highwater, stage.last_poll = lambda _: highwater[0], lambda _: polled[0]
-    stage.assigned(at_zero, GENERATION)
+    stage.assigned(source, GENERATION)
     await stage.process(0, batch(0, 1), GENERATION)
 
     async def after(seconds: float, answers: int) -> int:
         now[0] += seconds
-        polled[0] += answers
+        source.polled += answers
         await stage.tick()
         return told[-1]
 
@@ -245,18 +267,20 @@ async def test_time_passes_only_while_the_broker_says_that_nothing_is_left(
     assert await after(1, 1) == 1000
     assert await after(13, 0) == 0, "stopped meanwhile: the broker was not asked"
     assert await after(1, 1) == 14_000
-    highwater[0] = 3
+    source.highwater = 3
     assert await after(1, 1) == 0
-    highwater[0] = 2
+    source.highwater = 2
     assert await after(1, 1) == 0
 
 
-async def test_a_tick_that_fails_does_not_end_the_worker(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tick_that_fails_does_not_end_the_worker(
+    stage: Stage, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def tick(_: int, __: int) -> None:
         raise KafkaError("no room")
 
     monkeypatch.setattr(stage.work, "tick", tick)
-    stage.assigned(at_zero, GENERATION)
+    stage.assigned(source, GENERATION)
     await stage.process(0, batch(0, 1), GENERATION)
     await stage.tick()
     assert stage.ready

@@ -12,9 +12,9 @@ from faust.types import TP
 
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.worker.batch_consumer import BatchConsumer
 from pipeline.worker.faust_app import build_app
 from pipeline.worker.roles import ROLES
-from pipeline.worker.transport import BatchConsumer
 
 
 async def test_what_is_read_again_is_not_dropped_for_having_been_read(tmp_path: Path) -> None:

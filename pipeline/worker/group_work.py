@@ -18,8 +18,8 @@ from typing import Final
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.worker.retry import Patience
-from pipeline.worker.stage import Records
+from pipeline.worker.retry import Retry
+from pipeline.worker.work import Records
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ Group = Sequence[tuple[int, Records]]  # of partitions by number; one may come m
 class Assignment:
     """What one assignment has brought. `applied` and `taken`: partition -> the offset behind the last record."""
 
-    patience: Patience
+    retry: Retry
     applied: dict[int, int] = field(default_factory=dict)
     taken: dict[int, int] = field(default_factory=dict)
     waiting: deque[tuple[int, Records]] = field(default_factory=deque)
@@ -55,7 +55,7 @@ class Assignment:
 
     def give_up(self) -> None:
         """Wait for nothing any more; a group under way may end."""
-        self.patience.gone.set()
+        self.retry.given_up.set()
         self.room.set()
 
     def held(self) -> int:
@@ -63,7 +63,7 @@ class Assignment:
         return sum(len(records) for _, records in self.waiting)
 
 
-class Sink:
+class GroupWork:
     """`apply` takes a group of at most AT_ONCE records."""
 
     def __init__(self, name: str, apply: Callable[[Group], Awaitable[None]], metrics: Metrics) -> None:
@@ -73,12 +73,12 @@ class Sink:
         self.mine = self._nothing()
 
     def _nothing(self) -> Assignment:
-        return Assignment(Patience(self.name, partial(self.metrics.add, m.STORE_RETRIES)))
+        return Assignment(Retry(self.name, partial(self.metrics.add, m.STORE_RETRIES)))
 
     @property
     def trouble(self) -> str | None:
         """See `Work.trouble`."""
-        return self.mine.patience.trouble
+        return self.mine.retry.trouble
 
     async def assign(self, starts: Mapping[int, int]) -> None:
         """No state but the offsets."""
@@ -101,21 +101,21 @@ class Sink:
         """Put a batch to what waits; returns when there is room for the next one."""
         mine = self.mine
         todo = [record for record in records if record.offset >= mine.taken[partition]]
-        if not todo or mine.patience.gone.is_set():
+        if not todo or mine.retry.given_up.is_set():
             return
         mine.taken[partition] = todo[-1].offset + 1
         mine.waiting.append((partition, todo))
         if mine.writing is None or mine.writing.done():
             mine.writing = asyncio.create_task(self._write(mine))
-        while mine.held() >= AT_ONCE and not mine.patience.gone.is_set():
+        while mine.held() >= AT_ONCE and not mine.retry.given_up.is_set():
             mine.room.clear()
             await mine.room.wait()
 
     async def _write(self, mine: Assignment) -> None:
-        while mine.waiting and not mine.patience.gone.is_set():
+        while mine.waiting and not mine.retry.given_up.is_set():
             group = mine.group()
             while not await self._applied(mine, group):
-                if mine.patience.gone.is_set():
+                if mine.retry.given_up.is_set():
                     return
             for partition, some in group:
                 mine.applied[partition] = some[-1].offset + 1
@@ -123,7 +123,7 @@ class Sink:
 
     async def _applied(self, mine: Assignment, group: Group) -> bool:
         try:
-            return await mine.patience.until_done(partial(self.apply, group))
+            return await mine.retry.until_done(partial(self.apply, group))
         except Exception:  # the same records once more: none may be skipped
             log.exception("%s: a group of %d records failed", self.name, sum(len(some) for _, some in group))
             await asyncio.sleep(PAUSE)

@@ -1,4 +1,4 @@
-"""The checkpoint of the assembler: nothing is lost whatever happens between two lines of it.
+"""The work of the role assemble, and its checkpoint: nothing is lost whatever happens between two lines of it.
 
 What was read is in one of four places: on the events topic behind the committed offset, on the state topic, on the
 turns or dead-letters topic, or delivered and remembered as closed. In this order, always:
@@ -17,25 +17,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.results import Out
 from pipeline.kafka.dead_letters import outgoing_letter
-from pipeline.kafka.outbox import Outbox, Outgoing
+from pipeline.kafka.outbox import Outbox, Outgoing, Producer
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
-from pipeline.worker.assembly_metrics import Ledger
-from pipeline.worker.retry import Patience
-from pipeline.worker.stage import Records
+from pipeline.worker.assembly_limits import limits_of
+from pipeline.worker.assembly_metrics import AssemblyMetrics
+from pipeline.worker.retry import Retry
 from pipeline.worker.state_reader import read_state
+from pipeline.worker.state_waves import StateWaves
+from pipeline.worker.work import Records
 from threadmill.errors import Reason
 from topics import catalog, telemetry, turn_record
 from topics.turn_record import TurnRecord
@@ -54,24 +55,6 @@ class Offload(Protocol):
         """Turn record -> the same with references. Raises StoreError, and is called again."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateWaves:
-    """Entries for the state topic, in the order in which they may become true there."""
-
-    segments: deque[Outgoing] = field(default_factory=deque)
-    marks: deque[Outgoing] = field(default_factory=deque)
-    tombstones: deque[Outgoing] = field(default_factory=deque)
-
-    def __iter__(self) -> Iterator[deque[Outgoing]]:
-        return iter((self.segments, self.marks, self.tombstones))
-
-    def move_to(self, others: StateWaves) -> None:
-        """Put all behind what `others` hold."""
-        for mine, theirs in zip(self, others, strict=True):
-            theirs.extend(mine)
-            mine.clear()
-
-
 @dataclass(slots=True)
 class Held:
     """A partition, what it wants to be sent, and the floor that holds until all of that is with the producer."""
@@ -83,8 +66,8 @@ class Held:
     unseen: int = 0  # records since the open runs were looked at for what is to be spilled
 
 
-class Checkpoint:
-    """`Work` of the assemble stage. `redaction` and `offload` have turns before they go out, in this order.
+class AssembleWork:
+    """The work of the role assemble. `redaction` and `offload` have turns before they go out, in this order.
 
     `traces` is told of them, with the number of their partition.
     """
@@ -93,8 +76,8 @@ class Checkpoint:
         self,
         settings: Settings,
         dialects: Mapping[str, Dialect],
-        outbox: Outbox,
-        ledger: Ledger,
+        producer: Producer,
+        counts: AssemblyMetrics,
         *,
         redaction: Redaction | None = None,
         offload: Offload | None = None,
@@ -102,12 +85,12 @@ class Checkpoint:
     ) -> None:
         self.settings = settings
         self.dialects = dialects
-        self.outbox = outbox
-        self.ledger = ledger
+        self.outbox = Outbox(producer, self._too_large)
+        self.counts = counts
         self.redaction = redaction
         self.offload = offload
         self.traces = traces
-        self.patience = Patience("assemble", partial(ledger.metrics.add, m.CONTENT_FAILURES))
+        self.retry = Retry("assemble", partial(counts.metrics.add, m.CONTENT_FAILURES))
         self.limits = limits_of(settings)
         self.held: dict[int, Held] = {}
         self.waiting = StateWaves()  # for the delivery of the results that they rely on
@@ -118,12 +101,11 @@ class Checkpoint:
         self.turns = catalog.TURNS.full_name(prefix)
         self.telemetry = catalog.TELEMETRY.full_name(prefix)
         self.state = catalog.STATE.full_name(prefix)
-        outbox.instead = self._too_large
 
     @property
     def trouble(self) -> str | None:
         """See `Work.trouble`."""
-        return self.patience.trouble
+        return self.retry.trouble
 
     async def assign(self, starts: Mapping[int, int]) -> None:
         """Partitions with their committed offsets; open runs and closed ones come back from the state topic."""
@@ -135,18 +117,18 @@ class Checkpoint:
             partition.restore(remembered.pop(number))
             held[number] = Held(partition)
         self.held = held
-        self.patience.gone.clear()
+        self.retry.given_up.clear()
 
     def drop(self) -> None:
         """Another worker reads on from the committed offset. What is not in the state topic yet, is not needed."""
         self.held = {}
         self.waiting, self.ready = StateWaves(), StateWaves()
-        self.patience.trouble = None
-        self.ledger.forget()
+        self.retry.trouble = None
+        self.counts.forget()
 
     async def interrupt(self) -> None:
         """Don't wait for the content store. Beside it a batch waits for the producer, and that has a deadline."""
-        self.patience.gone.set()
+        self.retry.given_up.set()
 
     def behind(self, partition: int) -> int:
         """`handle` applies all."""
@@ -182,7 +164,7 @@ class Checkpoint:
     async def _send(self, number: int, held: Held) -> None:
         """Hand results to the producer, in order. What it does not take now stays, and holds the floor."""
         out, held.core.out = held.core.out, Out()
-        self.ledger.count(number, held.core, out)
+        self.counts.count(number, held.core, out)
         held.unsent += self._results(number, out)
         held.entries.segments.extend(self._state(number, name, value) for name, value in out.segments)
         for name, value in out.marks:
@@ -201,12 +183,12 @@ class Checkpoint:
             for place, record in enumerate(held.unsent)
             if record.topic == self.turns and len(record.value or b"") >= offload.threshold
         ]
-        return not places or await self.patience.until_done(partial(_offload, held.unsent, places, offload))
+        return not places or await self.retry.until_done(partial(_offload, held.unsent, places, offload))
 
     def _results(self, number: int, out: Out) -> list[Outgoing]:
         if self.redaction is not None:
             out.telemetry = [self.redaction.telemetry(record) for record in out.telemetry]
-            self.ledger.redacted(self.redaction)
+            self.counts.redacted(self.redaction)
         if self.traces is not None:
             self.traces(out.turns, number)
         return [
@@ -251,19 +233,3 @@ async def _offload(records: deque[Outgoing], places: Sequence[int], offload: Off
     values = await asyncio.gather(*(offload(records[place].value or b"") for place in places))
     for place, value in zip(places, values, strict=True):
         records[place] = replace(records[place], value=value)
-
-
-def limits_of(settings: Settings) -> Limits:
-    """Settings in seconds -> limits in ms."""
-    return Limits(
-        gap_ms=int(settings.gap_timeout * 1000),
-        idle_ms=int(settings.idle_timeout * 1000),
-        run_ms=int(settings.run_timeout * 1000),
-        grace_ms=int(settings.terminal_grace * 1000),
-        spill_ms=int(settings.spill_after * 1000),
-        reopen_ms=int(settings.reopen_window * 1000),
-        dedupe_ms=int(settings.dedupe_window * 1000),
-        window_events=settings.window_events,
-        record_bytes=settings.max_record_bytes,
-        keep_telemetry=settings.keep_telemetry_in_turns,
-    )

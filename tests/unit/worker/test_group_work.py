@@ -9,9 +9,9 @@ import pytest
 from pipeline.assembly.records import StoredRecord
 from pipeline.errors import StoreError
 from pipeline.observability.metrics import Metrics
-from pipeline.worker import retry as patience
-from pipeline.worker import sink as sink_module
-from pipeline.worker.sink import AT_ONCE, Group, Sink
+from pipeline.worker import group_work as group_work_module
+from pipeline.worker import retry
+from pipeline.worker.group_work import AT_ONCE, Group, GroupWork
 
 
 class Store:
@@ -41,11 +41,11 @@ def batch(start: int, end: int) -> list[StoredRecord]:
     return [StoredRecord(b"{}", offset, 0) for offset in range(start, end)]
 
 
-async def hand_in(sink: Sink, partition: int, start: int, end: int) -> None:
+async def hand_in(sink: GroupWork, partition: int, start: int, end: int) -> None:
     await sink.handle(partition, batch(start, end))  # type: ignore[arg-type]  # has all that a sink reads
 
 
-async def settled(sink: Sink) -> None:
+async def settled(sink: GroupWork) -> None:
     assert sink.mine.writing is not None
     await asyncio.wait_for(asyncio.wait([sink.mine.writing]), 60)
 
@@ -56,15 +56,15 @@ def store() -> Store:
 
 
 @pytest.fixture
-async def sink(store: Store, monkeypatch: pytest.MonkeyPatch) -> Sink:
-    monkeypatch.setattr(patience, "FIRST_DELAY", 0.001)
-    monkeypatch.setattr(sink_module, "PAUSE", 0.001)
-    sink = Sink("store", store.apply, Metrics(10))
+async def sink(store: Store, monkeypatch: pytest.MonkeyPatch) -> GroupWork:
+    monkeypatch.setattr(retry, "FIRST_DELAY", 0.001)
+    monkeypatch.setattr(group_work_module, "PAUSE", 0.001)
+    sink = GroupWork("store", store.apply, Metrics(10))
     await sink.assign({0: 5, 1: 0, 2: 0})
     return sink
 
 
-async def test_what_was_applied_is_the_floor(sink: Sink, store: Store) -> None:
+async def test_what_was_applied_is_the_floor(sink: GroupWork, store: Store) -> None:
     store.hold.clear()
     await hand_in(sink, 0, 3, 8)
     assert (sink.floor(0), sink.behind(0), sink.floor(7), sink.behind(7)) == (5, 3, None, 0)
@@ -75,7 +75,7 @@ async def test_what_was_applied_is_the_floor(sink: Sink, store: Store) -> None:
     assert store.offsets() == [5, 6, 7]
 
 
-async def test_what_gathers_meanwhile_is_one_group(sink: Sink, store: Store) -> None:
+async def test_what_gathers_meanwhile_is_one_group(sink: GroupWork, store: Store) -> None:
     store.hold.clear()
     await hand_in(sink, 0, 5, 6)
     await asyncio.sleep(0)
@@ -87,7 +87,7 @@ async def test_what_gathers_meanwhile_is_one_group(sink: Sink, store: Store) -> 
     assert [sink.floor(partition) for partition in (0, 1, 2)] == [7, 3, 1]
 
 
-async def test_a_group_is_bound_and_so_is_what_waits(sink: Sink, store: Store) -> None:
+async def test_a_group_is_bound_and_so_is_what_waits(sink: GroupWork, store: Store) -> None:
     store.hold.clear()
     full = asyncio.ensure_future(hand_in(sink, 1, 0, 2 * AT_ONCE + 7))
     await asyncio.sleep(0.01)
@@ -99,14 +99,14 @@ async def test_a_group_is_bound_and_so_is_what_waits(sink: Sink, store: Store) -
     assert store.offsets(1) == list(range(2 * AT_ONCE + 7))
 
 
-async def test_a_store_that_is_away_is_tried_again(sink: Sink, store: Store) -> None:
+async def test_a_store_that_is_away_is_tried_again(sink: GroupWork, store: Store) -> None:
     store.failures = [away(), away(), away()]
     await hand_in(sink, 0, 5, 7)
     await settled(sink)
     assert (store.offsets(), sink.floor(0), sink.trouble) == ([5, 6], 7, None)
 
 
-async def test_whatever_else_fails_is_tried_again_too(sink: Sink, store: Store) -> None:
+async def test_whatever_else_fails_is_tried_again_too(sink: GroupWork, store: Store) -> None:
     store.failures = [RuntimeError("a fault of ours"), away()]
     await hand_in(sink, 0, 5, 7)
     await settled(sink)
@@ -115,7 +115,7 @@ async def test_whatever_else_fails_is_tried_again_too(sink: Sink, store: Store) 
 
 @pytest.mark.parametrize("failure", [away(), RuntimeError("a fault of ours")])
 async def test_a_group_that_fails_is_given_up_when_its_partitions_go(
-    sink: Sink, store: Store, failure: Exception
+    sink: GroupWork, store: Store, failure: Exception
 ) -> None:
     store.failures = [failure] * 10_000
     await hand_in(sink, 0, 5, 7)
@@ -129,7 +129,7 @@ async def test_a_group_that_fails_is_given_up_when_its_partitions_go(
     assert (sink.floor(0), sink.trouble) == (None, None)
 
 
-async def test_quiescence_waits_for_the_group_under_way_and_gives_up_the_rest(sink: Sink, store: Store) -> None:
+async def test_quiescence_waits_for_the_group_under_way_and_gives_up_the_rest(sink: GroupWork, store: Store) -> None:
     store.hold.clear()
     await hand_in(sink, 0, 5, 7)
     await asyncio.sleep(0)
@@ -142,7 +142,7 @@ async def test_quiescence_waits_for_the_group_under_way_and_gives_up_the_rest(si
     assert (store.groups, sink.floor(0), sink.floor(1)) == ([[(0, 5), (0, 6)]], 7, 0)
 
 
-async def test_a_group_of_an_earlier_assignment_does_not_touch_this_one(sink: Sink, store: Store) -> None:
+async def test_a_group_of_an_earlier_assignment_does_not_touch_this_one(sink: GroupWork, store: Store) -> None:
     store.hold.clear()
     await hand_in(sink, 0, 5, 7)
     await asyncio.sleep(0)
@@ -158,7 +158,7 @@ async def test_a_group_of_an_earlier_assignment_does_not_touch_this_one(sink: Si
     assert (sorted(store.groups), sink.floor(0)) == ([[(0, 5), (0, 6)], [(0, 6), (0, 7)]], 8)
 
 
-async def test_a_sink_that_waits_for_room_lets_go_when_it_is_dropped(sink: Sink, store: Store) -> None:
+async def test_a_sink_that_waits_for_room_lets_go_when_it_is_dropped(sink: GroupWork, store: Store) -> None:
     store.hold.clear()
     full = asyncio.ensure_future(hand_in(sink, 0, 5, 5 + 2 * AT_ONCE))
     await asyncio.sleep(0.01)

@@ -12,12 +12,13 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.kafka.dead_letters import outgoing_letter
-from pipeline.kafka.outbox import Outbox, Outgoing
+from pipeline.kafka.outbox import Outgoing
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.worker import checkpoint as checkpoint_module
-from pipeline.worker.assembly_metrics import Ledger
-from pipeline.worker.checkpoint import MANY, Checkpoint, limits_of
+from pipeline.worker import assemble_work as assemble_work_module
+from pipeline.worker.assemble_work import MANY, AssembleWork
+from pipeline.worker.assembly_limits import limits_of
+from pipeline.worker.assembly_metrics import AssemblyMetrics
 from tests.support.toy import START, TOYS, Log, envelope, text
 from threadmill.errors import Reason
 from topics import dead_letter, state
@@ -56,17 +57,17 @@ async def producer() -> Producer:
 
 
 @pytest.fixture
-async def work(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> Checkpoint:
+async def work(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> AssembleWork:
     async def nothing(_: Settings, partitions: Mapping[int, int]) -> dict[int, RestoredState]:
         return {partition: RestoredState() for partition in partitions}
 
-    monkeypatch.setattr(checkpoint_module, "read_state", nothing)
-    checkpoint = Checkpoint(SETTINGS, TOYS, Outbox(producer), Ledger(Metrics(10), "events"))
+    monkeypatch.setattr(assemble_work_module, "read_state", nothing)
+    checkpoint = AssembleWork(SETTINGS, TOYS, producer, AssemblyMetrics(Metrics(10), "events"))
     await checkpoint.assign({0: 0})
     return checkpoint
 
 
-async def feed(work: Checkpoint, log: Log) -> None:
+async def feed(work: AssembleWork, log: Log) -> None:
     await work.handle(0, log.records)  # type: ignore[arg-type]
 
 
@@ -75,7 +76,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_results_then_segments_then_marks_then_tombstones(work: Checkpoint, producer: Producer) -> None:
+async def test_results_then_segments_then_marks_then_tombstones(work: AssembleWork, producer: Producer) -> None:
     log = Log()
     log.add(envelope(0, text("a"), run_id="long"))
     log.add(envelope(0, text("b"), run_id="short", end="complete"))
@@ -102,7 +103,7 @@ async def test_results_then_segments_then_marks_then_tombstones(work: Checkpoint
     assert [(record.key, record.value) for record in tombstones] == [(segments[0].key, None)]
 
 
-async def test_behind_a_lag_open_runs_are_spilled_with_the_batch_that_is_too_much(work: Checkpoint) -> None:
+async def test_behind_a_lag_open_runs_are_spilled_with_the_batch_that_is_too_much(work: AssembleWork) -> None:
     log, most = Log(), work.limits.open_bytes
     for number in range(MANY):
         log.add(envelope(0, text("x" * (2 * most // MANY)), run_id=str(number)))
@@ -112,7 +113,7 @@ async def test_behind_a_lag_open_runs_are_spilled_with_the_batch_that_is_too_muc
     assert len(work.waiting.segments) == MANY - len(core.runs.open) == work.floor(0)
 
 
-async def test_the_floor_holds_until_the_producer_has_all(work: Checkpoint, producer: Producer) -> None:
+async def test_the_floor_holds_until_the_producer_has_all(work: AssembleWork, producer: Producer) -> None:
     log = Log()
     log.add(envelope(0, text("a"), end="complete"))
     producer.error = KafkaError("no room")
@@ -131,7 +132,7 @@ async def test_the_floor_holds_until_the_producer_has_all(work: Checkpoint, prod
     assert producer.topics().count("state") == 1, "the mark was not lost with the batch that failed"
 
 
-async def test_no_mark_before_its_turn_is_delivered(work: Checkpoint, producer: Producer) -> None:
+async def test_no_mark_before_its_turn_is_delivered(work: AssembleWork, producer: Producer) -> None:
     log = Log()
     log.add(envelope(0, text("a"), end="complete"))
     await feed(work, log)
@@ -143,7 +144,7 @@ async def test_no_mark_before_its_turn_is_delivered(work: Checkpoint, producer: 
 
 
 async def test_a_flush_that_is_cancelled_at_its_marks_writes_them_the_next_time(
-    work: Checkpoint, producer: Producer
+    work: AssembleWork, producer: Producer
 ) -> None:
     log = Log()
     log.add(envelope(0, text("a"), end="complete"))
@@ -162,7 +163,7 @@ async def test_a_flush_that_is_cancelled_at_its_marks_writes_them_the_next_time(
     assert producer.topics().count("state") == 2
 
 
-async def test_time_passes_only_by_what_is_told(work: Checkpoint) -> None:
+async def test_time_passes_only_by_what_is_told(work: AssembleWork) -> None:
     log = Log()
     log.add(envelope(0, text("a")))
     await feed(work, log)
@@ -175,7 +176,7 @@ async def test_time_passes_only_by_what_is_told(work: Checkpoint) -> None:
     assert core.open_runs() == 0
 
 
-async def test_a_new_record_after_a_quiet_time_has_its_deadlines(work: Checkpoint) -> None:
+async def test_a_new_record_after_a_quiet_time_has_its_deadlines(work: AssembleWork) -> None:
     """The partition's clock follows its records, however long it stood still."""
     await work.tick(0, 1000)
     log = Log()
@@ -186,13 +187,13 @@ async def test_a_new_record_after_a_quiet_time_has_its_deadlines(work: Checkpoin
     assert work.held[0].core.open_runs() == 0
 
 
-async def test_what_was_dropped_has_no_floor(work: Checkpoint) -> None:
+async def test_what_was_dropped_has_no_floor(work: AssembleWork) -> None:
     work.drop()
     assert work.floor(0) is None
     assert await work.flush()
 
 
-async def test_a_turn_that_no_topic_takes_is_a_dead_letter(work: Checkpoint, producer: Producer) -> None:
+async def test_a_turn_that_no_topic_takes_is_a_dead_letter(work: AssembleWork, producer: Producer) -> None:
     instead = work.outbox._again(Outgoing(work.turns, b"k", b"x" * 99, 3), MessageSizeTooLargeError())
     letter = dead_letter.from_record(instead.key, instead.value, instead.headers or [])
     assert (letter.reason, letter.partition, letter.key) == (Reason.TOO_LARGE, 3, b"k")
