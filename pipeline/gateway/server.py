@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipeline.errors import CallerError
 from pipeline.gateway.problems import KINDS, MEDIA_TYPE, body
+from pipeline.observability.listening import why_not_listening
 from pipeline.settings import Settings
 
 KEEP_ALIVE: Final = 10.0  # seconds that an idle connection stays open
@@ -41,7 +41,9 @@ class Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self.most:
-            self._refuse("unavailable", "the gateway has all the connections that it takes", "Retry-After: 5\r\n")
+            self._refuse_connection(
+                "unavailable", "the gateway has all the connections that it takes", "Retry-After: 5\r\n"
+            )
             return
         self._wait_for_headers()
 
@@ -73,11 +75,11 @@ class Protocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP."""
         if len(self.conn.trailing_data[0]) >= self.header_bytes:
-            self._refuse("headers-too-large", f"the headers may have {self.header_bytes:,} bytes")
+            self._refuse_connection("headers-too-large", f"the headers may have {self.header_bytes:,} bytes")
         else:
-            self._refuse("bad-request", msg)
+            self._refuse_connection("bad-request", msg)
 
-    def _refuse(self, kind: str, detail: str, more: str = "") -> None:
+    def _refuse_connection(self, kind: str, detail: str, more: str = "") -> None:
         """Answer, unless another answer has begun, and close."""
         if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
             data, title = body(kind, detail), KINDS[kind]
@@ -165,17 +167,7 @@ def listen(settings: Settings) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
-        raise CallerError(_advice(host, port, error)) from None
-
-
-def _advice(host: str, port: int, error: OSError) -> str:
-    where = f"{host}:{port}"
-    if error.errno == errno.EADDRINUSE:
-        return f"{where} is in use by another program: set THREADMILL_GATEWAY_PORT to another port, or 0 for a free one"
-    if error.errno == errno.EACCES:
-        return f"{where} is not allowed to this user: set THREADMILL_GATEWAY_PORT to a port above 1023"
-    why = error.strerror or error
-    return f"can't listen on {where} ({why}): set THREADMILL_GATEWAY_HOST to an address of this machine"
+        raise CallerError(why_not_listening(host, port, error, "THREADMILL_GATEWAY")) from None
 
 
 def url_of(listening: socket.socket) -> str:

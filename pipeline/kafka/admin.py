@@ -52,7 +52,7 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
             if change.action == "configure":
                 await _configure(client, want, found[want.name])
             elif change.action == "grow":
-                await client.createpartitions_of({want.name: NewPartitions(want.partitions)})
+                await client.create_partitions({want.name: NewPartitions(want.partitions)})
         if any(change.action != "left" for change in changes):
             await _settled(client, wants, grow)
         return changes

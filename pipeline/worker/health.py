@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -11,6 +10,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from pipeline.errors import CallerError
+from pipeline.observability.listening import why_not_listening
 from pipeline.observability.metrics import Metrics
 
 Probe = Callable[[], list[str]]
@@ -44,21 +44,13 @@ class HealthServer:
             await web.TCPSite(self._runner, self._host, self._port).start()
         except OSError as error:
             await self._runner.cleanup()
-            raise CallerError(self._advice(error)) from None
+            raise CallerError(why_not_listening(self._host, self._port, error)) from None
         port: int = self._runner.addresses[0][1]
         return port
 
     async def stop(self) -> None:
         """Close the port and its connections; may be called again, and without a start."""
         await self._runner.cleanup()
-
-    def _advice(self, error: OSError) -> str:
-        where = f"{self._host}:{self._port}"
-        if error.errno == errno.EADDRINUSE:
-            return f"{where} is in use by another program: set THREADMILL_PORT to another port, or to 0 for a free one"
-        if error.errno == errno.EACCES:
-            return f"{where} is not allowed to this user: set THREADMILL_PORT to a port above 1023"
-        return f"can't listen on {where}: {error.strerror or error}; set THREADMILL_HOST to an address of this machine"
 
     async def _index(self, _: web.Request) -> web.Response:
         return web.json_response({"service": "threadmill worker", "endpoints": ENDPOINTS})

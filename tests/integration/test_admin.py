@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError
-from pipeline.kafka import admin
+from pipeline.kafka import admin, admin_client, offsets
 from pipeline.settings import Settings
 from tests.support.topic_records import configure
 from tests.support.waiting import until
@@ -103,7 +103,7 @@ async def test_offsets_and_lag(applied_settings: Settings) -> None:
     assert [(p.begin, p.end) for p in events.partitions] == [(0, 5) if p.id == 3 else (0, 0) for p in events.partitions]
     assert all(p.leader == 1 and p.in_sync == (1,) for p in events.partitions)
 
-    never = await admin.group_lag(applied_settings, group, [EVENTS])
+    never = await offsets.group_lag(applied_settings, group, [EVENTS])
     assert [p.lag for p in never] == [0, 0, 0, 5, *[0] * 8]
     assert {p.committed for p in never} == {None}
 
@@ -112,17 +112,17 @@ async def test_offsets_and_lag(applied_settings: Settings) -> None:
     await consumer.start()
     await consumer.commit({TopicPartition(name, 3): 2})
     await consumer.stop()
-    third = (await admin.group_lag(applied_settings, group, [EVENTS]))[3]
+    third = (await offsets.group_lag(applied_settings, group, [EVENTS]))[3]
     assert (third.committed, third.end, third.lag) == (2, 5, 3)
 
 
 async def test_cluster_info(broker: Cluster, settings: Settings) -> None:
-    info = await admin.cluster_info(settings)
-    assert info == admin.ClusterInfo(broker.cluster_id, ((1, broker.bootstrap),))
+    info = await admin_client.cluster_info(settings)
+    assert info == admin_client.ClusterInfo(broker.cluster_id, ((1, broker.bootstrap),))
 
 
 async def test_an_unreachable_broker_is_named(tmp_path) -> None:
     nobody = Settings(home=tmp_path, brokers=f"127.0.0.1:{free_ports(1)[0]}")
-    for call in (admin.apply_topics, admin.describe_topics, admin.check_topics, admin.cluster_info):
+    for call in (admin.apply_topics, admin.describe_topics, admin.check_topics, admin_client.cluster_info):
         with pytest.raises(BrokerError, match=f"{nobody.brokers}.*threadmill up"):
             await call(nobody)
