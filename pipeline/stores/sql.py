@@ -11,21 +11,20 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import asyncpg
-from sqlalchemy import Select, delete, select
+from sqlalchemy import delete, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import migrate as migrations
 from pipeline.stores import statements, usage_query
+from pipeline.stores.documents import documents_of, summaries_of
 from pipeline.stores.engine import POSTGRES, WRITE, create_engine
 from pipeline.stores.failures import store_error
-from pipeline.stores.rows import record_of, without_links
 from pipeline.stores.schema import threads, turns
 from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.usage_report import UsageQuery, UsageReport
 from pipeline.stores.write import best_of, compare, erased_of, write
 from pipeline.turns.column_text import column_text
-from pipeline.turns.thread_document import outgoing, thread_document
 from pipeline.turns.tokens import NANO
 from threadmill.identity import thread_uuid
 from topics.turn_record import TurnRecord
@@ -151,7 +150,7 @@ class ThreadStore:
     async def thread(self, thread_id: str, *, tenant: str | None = None) -> dict[str, Any] | None:
         """A thread as ThreadProtocol document; None where it is not there. With `tenant`, only what is of this one."""
         async with self._reading() as connection:
-            return (await self._documents(connection, [thread_id], tenant)).get(thread_id)
+            return (await documents_of(connection, [thread_id], tenant)).get(thread_id)
 
     async def threads(
         self,
@@ -172,7 +171,7 @@ class ThreadStore:
         query = statements.thread_list(limit, cursor, agent_id, tenant, search)
         query = query.where(*statements.narrowed(external_id, status, since, until))
         async with self._reading() as connection:
-            found = await self._summaries(connection, query)
+            found = await summaries_of(connection, query)
         page, more = found[:limit], len(found) > limit
         return ThreadPage(page, encode_cursor(page[-1].updated_at, page[-1].thread_id) if page and more else None)
 
@@ -182,35 +181,13 @@ class ThreadStore:
         """The threads of sub-agents: those that were spawned from this one, the oldest first."""
         query = statements.spawned_from(thread_id, limit)
         async with self._reading() as connection:
-            return await self._summaries(connection, query.where(*statements.of_tenant(tenant)))
+            return await summaries_of(connection, query.where(*statements.of_tenant(tenant)))
 
     async def summary(self, thread_id: str, *, tenant: str | None = None) -> ThreadSummary | None:
         """One line of the list of threads; None where it is not there."""
         query = select(threads).where(threads.c.thread_id == thread_id, *statements.of_tenant(tenant))
         async with self._reading() as connection:
-            return next(iter(await self._summaries(connection, query)), None)
-
-    @staticmethod
-    async def _summaries(connection: AsyncConnection, query: Select[Any]) -> tuple[ThreadSummary, ...]:
-        rows = (await connection.execute(query)).all()
-        names: dict[str, list[str]] = {row.thread_id: [] for row in rows}
-        for thread_id, name in await connection.execute(statements.agent_names(list(names))):
-            names[thread_id].append(name)
-        return tuple(
-            ThreadSummary(
-                thread_id=row.thread_id,
-                external_id=row.external_id,
-                title=row.title or row.prompt,
-                agents=tuple(names[row.thread_id]),
-                turns=row.turns,
-                status=row.status,
-                tokens=row.total_tokens,
-                created_at=row.created_at,
-                updated_at=row.updated_at,
-                tenant=row.tenant,
-            )
-            for row in rows
-        )
+            return next(iter(await summaries_of(connection, query)), None)
 
     async def thread_ids(self) -> AsyncIterator[str]:
         """Every thread's id, in their order."""
@@ -230,7 +207,7 @@ class ThreadStore:
         """Every thread's document, in the order of ids; some at a time, so memory does not grow with the store."""
         async for some in self._id_pages():
             async with self._reading() as connection:
-                documents = await self._documents(connection, some)
+                documents = await documents_of(connection, some)
             for thread_id in some:
                 if thread_id in documents:
                     yield documents[thread_id]
@@ -278,29 +255,6 @@ class ThreadStore:
                 return
             yield some
             after = some[-1]
-
-    @staticmethod
-    async def _documents(
-        connection: AsyncConnection, ids: Sequence[str], tenant: str | None = None
-    ) -> dict[str, dict[str, Any]]:
-        """thread_id -> document, of those that are there; links to erased threads are left out."""
-        records: dict[str, list[TurnRecord]] = {id_: [] for id_ in ids}
-        targets: set[str] = set()
-        for facts, document in await connection.execute(statements.records(ids)):
-            record = record_of(facts, document)
-            targets |= {link["thread_id"] for _, link in outgoing(record)}
-            if tenant is not None and record.get("tenant") != tenant:
-                continue
-            for thread_id in {record["thread_id"], *(source for source, _ in outgoing(record))}:
-                if thread_id in records:
-                    records[thread_id].append(record)
-        erased = await erased_of(connection, sorted(targets))
-        records = {id_: [without_links(record, erased) for record in found] for id_, found in records.items()}
-        return {
-            thread_id: thread_document(thread_id, found)
-            for thread_id, found in records.items()
-            if any(record["thread_id"] == thread_id for record in found)
-        }
 
     # ---- connections
 
