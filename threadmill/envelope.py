@@ -20,6 +20,7 @@ import orjson
 
 from threadmill.errors import InvalidRecord, Reason
 from threadmill.identity import is_uuid
+from threadmill.nesting import LEVELS, too_deep, with_room
 
 TOPIC = "events"  # behind the prefix of the settings
 VERSION = 1
@@ -30,17 +31,21 @@ ENDS = frozenset({"complete", "aborted", "error", "disconnected"})
 Headers = list[tuple[str, bytes]]  # of a Kafka record
 
 
-def loads(data: bytes) -> Any:
-    """JSON bytes -> value. orjson refuses lone surrogates, which JavaScript writes; the standard library reads them."""
+def loads(data: bytes, levels: int = LEVELS) -> Any:
+    """JSON bytes -> value. orjson refuses lone surrogates, which JavaScript writes; the standard library reads them.
+
+    Raises InvalidRecord, also for more than so many levels of nesting.
+    """
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        if b"\\u" not in data:
+        if too_deep(data, levels):
+            detail = f"nested too deeply: at most {levels:,} levels are read"
+            raise InvalidRecord(Reason.UNDECODABLE, detail) from None
+        if b"\\u" not in data and levels == LEVELS:
             raise InvalidRecord(Reason.UNDECODABLE, f"not JSON in UTF-8: {error}") from None
     try:
-        return json.loads(data, parse_constant=_no_number, parse_float=_finite)
-    except RecursionError:
-        raise InvalidRecord(Reason.UNDECODABLE, "nested too deeply: at most about 1,000 levels can be read") from None
+        return with_room(lambda: json.loads(data, parse_constant=_no_number, parse_float=_finite))
     except ValueError as error:
         raise InvalidRecord(Reason.UNDECODABLE, f"not JSON in UTF-8: {error}") from None
 

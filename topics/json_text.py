@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final
 
 import orjson
 
+from threadmill.nesting import too_deep, with_room
+
 # orjson reads an integer over 64 bits as a float. 20 digits in a row may be one; in text they cost only time.
 MAYBE_LARGE = re.compile(r"\d{20}")
-MAX_DEPTH = 10_000
+STORED_LEVELS: Final = 5000  # more than a record may bring; earlier versions have stored such
 
 Fields = dict[str, Any]  # a JSON object
 
 # Line ends to Unicode, though not to JSON: readers that split text by them must not cut a value in two.
 LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
-
-T = TypeVar("T")
 
 
 def dumps(value: Any) -> str:
@@ -40,23 +38,12 @@ def line(value: Any) -> str:
 
 
 def loads(text: str) -> Any:
-    """JSON text -> value."""
+    """JSON text -> value. Raises ValueError, also for more than STORED_LEVELS levels of nesting."""
     if not MAYBE_LARGE.search(text):
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError:
             pass
+    if too_deep(text.encode("utf-8", "surrogatepass"), STORED_LEVELS):
+        raise ValueError(f"JSON is nested too deeply: at most {STORED_LEVELS:,} levels are read")
     return with_room(lambda: json.loads(text))
-
-
-def with_room(call: Callable[[], T]) -> T:
-    """Call with room for deep nesting: the codec's C code recurses once a level, and counts as Python frames."""
-    limit = sys.getrecursionlimit()
-    try:
-        return call()
-    except RecursionError:
-        sys.setrecursionlimit(MAX_DEPTH)
-        try:
-            return call()
-        finally:
-            sys.setrecursionlimit(limit)

@@ -13,6 +13,7 @@ import orjson
 
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord, Reason
+from threadmill.nesting import OWN_LEVELS
 from topics import json_text
 
 VERSION = 1
@@ -47,7 +48,7 @@ def encode(record: TelemetryRecord) -> bytes:
 
 def decode(data: bytes | None) -> TelemetryRecord:
     """Record value -> TelemetryRecord. Raises InvalidRecord."""
-    value = loads(data) if data is not None else None
+    value = loads(data, OWN_LEVELS) if data is not None else None
     if not isinstance(value, dict) or value.get("v") != VERSION or not isinstance(value.get("type"), str):
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "not a telemetry record of version 1")
     return value  # type: ignore[return-value]  # checked above; the rest is ours

@@ -14,6 +14,7 @@ import orjson
 
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord, Reason
+from threadmill.nesting import OWN_LEVELS
 from topics import json_text
 
 VERSION = 1
@@ -54,7 +55,7 @@ def encode(record: TurnRecord) -> bytes:
 
 def decode(data: bytes | None) -> TurnRecord:
     """Record value -> TurnRecord. Raises InvalidRecord."""
-    value = loads(data) if data is not None else None
+    value = loads(data, OWN_LEVELS) if data is not None else None
     if not isinstance(value, dict) or value.get("v") != VERSION:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, "not a turn record of version 1")
     missing = [k for k in ("thread_id", "run_id", "turn_id", "agent_id", "revision", "status") if k not in value]

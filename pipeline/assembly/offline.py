@@ -11,7 +11,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.finish import finish
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.run import Run
-from topics.json_text import with_room
+from threadmill.nesting import with_room
 from topics.turn_record import TurnRecord
 
 

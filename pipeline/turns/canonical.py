@@ -14,7 +14,8 @@ import orjson
 import rfc8785
 
 from pipeline.turns.text import mended
-from topics.json_text import Fields, with_room
+from threadmill.nesting import with_room
+from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
 SKIPPED = frozenset(

@@ -1,0 +1,79 @@
+"""How deeply JSON may be nested: the same on every machine, whatever its interpreter could take.
+
+orjson reads LEVELS and no more, whoever calls it: that is its documented bound, and a test says so. Where it refuses a
+text for another reason, and the standard library reads it, the same bound is counted here.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+LEVELS: Final = 1024  # of what others send
+OWN_LEVELS: Final = 1100  # of the records that are made of it, which hold it some levels further down
+PASSES: Final = 16
+MAX_DEPTH: Final = 10_000  # calls within each other, where JSON is nested deeply
+STRUCTURE: Final = b"[]{}"
+OTHERS: Final = bytes(sorted(set(range(256)) - set(STRUCTURE)))
+
+T = TypeVar("T")
+
+
+def too_deep(data: bytes, levels: int = LEVELS) -> bool:
+    """Whether JSON has more levels of arrays and objects than that. For other bytes the answer says nothing.
+
+    The innermost pairs are taken away until few are left, as each pass takes a level; only what is deep is counted
+    bracket by bracket.
+    """
+    unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    left = b"".join(unescaped.split(b'"')[::2]).translate(None, OTHERS).translate(bytes.maketrans(b"{}", b"[]"))
+    passes = min(PASSES, levels)
+    for _ in range(passes):
+        if not left:
+            return False
+        left = left.replace(b"[]", b"")
+    depth = passes
+    for bracket in left:
+        depth += 1 if bracket == STRUCTURE[0] else -1
+        if depth > levels:
+            return True
+    return False
+
+
+def with_room(call: Callable[[], T]) -> T:
+    """Call with room for deep nesting: what follows JSON calls itself once a level or more, the codec's C code too."""
+    try:
+        return call()
+    except RecursionError:
+        with _ROOM.more():
+            return call()
+
+
+class _Room:
+    """The interpreter's one limit for all threads: raised by the first who needs it, lowered by the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._usual = 0
+
+    @contextmanager
+    def more(self) -> Iterator[None]:
+        with self._lock:
+            if not self._inside:
+                self._usual = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(self._usual, MAX_DEPTH))
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside:
+                    sys.setrecursionlimit(self._usual)
+
+
+_ROOM: Final = _Room()
