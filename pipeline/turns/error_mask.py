@@ -14,15 +14,18 @@ KEPT_OF_EVENT: Final = frozenset({"code", "type", "timestamp", "agent_id", "tool
 KEPT_OF_END: Final = frozenset({"reason", "interrupted_at"})
 
 
-def masked(turn: Fields) -> tuple[Fields, int]:
-    """A ThreadProtocol turn -> with generic error texts, and how many it has now that were others.
+def masked(turn: Fields, notes: Fields) -> tuple[Fields, Fields, int]:
+    """A ThreadProtocol turn, and notes that stand beside it -> with generic error texts, and how many the turn has now
+    that were others.
 
     Error texts are: why a turn was interrupted, the data of error events, results of tools that failed, prompts to try
     again; and what says the same in notes (`meta:*`, `metadata`). Codes and reasons stay.
     """
     mask = _Mask()
     changed = mask.turn(turn)
-    return (mask.without_repeats(changed), mask.count) if mask.count else (turn, 0)
+    if not mask.count:
+        return turn, notes, 0
+    return mask.without_repeats(changed), mask.without_repeats(notes, note=True), mask.count
 
 
 class _Mask:

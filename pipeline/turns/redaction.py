@@ -2,8 +2,9 @@
 
 Rules see whole parts, so a secret that came in many deltas is found. They see every text of a turn: what was said and
 thought, prompts, tool arguments and results with all that is nested in them (names of members, and integers by their
-digits), data of events, errors, and notes under `meta:*`; and a thread's title and metadata. They don't see what
-makes a turn a turn (kinds, ids, times, names of tools and agents), nor base64.
+digits), data of events, errors, and notes under `meta:*`; what a run says of its thread (title, metadata, notes on
+agents and links); and the data of telemetry. They don't see what makes a turn a turn (kinds, ids, times, names of tools
+and agents), nor base64.
 """
 
 from __future__ import annotations
@@ -11,32 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pipeline.turns.canonical import sealed
 from pipeline.turns.error_mask import masked
-from pipeline.turns.json_path import JsonPath, Place
+from pipeline.turns.path_rules import AGENT, INTERRUPTION, LINK, MESSAGE, PART, THREAD, TURN, PathRule
+from threadmill.nesting import with_room
 from topics.json_text import Fields
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 
-TURN: Final = frozenset(
-    {"turn_type", "agent_id", "submitted_at", "started_at", "completed_at", "completion_status"}
-    | {"meta:turn_id", "meta:run_id", "meta:missing"}
-)
-INTERRUPTION: Final = frozenset({"reason", "interrupted_at"})
-MESSAGE: Final = frozenset(
-    {"message_type", "timestamp", "agent_id", "model_name", "provider_name", "finish_reason", "event_type"}
-    | {"source_agent", "target_agents", "meta:after_part"}
-)
-PART: Final = frozenset(
-    {"part_kind", "tool_name", "tool_call_id", "id", "status", "signature", "thinking_id", "provider_name"}
-    | {"content_ref"}
-)
 CONTENT: Final = frozenset({"kind", "data", "media_type", "content_type", "identifier", "content_ref"})
-CONTAINERS: Final = frozenset({"messages", "parts", "interruption", "client_metadata"})
-THREAD: Final = frozenset({"external_id", "ended_at", "created_at", "updated_at"})
+FACTS: Final = ("thread", "agents", "links")  # of a turn record: what it says of its thread
 MASK: Final = "mask_errors"  # the name under which masked error texts are counted
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +35,6 @@ class TextRule:
 
     name: str
     apply: Callable[[str], tuple[str, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class PathRule:
-    """Whatever is at `path` of a turn becomes the text `replace`."""
-
-    name: str
-    path: JsonPath
-    replace: str
 
 
 class Redaction:
@@ -67,29 +48,69 @@ class Redaction:
 
     def record(self, record: TurnRecord) -> TurnRecord:
         """A finished turn record -> the same, redacted, with its hash; the very same where nothing was found."""
-        turn = record["turn"]
-        redacted = self.turn(turn) if turn is not None else None
-        facts: Fields = {}
-        if record.get("thread"):
-            facts["thread"] = self._members(record["thread"], THREAD)
-        if record.get("links"):
-            facts["links"] = [self._members(link, frozenset({"from", "thread_id"})) for link in record["links"]]
-        if redacted is turn and all(facts[key] == record[key] for key in facts):  # type: ignore[literal-required]
+        return self._with_room(partial(self._record, record))
+
+    def _record(self, record: TurnRecord) -> TurnRecord:
+        turn, facts = record["turn"], {key: record[key] for key in FACTS if record.get(key)}
+        masked_turn, hidden = (turn, facts) if turn is None else self._masked(turn, facts)
+        redacted = None if masked_turn is None else self._by_rules(masked_turn)
+        known = self._facts(hidden)
+        if redacted is turn and all(known[key] == facts[key] for key in facts):
             return record
-        return sealed({**record, **facts, "turn": redacted})  # type: ignore[typeddict-item]  # the same keys
+        return sealed({**record, **known, "turn": redacted})  # type: ignore[typeddict-item]  # the same keys
 
     def telemetry(self, record: TelemetryRecord) -> TelemetryRecord:
-        """A telemetry record -> the same, its data redacted by the rules on texts."""
-        data = self.value(record["data"])
+        """A telemetry record -> the same, its data redacted as it would be in a turn that holds it as a message.
+
+        Derived records hold counts alone, which have no place in a turn: only rules on texts see them.
+        """
+        return self._with_room(partial(self._telemetry, record))
+
+    def _telemetry(self, record: TelemetryRecord) -> TelemetryRecord:
+        data = record["data"]
+        if (self.paths or self.mask_errors) and not record.get("derived"):
+            event = {"message_type": "system", "event_type": record["type"], "event_data": data}
+            turn, _ = self._masked({"messages": [event]}, {})
+            data = self._at_places(turn)["messages"][0]["event_data"]
+        data = self.value(data) if self.texts else data
         return record if data is record["data"] else {**record, "data": data}
 
     def turn(self, turn: Fields) -> Fields:
         """A ThreadProtocol turn -> redacted; the very same where nothing was found."""
-        if self.mask_errors:
-            turn, count = masked(turn)
-            self._count(MASK, count)
+        return self._by_rules(self._masked(turn, {})[0])
+
+    def _masked(self, turn: Fields, facts: Fields) -> tuple[Fields, Fields]:
+        if not self.mask_errors:
+            return turn, facts
+        turn, facts, count = masked(turn, facts)
+        self._count(MASK, count)
+        return turn, facts
+
+    def _at_places(self, turn: Fields) -> Fields:
         for rule in self.paths:
-            turn = rule.path.replaced(turn, self._replacing(rule))
+            turn, count = rule.in_turn(turn)
+            self._count(rule.name, count)
+        return turn
+
+    def _facts(self, facts: Fields) -> Fields:
+        """What a record says of its thread: paths see it as a thread document, `$.title`, `$.agents[*]` and so on."""
+        if not facts:
+            return facts
+        thread = facts.get("thread") or {}
+        document = {**thread, "agents": facts.get("agents"), "relationships": {"links": facts.get("links")}}
+        for rule in self.paths:
+            document, count = rule.in_thread(document)
+            self._count(rule.name, count)
+        agents, links = document.pop("agents"), document.pop("relationships")["links"]
+        found = {
+            "thread": self._members(document, THREAD),
+            "agents": _each(agents or [], partial(self._members, kept=AGENT)),
+            "links": _each(links or [], partial(self._members, kept=LINK)),
+        }
+        return {key: found[key] for key in facts}
+
+    def _by_rules(self, turn: Fields) -> Fields:
+        turn = self._at_places(turn)
         if not self.texts:
             return turn
         special: dict[str, Callable[[Any], Any]] = {
@@ -173,20 +194,15 @@ class Redaction:
                 self._count(rule.name, count)
         return text
 
-    def _replacing(self, rule: PathRule) -> Callable[[Place, Any], Any]:
-        def change(place: Place, value: Any) -> Any:
-            if _structural(place) or value in (rule.replace, {"redacted": rule.replace}):
-                return value
-            self._count(rule.name, 1)
-            if place[-1] == "args" and "parts" in place[-3:-2]:  # arguments are data
-                return {"redacted": rule.replace}
-            if (
-                place[-1] == "content" and isinstance(value, dict) and {"data", "url"} & value.keys()
-            ):  # a file stays one
-                return {"kind": "binary", "data": "", "media_type": "text/plain", "identifier": rule.replace}
-            return rule.replace
+    def _with_room(self, call: Callable[[], T]) -> T:
+        """Values may be nested deeply; what is counted before there is room for that, is counted again."""
+        before = dict(self.counts)
 
-        return change
+        def once() -> T:
+            self.counts = dict(before)
+            return call()
+
+        return with_room(once)
 
     def _count(self, name: str, count: int) -> None:
         if count:
@@ -198,17 +214,3 @@ def _each(values: Any, change: Callable[[Any], Any]) -> Any:
         return change(values)
     changed = [change(value) for value in values]
     return changed if any(new is not old for new, old in zip(changed, values, strict=True)) else values
-
-
-def _structural(place: Place) -> bool:
-    """Whether a turn would be none without what stands there."""
-    if "usage" in place[2:3] or place[0] == "total_usage":
-        return True
-    kept = TURN | CONTAINERS
-    if place[0] == "messages" and len(place) > 2:
-        place, kept = place[2:], MESSAGE | CONTAINERS
-    if place[0] == "parts" and len(place) > 2:
-        return len(place) == 3 and place[2] in PART
-    if place[0] == "interruption" and len(place) == 2:
-        return place[1] in INTERRUPTION
-    return place[0] in (kept if len(place) == 1 else ("messages", "parts")) and len(place) <= 2

@@ -12,7 +12,8 @@ from typing import Any, Final
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.settings import Settings
 from pipeline.turns import json_path
-from pipeline.turns.redaction import MASK, PathRule, Redaction, TextRule
+from pipeline.turns.path_rules import PathRule
+from pipeline.turns.redaction import MASK, Redaction, TextRule
 from pipeline.turns.text_rules import BUILT_IN, GROUPS, Pattern
 from threadmill.envelope import loads
 

@@ -31,7 +31,7 @@ def test_every_error_text_becomes_generic() -> None:
             },
         ],
     }
-    found, count = masked(turn)
+    found, _, count = masked(turn, {})
     assert count == 7
     assert found["interruption"] == {"reason": "error", "interrupted_at": "2026", "detail": GENERIC}
     assert found["meta:vercel"] == {"state": "output-error", "text": GENERIC, "also": [GENERIC, "kept"]}
@@ -42,10 +42,17 @@ def test_every_error_text_becomes_generic() -> None:
     assert [part["content"] for part in request["parts"]] == [GENERIC, GENERIC, GENERIC, "fine"]
     assert request["parts"][0]["metadata"] == {"trace": GENERIC}
     assert turn["messages"][3]["parts"][0]["content"] == why  # type: ignore[index]
-    assert masked(found)[1] == 0
+    assert masked(found, {})[2] == 0
 
 
 def test_a_turn_without_errors_is_the_very_same() -> None:
     turn = {"turn_type": "agent", "messages": [system("terror", {"error": "x"})]}
-    assert masked(turn) == (turn, 0)
-    assert masked(turn)[0] is turn
+    assert masked(turn, {}) == (turn, {}, 0)
+    assert masked(turn, {})[0] is turn
+
+
+def test_notes_beside_the_turn_do_not_repeat_an_error() -> None:
+    turn = {"interruption": {"reason": "error", "interrupted_at": "2026", "detail": "no route to db-7"}}
+    _, notes, count = masked(turn, {"thread": {"title": "weather", "metadata": {"app.last": ["no route to db-7"]}}})
+    assert notes == {"thread": {"title": "weather", "metadata": {"app.last": [GENERIC]}}}
+    assert count == 1

@@ -15,7 +15,8 @@ from pipeline.dialects import DIALECTS
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.error_mask import GENERIC
 from pipeline.turns.json_path import parse
-from pipeline.turns.redaction import PathRule, Redaction
+from pipeline.turns.path_rules import PathRule
+from pipeline.turns.redaction import Redaction
 from pipeline.worker.redaction_rules import rules_of
 from topics.telemetry import TelemetryRecord
 from topics.thread_rules import check
@@ -160,6 +161,68 @@ def test_facts_about_the_thread_and_telemetry() -> None:
     assert redaction.telemetry(telemetry)["data"] == {"said": "[email]", "n": 3}
     plain: TelemetryRecord = {**telemetry, "data": {"n": 3}}
     assert redaction.telemetry(plain) is plain
+
+
+def test_paths_and_the_mask_reach_telemetry() -> None:
+    """Found by the review: a `$..password` rule let `password: hunter2` of a data-sys event pass."""
+    rules = [
+        PathRule("password", parse("$..password"), "[password]"),
+        PathRule("token", parse("$.messages[*].event_data.token"), "[token]"),
+    ]
+    redaction = Redaction(rules, mask_errors=True)
+    data = {"password": "hunter2", "token": "t", "deep": [{"password": 5}], "n": 3}
+    telemetry: TelemetryRecord = {**BASE, "seq": 0, "type": "data-sys-log", "data": data}  # type: ignore[typeddict-item]
+    expected = {"password": "[password]", "token": "[token]", "deep": [{"password": "[password]"}], "n": 3}
+    assert redaction.telemetry(telemetry)["data"] == expected
+    error: TelemetryRecord = {**telemetry, "type": "data-sys-error", "data": {"text": "no route to db-7", "code": "E7"}}
+    assert redaction.telemetry(error)["data"] == {"text": GENERIC, "code": "E7"}
+    assert redaction.counts == {"password": 2, "token": 1, "mask_errors": 1}
+    plain: TelemetryRecord = {**telemetry, "data": {"n": 3}}
+    assert redaction.telemetry(plain) is plain
+
+
+@pytest.mark.parametrize("depth", [400, 1000])
+def test_depth_hides_nothing_and_is_counted_once(depth: int) -> None:
+    """Found by the review: 400 levels of telemetry raised, and took the results of a batch with them."""
+    value: Any = {"password": 1, "by": MAIL}
+    for _ in range(depth):
+        value = [value]
+    rules = [*rules_of("email"), PathRule("password", parse("$..password"), "[password]")]
+    redaction = Redaction(rules, mask_errors=True)
+    telemetry: TelemetryRecord = {**BASE, "seq": 0, "type": "data-sys-log", "data": [MAIL, value]}  # type: ignore[typeddict-item]
+    found = redaction.telemetry(telemetry)["data"][1]
+    for _ in range(depth):
+        [found] = found
+    assert found == {"password": "[password]", "by": "[email]"}
+    assert redaction.counts == {"email": 2, "password": 1}
+
+
+def test_every_rule_reaches_the_facts_of_a_thread() -> None:
+    why = "no route to db-7"
+    facts: dict[str, Any] = {
+        "thread": {"external_id": MAIL, "title": "about hunter2", "metadata": {"password": "hunter2", "last": why}},
+        "agents": [{"agent_id": MAIL, "agent_name": MAIL, "meta:notes": {"password": 1, "by": MAIL}}],
+        "links": [{"thread_id": THREAD, "relation": "referenced", "metadata": {"password": 1, "by": MAIL}}],
+    }
+    rules = [
+        *rules_of("email"),
+        PathRule("password", parse("$..password"), "[password]"),
+        PathRule("title", parse("$.title"), "[title]"),
+        PathRule("ids", parse("$..agent_id"), "[id]"),
+    ]
+    turn = {"turn_type": "agent", "messages": [], "interruption": {"reason": "error", "detail": why}}
+    record: Any = {**BASE, "turn": turn, "hash": None, "status": "interrupted", "revision": 0, **facts}
+    found = Redaction(rules, mask_errors=True).record(record)
+    hidden = {"password": "[password]", "by": "[email]"}
+    assert {key: found[key] for key in facts} == {
+        "thread": {"external_id": MAIL, "title": "[title]", "metadata": {"password": "[password]", "last": GENERIC}},
+        "agents": [{"agent_id": MAIL, "agent_name": MAIL, "meta:notes": hidden}],
+        "links": [{"thread_id": THREAD, "relation": "referenced", "metadata": hidden}],
+    }
+    everything = Redaction([PathRule("all", parse("$..*"), "[x]")]).record(record)
+    assert everything["agents"][0]["agent_id"] == MAIL
+    assert everything["links"][0] == {"thread_id": THREAD, "relation": "[x]", "metadata": {"redacted": "[x]"}}
+    assert everything["thread"] == {"external_id": MAIL, "title": "[x]", "metadata": {"redacted": "[x]"}}
 
 
 def test_masked_errors() -> None:

@@ -1,0 +1,92 @@
+"""Rules on places: whatever a JSON path leads to becomes a text, where a turn or a thread is one without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipeline.turns.json_path import JsonPath, Place
+
+TURN: Final = frozenset(
+    {"turn_type", "agent_id", "submitted_at", "started_at", "completed_at", "completion_status"}
+    | {"meta:turn_id", "meta:run_id", "meta:missing"}
+)
+INTERRUPTION: Final = frozenset({"reason", "interrupted_at"})
+MESSAGE: Final = frozenset(
+    {"message_type", "timestamp", "agent_id", "model_name", "provider_name", "finish_reason", "event_type"}
+    | {"source_agent", "target_agents", "meta:after_part"}
+)
+PART: Final = frozenset(
+    {"part_kind", "tool_name", "tool_call_id", "id", "status", "signature", "thinking_id", "provider_name"}
+    | {"content_ref"}
+)
+CONTAINERS: Final = frozenset({"messages", "parts", "interruption", "client_metadata"})
+THREAD: Final = frozenset({"external_id", "ended_at", "created_at", "updated_at"})
+AGENT: Final = frozenset({"agent_id", "agent_name", "model_name", "provider_name", "created_at", "config_ref"})
+LINK: Final = frozenset({"from", "thread_id"})
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """Whatever is at `path` of a turn, or of what a run says of its thread, becomes the text `replace`."""
+
+    name: str
+    path: JsonPath
+    replace: str
+
+    def in_turn(self, turn: Any) -> tuple[Any, int]:
+        """A ThreadProtocol turn -> redacted, and in how many places; the very same where there is none."""
+        return self._replaced(turn, _holds_a_turn)
+
+    def in_thread(self, thread: Any) -> tuple[Any, int]:
+        """A ThreadProtocol thread without turns, its agents as a list -> redacted, and in how many places."""
+        return self._replaced(thread, _holds_a_thread)
+
+    def _replaced(self, root: Any, structural: Callable[[Place], bool]) -> tuple[Any, int]:
+        count = 0
+
+        def change(place: Place, value: Any) -> Any:
+            nonlocal count
+            if structural(place) or value in (self.replace, {"redacted": self.replace}):
+                return value
+            count += 1
+            return self._instead(place, value)
+
+        return self.path.replaced(root, change), count
+
+    def _instead(self, place: Place, value: Any) -> Any:
+        """What stands there then: arguments and metadata stay objects, a file stays a file."""
+        if (place[-1] == "args" and "parts" in place[-3:-2]) or (place[-1] == "metadata" and isinstance(value, dict)):
+            return {"redacted": self.replace}
+        if place[-1] == "content" and isinstance(value, dict) and {"data", "url"} & value.keys():
+            return {"kind": "binary", "data": "", "media_type": "text/plain", "identifier": self.replace}
+        return self.replace
+
+
+def _holds_a_turn(place: Place) -> bool:
+    """Whether a turn would be none without what stands there."""
+    if "usage" in place[2:3] or place[0] == "total_usage":
+        return True
+    kept = TURN | CONTAINERS
+    if place[0] == "messages" and len(place) > 2:
+        place, kept = place[2:], MESSAGE | CONTAINERS
+    if place[0] == "parts" and len(place) > 2:
+        return len(place) == 3 and place[2] in PART
+    if place[0] == "interruption" and len(place) == 2:
+        return place[1] in INTERRUPTION
+    return place[0] in (kept if len(place) == 1 else ("messages", "parts")) and len(place) <= 2
+
+
+def _holds_a_thread(place: Place) -> bool:
+    """Whether a thread would be none without what stands there."""
+    match place:
+        case ("agents" | "relationships",) | ("agents", int()) | ("relationships", "links") | (_, "links", int()):
+            return True
+        case ("agents", int(), name):
+            return name in AGENT
+        case ("relationships", "links", int(), name):
+            return name in LINK
+        case (name,):
+            return name in THREAD
+    return False
