@@ -79,9 +79,17 @@ BUILT_IN: Final[Mapping[str, tuple[Pattern, ...]]] = {
     "bearer-token": (
         _pattern(r"(?i)\b(bearer\s{1,4})(?=\S{0,4000}?\d)[A-Za-z0-9._~+/=-]{20,8000}", r"\1[bearer-token]"),
     ),
-    "jwt": (_pattern(r"\beyJ[A-Za-z0-9_-]{8,8000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{8,8000}", "[jwt]", "eyJ"),),
+    "jwt": (
+        # It is looked for once in each word, at the word's first `eyJ`, and no part is read in two ways.
+        _pattern(
+            r"(?<![A-Za-z0-9_-])((?>[A-Za-z0-9_-]*?(?=\beyJ)))"
+            r"eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+",
+            r"\1[jwt]",
+            "eyJ",
+        ),
+    ),
     "url-password": (
-        _pattern(r"(?i)\b([a-z][a-z0-9+.-]{1,30}://[^\s:/@]{0,250}:)[^\s/@]{1,250}@", r"\1[url-password]@", "://"),
+        _pattern(r"(?i)\b([a-z][a-z0-9+.-]{1,30}://[^\s:/@]{0,250}:)[^\s/@]{1,250}+@", r"\1[url-password]@", "://"),
     ),
     "email": (
         _pattern(

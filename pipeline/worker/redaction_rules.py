@@ -12,6 +12,7 @@ from typing import Any, Final
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.settings import Settings
 from pipeline.turns import json_path
+from pipeline.turns.ambiguity import ambiguous
 from pipeline.turns.path_rules import PathRule
 from pipeline.turns.redaction import MASK, Redaction, TextRule
 from pipeline.turns.text_rules import BUILT_IN, GROUPS, Pattern
@@ -106,6 +107,11 @@ def _pattern(regex: str, replace: str) -> Pattern:
         raise ValueError(f"the regular expression can't be used: {error}") from None
     if pattern.search(""):
         raise ValueError("the regular expression matches the empty text, so everywhere: let it need a character")
+    if ambiguous(regex):
+        raise ValueError(
+            "the regular expression has a repetition in which the same text can be read in several ways, as (a+)+ has: "
+            "some texts would take it years. Let one thing repeat, bound it ({1,8}), or make it possessive (a++)"
+        )
     return Pattern(pattern, replace)
 
 

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import re
+import time
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
 import pytest
 
-from pipeline.turns.text_rules import BUILT_IN, GROUPS, luhn
+from pipeline.turns.text_rules import BUILT_IN, GROUPS, Pattern, luhn
 
 SK = "sk-proj-" + "aB3_" * 10
 CASES = [
@@ -26,6 +32,9 @@ CASES = [
     ("bearer-token", "Authorization: Bearer abcdef0123456789abcdef", "Authorization: Bearer [bearer-token]"),
     ("bearer-token", "the bearer responsibilities-of-the-owner", None),
     ("jwt", "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeKKF", "[jwt]"),
+    ("jwt", "jwt=key-eyJ-eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeKKF.x", "jwt=key-[jwt].x"),
+    ("jwt", "a.eyJhbGciOiJI.eyJzdWIiOiIx." + "x" * 20_000, "a.[jwt]"),
+    ("jwt", "heyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeKKF eyJ.eyJ.eyJ", None),
     ("url-password", "postgresql://me:s3cret@db:5432/x", "postgresql://me:[url-password]@db:5432/x"),
     ("url-password", "https://example.org:8080/a@b", None),
     ("email", "to ann.o'neil@mail.example.co.uk, please", "to ann.o'[email], please"),
@@ -52,13 +61,57 @@ def test_every_group_and_hint_is_true() -> None:
     assert {case[0] for case in CASES} == BUILT_IN.keys()
 
 
-def test_long_texts_take_linear_time() -> None:
-    """Not measured: each of these would not end with a pattern that backtracks."""
-    beginnings = ("sk-", "a@", "4 ", "eyJ.", "bearer ", "a://", "secret_key= ", "-----BEGIN PRIVATE KEY-----")
-    for hostile in (text * 50_000 for text in beginnings):
-        for patterns in BUILT_IN.values():
-            for pattern in patterns:
-                pattern.apply(hostile)
+def pieces(items: Any) -> Iterator[str]:
+    """Texts that parts of a pattern read: what a hostile text is built of."""
+    for operation, value in items:
+        name = str(operation)
+        if name == "LITERAL":
+            yield chr(value)
+        elif name == "IN":
+            yield from (chr(one[1]) if str(one[0]) == "LITERAL" else chr(one[1][0]) for one in value
+                        if str(one[0]) in ("LITERAL", "RANGE"))  # fmt: skip
+        elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            yield "".join(pieces(value[2]))[:1] * max(1, value[0])
+            yield from pieces(value[2])
+        elif name == "SUBPATTERN":
+            yield "".join(pieces(value[3]))
+            yield from pieces(value[3])
+        elif name == "BRANCH":
+            yield from ("".join(pieces(branch)) for branch in value[1])
+        elif name == "ATOMIC_GROUP":
+            yield from pieces(value)
+
+
+def hostile(pattern: Pattern) -> Iterator[str]:
+    """What is repeated: each piece, pairs of them, and everything that leads to a match, without its end."""
+    found = list(dict.fromkeys(pieces(re._parser.parse(pattern.regex.pattern))))  # type: ignore[attr-defined]
+    whole = [case[1] for case in CASES if pattern.regex.search(case[1])]
+    begins = [text[:cut] for text in whole for cut in (3, 4, 8, len(text) // 2, len(text) - 1)]
+    yield from dict.fromkeys(
+        [*found, *begins, *(f"-{one}" for one in begins), *map("".join, product(found[:9], repeat=2))]
+    )
+
+
+def seconds(pattern: Pattern, text: str) -> float:
+    """CPU time of this thread, the least of some attempts."""
+    times = []
+    for _ in range(3):
+        began = time.thread_time()
+        pattern.apply(text)
+        times.append(time.thread_time() - began)
+    return min(times)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_no_text_takes_more_than_linear_time(name: str) -> None:
+    """Eight times the text may take 8 times as long, and 64 times with a pattern that backtracks over all of it."""
+    short, factor = 2_000, 8
+    for pattern in BUILT_IN[name]:
+        for one in filter(None, hostile(pattern)):
+            text = (one * (factor * short // len(one) + 1))[: factor * short]
+            long_one = seconds(pattern, text)
+            if long_one > 0.002:  # below, the clock decides
+                assert long_one < 3 * factor * seconds(pattern, text[:short]), f"{pattern.regex.pattern} on {one!r} …"
 
 
 def test_luhn() -> None:

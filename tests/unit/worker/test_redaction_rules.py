@@ -69,6 +69,7 @@ def test_the_replacement_is_the_name_by_default(tmp_path: Path) -> None:
         ([{"name": "x", "regex": "(a"}], "can't be used: missing"),
         ([{"name": "x", "regex": "a", "replace": r"\1"}], "can't be used: invalid group"),
         ([{"name": "x", "regex": "a*"}], "matches the empty text"),
+        ([{"name": "x", "regex": "(a+)+b"}], "the same text can be read in several ways"),
         ([{"name": "x", "path": "a.b"}], "begins with"),
         ([{"name": "x", "path": "$.a[?(@.b)]"}], "can't be read from"),
         ([{"name": "x", "callable": "none-such"}], "no installed package has an entry point 'none-such'"),
