@@ -18,6 +18,8 @@ BUCKETS: Final = tuple(STARTS)
 MOST_GROUPS: Final = 10_000
 MOST_ROWS: Final = 200_000
 OTHER: Final = "other"
+# Spreadsheets take a cell that begins so for a formula (OWASP, "CSV Injection"), with an apostrophe before it for text.
+FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +162,16 @@ class UsageReport:
             yield (*start, *names, *_flat(_json(row.figures)).values())
 
     def csv(self) -> str:
-        """As CSV (RFC 4180)."""
+        """As CSV (RFC 4180). A text that could be taken for a formula, or that begins with an apostrophe, gets an
+        apostrophe in front: a reader that takes one away has the text as it was.
+        """
         out = io.StringIO()
-        csv.writer(out).writerows(self.table())
+        csv.writer(out).writerows([_plain(cell) for cell in line] for line in self.table())
         return out.getvalue()
+
+
+def _plain(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
 def _json(figures: Figures) -> dict[str, Any]:
