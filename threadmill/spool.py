@@ -6,6 +6,8 @@
     FOLDER/damaged/                bytes that were no record
     FOLDER/refused.jsonl           records that the broker refused for good, and why
 
+Only the user of the process may read any of them: they are what agents and people have said.
+
 A record is in the system's hands when `append` returns: it survives the process, killed or not. It survives a power
 cut once `fsync_all` of what `unsynced` gives has returned, which the delivery calls 0.1 s later at the latest.
 Segments of processes that died are adopted at the start, in the order of their creation.
@@ -125,7 +127,8 @@ class Spool:
         path = self.folder / REFUSED
         line = {"time": int(time.time() * 1000), "reason": reason}
         line |= {"key": key.decode("utf-8", "replace"), "value": value.decode("utf-8", "replace")}
-        with path.open("a") as file:
+        with open(path, "a", opener=_private) as file:
+            os.fchmod(file.fileno(), 0o600)  # an earlier version made it readable for all
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
         return path
 
@@ -204,8 +207,14 @@ class Spool:
         aside = self.folder / DAMAGED / f"{segment.path.stem}-{start}"
         what = "are a record that a crash cut off" if torn else "are damaged"
         log.error("%s: %d bytes from %d %s; they are kept in %s", segment.path, len(data), start, what, aside)
-        aside.parent.mkdir(exist_ok=True)
-        aside.write_bytes(data)
+        aside.parent.mkdir(mode=0o700, exist_ok=True)
+        aside.parent.chmod(0o700)  # as above
+        with open(aside, "wb", opener=_private) as file:
+            file.write(data)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def fsync_all(descriptors: Sequence[int]) -> None:

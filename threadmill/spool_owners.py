@@ -14,11 +14,21 @@ log = logging.getLogger("threadmill.spool")
 
 
 def take(folder: Path) -> int:
-    """Make a folder and own it. -> the descriptor of its lock, which is freed when that is closed. Raises OSError."""
-    folder.mkdir(parents=True)
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
+    """Make a folder and own it. -> the descriptor of its lock, which is freed when that is closed. Raises OSError.
+
+    Between its making and the lock another process may take the folder for a dead one's and remove it: then once more.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            continue
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _is_there(lock, folder):
+            return lock
+        os.close(lock)
 
 
 def leave(folder: Path) -> None:
@@ -35,11 +45,20 @@ def adopt(folder: Path, own: Path) -> None:
         return  # it is just being made or removed
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _move(folder, own)
+        if _is_there(lock, folder):  # else another process has just adopted it
+            _move(folder, own)
     except BlockingIOError:
         return  # its owner lives
     finally:
         os.close(lock)
+
+
+def _is_there(lock: int, folder: Path) -> bool:
+    """Whether the file that is locked is still the folder's."""
+    try:
+        return os.path.samestat(os.fstat(lock), (folder / LOCK).stat())
+    except FileNotFoundError:
+        return False
 
 
 def _move(folder: Path, own: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pipeline.errors import CallerError
 from threadmill import spool as spool_module
+from threadmill import spool_owners
 from threadmill.spool import Spool, SpoolFull, fsync_all
 
 PLENTY = 2**30
@@ -181,3 +182,55 @@ def test_what_is_refused_is_kept_with_its_reason(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["reason"] for line in lines] == ["too large"] * 2
     assert json.loads(lines[1]["value"]) == {"v": 1}
+
+
+def test_a_folder_that_is_taken_for_a_dead_ones_is_made_again(tmp_path: Path, monkeypatch) -> None:
+    """Found by the review: a second process between the making of the lock and the locking removed the folder."""
+    other, locked = Spool(tmp_path, PLENTY), spool_owners.fcntl.flock
+
+    def late(descriptor: int, how: int) -> None:
+        monkeypatch.setattr(spool_owners.fcntl, "flock", locked)
+        [newborn] = [folder for folder in tmp_path.iterdir() if folder != other._own]
+        spool_owners.adopt(newborn, other._own)
+        assert not newborn.exists()
+        locked(descriptor, how)
+
+    monkeypatch.setattr(spool_owners.fcntl, "flock", late)
+    spool = Spool(tmp_path, PLENTY)
+    spool_owners.adopt(spool._own, other._own)
+    fill(spool, b"1")
+    assert values(spool) == [b"1"]
+
+
+def test_two_that_adopt_the_same_folder(tmp_path: Path, monkeypatch, caplog: pytest.LogCaptureFixture) -> None:
+    dead, other = Spool(tmp_path, PLENTY), Spool(tmp_path, PLENTY)
+    fill(dead, b"1")
+    die(dead)
+    locked = spool_owners.fcntl.flock
+
+    def late(descriptor: int, how: int) -> None:
+        monkeypatch.setattr(spool_owners.fcntl, "flock", locked)
+        spool_owners.adopt(dead._own, other._own)
+        locked(descriptor, how)
+
+    third = tmp_path / "third"
+    third.mkdir()
+    monkeypatch.setattr(spool_owners.fcntl, "flock", late)
+    spool_owners.adopt(dead._own, third)
+    assert [path.name for path in third.iterdir()] == []
+    assert len(list(other._own.glob("*.log"))) == 1
+    assert caplog.records == []
+
+
+def test_nobody_else_may_read_what_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "refused.jsonl").touch(0o644)
+    (tmp_path / "damaged").mkdir(0o755)
+    spool = Spool(tmp_path, PLENTY)
+    fill(spool, b"1")
+    [segment] = tmp_path.glob("*/*.log")
+    segment.write_bytes(b"no record" + segment.read_bytes()[9:])
+    assert values(spool) == []
+    spool.refuse(b"key", b"value", "why")
+    modes = {path: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert {path.name for path in modes} >= {"refused.jsonl", "damaged", "lock", f"{segment.stem}-0"}
+    assert {path for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == set()
