@@ -21,7 +21,16 @@ from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Counts, Out
 from pipeline.assembly.run import Run
-from pipeline.assembly.run_states import Event, ImpossibleTransition, RunStates, State
+from pipeline.assembly.run_states import (
+    CLOSED,
+    OPEN,
+    REOPENABLE,
+    SPILLED,
+    Event,
+    ImpossibleTransition,
+    RunStates,
+    State,
+)
 from pipeline.assembly.spilled_run import segments_of
 from pipeline.assembly.telemetry import closing_records, streamed_records
 from threadmill.envelope import LARGEST, checked, decode
@@ -131,12 +140,12 @@ class Partition:
         dialect = self._dialect(envelope)
         key = (envelope["thread_id"], envelope["run_id"])
         state = self.runs.state(key)
-        if state is State.SPILLED:
+        if state is SPILLED:
             state = self._close_if_over(key)
         run = self._run(key, state)
         if run is not None and run.dialect is not dialect:
             raise InvalidRecord(Reason.PROTOCOL_VIOLATION, f"the run is {run.dialect.name}, this record {dialect.name}")
-        closed = self.runs.marks.get(key) if state in (State.REOPENABLE, State.CLOSED) else None
+        closed = self.runs.marks.get(key) if state is REOPENABLE or state is CLOSED else None
         if run is not None:
             known = run.knows(envelope)
         else:
@@ -149,8 +158,8 @@ class Partition:
         if run is None:
             run = Run(envelope, dialect, record)
             self.counts.opened += 1
-        if state is not State.OPEN:
-            self.runs.resume(key, run)
+        if state is not OPEN:
+            self.runs.resume(key, run, state)
             run.first_offset, run.unspilled_at = record.offset, record.timestamp
         self._apply(key, run, envelope, record)
 
@@ -178,14 +187,14 @@ class Partition:
 
     def _run(self, key: RunKey, state: State) -> Run | None:
         """A run that a record may belong to; None where there is none, or it can't be read any more."""
-        if state is State.OPEN:
+        if state is OPEN:
             return self.runs.open[key]
         spilled = self.runs.spilled.get(key) or self.runs.reopenable.get(key)
         return spilled.rebuilt(self._dialect, self.out.dead) if spilled is not None else None
 
     def _close_if_over(self, key: RunKey) -> State:
         """Close a spilled run that was over when its worker died, before that could write its mark -> its state."""
-        run = self._run(key, State.SPILLED)
+        run = self._run(key, SPILLED)
         event = ended(run, self.limits) if run is not None and run.end is not None else None
         if run is not None and event is not None:
             self._close(key, run, event)
@@ -229,8 +238,8 @@ class Partition:
                 event, turns, telemetry = Event.UNBUILDABLE, [], []
                 after = self.runs.after(key, event)
                 self._bury(key, run, f"the turn could not be built: {type(error).__name__}: {error}")
-            closed = Closed(run.last_offset, run.last_seq(), after is State.CLOSED, self.now, run.revision)
-            if after is State.REOPENABLE:
+            closed = Closed(run.last_offset, run.last_seq(), after is CLOSED, self.now, run.revision)
+            if after is REOPENABLE:
                 self._store_records(key, run)
             self.out.turns.extend(turns)
             self.out.telemetry.extend(telemetry)
@@ -272,7 +281,7 @@ class Partition:
 
     def _close_spilled(self, key: RunKey, event: Event) -> None:
         """Close a spilled run whose deadline has passed; once it is built again, it may tell more of its end."""
-        run = self._run(key, State.SPILLED)
+        run = self._run(key, SPILLED)
         if run is None:
             self.runs.give_up(key)
             return

@@ -16,7 +16,6 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
     __slots__ = ("events", "order")
 
     def __init__(self) -> None:
-        super().__init__()
         self.events = 0  # a record without any counts as one
         self.order: list[int] = []  # the seqs, as a heap
 

@@ -25,10 +25,11 @@ class RunMoves:
         self._expected: WeakKeyDictionary[RunStates, dict[RunKey, State]] = WeakKeyDictionary()
         leave, restore = RunStates._leave, RunStates.restore  # all other moves go through it
 
-        def watched_leave(states: RunStates, key: RunKey, event: Event) -> State:
+        def watched_leave(states: RunStates, key: RunKey, event: Event, known: State | None = None) -> State:
             before = states.state(key)
+            assert known in (None, before)
             try:
-                leave(states, key, event)
+                leave(states, key, event, known)
             except ImpossibleTransition as error:
                 self.impossible.append(error)
                 raise
