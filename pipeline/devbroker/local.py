@@ -27,7 +27,7 @@ from pipeline.devbroker.processes import Launcher, last_lines, pid_of
 from pipeline.devbroker.properties import Node, render, server_properties
 from pipeline.errors import BrokerError, CallerError
 from pipeline.settings import Settings
-from threadmill.kafka.probe import ask
+from threadmill.kafka.probe import ask, host_port
 
 READY_WITHIN = 120.0  # seconds; 3 to 6 are usual, a machine that is busy with other work needs many more
 SIZES = (1, 3)
@@ -178,7 +178,8 @@ def _start(
 def _plan(folder: Path, first: str, count: int) -> tuple[Node, ...]:
     host = first.rpartition(":")[0]
     addresses = next_addresses(first, count)
-    controllers = [f"{host}:{port}" for port in free_ports(count, host.strip("[]"))]
+    listening = {host_port(address)[1] for address in addresses}
+    controllers = [f"{host}:{port}" for port in free_ports(count, host.strip("[]"), beside=listening)]
     return tuple(
         Node(i + 1, address, controller, folder / f"node-{i + 1}")
         for i, (address, controller) in enumerate(zip(addresses, controllers, strict=True))

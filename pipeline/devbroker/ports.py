@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-import random
 import socket
+from collections.abc import Collection
+from random import SystemRandom
 
 from pipeline.errors import CallerError
 from threadmill.kafka.probe import ask, host_port
@@ -29,14 +30,17 @@ def bindable(host: str, port: int) -> bool:
     return True
 
 
-def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """-> `count` different ports that are free now; at random, so that parallel callers rarely meet."""
+def free_ports(count: int, host: str = "127.0.0.1", *, beside: Collection[int] = ()) -> list[int]:
+    """-> `count` different ports that are free now, none of those `beside` which something is about to listen on.
+
+    They are chosen at random, and not by a seed that a program may have set, so that parallel callers rarely meet.
+    """
     found: list[int] = []
-    for port in random.sample(RANGE, len(RANGE)):
+    for port in SystemRandom().sample(RANGE, len(RANGE)):
+        if port not in beside and bindable(host, port):
+            found.append(port)
         if len(found) == count:
             return found
-        if bindable(host, port):
-            found.append(port)
     raise CallerError(f"no {count} free ports from {RANGE.start} to {RANGE.stop}: stop something that listens there")
 
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from pipeline.cli.doctor import examine
 from pipeline.errors import CallerError
-from pipeline.kafka import admin
+from pipeline.kafka import admin_client
 from pipeline.kafka.admin import apply_topics, check_topics
 from pipeline.kafka.admin_client import cluster_info
 from pipeline.settings import Settings, load
@@ -325,7 +325,7 @@ async def test_a_failure_shows_no_secret_in_its_traceback(
         raise RuntimeError(str(sorted(options)))
 
     settings = settings_of(**over_tls(server, **PLAIN))
-    monkeypatch.setattr(admin, "AIOKafkaAdminClient", broken)
+    monkeypatch.setattr(admin_client, "AIOKafkaAdminClient", broken)
     with pytest.raises(RuntimeError) as caught:
         await cluster_info(settings)
     assert PASSWORD not in str(caught.getrepr(style="native"))

@@ -43,6 +43,14 @@ def test_free_ports_are_different_and_free():
     assert all(bindable("127.0.0.1", port) for port in ports)
 
 
+def test_a_port_that_something_is_about_to_take_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("pipeline.devbroker.ports.RANGE", range(20_000, 20_003))
+    monkeypatch.setattr("pipeline.devbroker.ports.bindable", lambda host, port: True)
+    assert set(free_ports(2, beside={20_001})) == {20_000, 20_002}
+    with pytest.raises(CallerError, match="no 3 free ports"):
+        free_ports(3, beside={20_001})
+
+
 def test_a_taken_port_is_passed_over(taken: int):
     assert not bindable("127.0.0.1", taken)
     first = f"127.0.0.1:{taken - 1}"
