@@ -7,6 +7,8 @@ starts with an SSE field decides. Of an SSE stream a wire wants one of
     named-sse   {"event": name, "data": …} (agents-sdk)
     data-lines  one event per `data: ` line, whether or not a blank line follows (pi-proxy); its client ignores lines
                 without the space, and reads nothing behind a line that is no JSON
+
+An event is a JSON object. On a boxed wire it may be any JSON value: {"event": null, "data": VALUE}.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any, Final
 
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord, Reason
-from threadmill.wires import Framing, Wire
+from threadmill.wires import Framing, Wire, box
 
 MAX_EVENT_BYTES: Final = 16_777_216
 BOM: Final = b"\xef\xbb\xbf"
@@ -39,12 +41,13 @@ class Framed:
 class Decoder:
     """Incremental: `feed` bytes as they come, `close` at the end of the stream. Holds at most one event.
 
-    `done_marker` is data that ends a stream and is no event ("[DONE]"). An event of more than `max_event_bytes` is
-    refused, with the beginning of its bytes.
+    `done_marker` is data that ends a stream and is no event ("[DONE]"); where events are `boxed`, it is one. An event
+    of more than `max_event_bytes` is refused, with the beginning of its bytes.
     """
 
     __slots__ = (
         "_after_cr",
+        "_boxed",
         "_data",
         "_data_line",
         "_done",
@@ -60,9 +63,15 @@ class Decoder:
     )
 
     def __init__(
-        self, framing: Framing = "sse", done_marker: str | None = None, max_event_bytes: int = MAX_EVENT_BYTES
+        self,
+        framing: Framing = "sse",
+        done_marker: str | None = None,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        *,
+        boxed: bool = False,
     ) -> None:
         self._framing = framing
+        self._boxed = boxed
         self._done = done_marker.encode() if done_marker else None
         self._max = max_event_bytes
         self._sse = False
@@ -152,11 +161,15 @@ class Decoder:
             found.append(Framed(line, None, InvalidRecord(Reason.TOO_LARGE, detail), raw[:EXCERPT]))
             return
         if self._done is not None and raw.strip() == self._done:
+            if self._boxed:
+                found.append(Framed(line, box(self._done.decode()), None, raw))
             return
         try:
             event = _parse(raw)
             if self._sse and self._framing == "named-sse":
                 event = {"event": self._name.decode("utf-8", "replace") or "message", "data": event}
+            elif self._boxed and not isinstance(event, dict):
+                event = box(event)
             elif not isinstance(event, dict):
                 raise InvalidRecord(Reason.INVALID_EVENT, f"an event is a JSON object, not {type(event).__name__}")
         except InvalidRecord as error:
@@ -167,7 +180,7 @@ class Decoder:
 
 def decoder_for(wire: Wire, max_event_bytes: int = MAX_EVENT_BYTES) -> Decoder:
     """-> a decoder of that wire's streams."""
-    return Decoder(wire.framing, wire.done_marker, max_event_bytes)
+    return Decoder(wire.framing, wire.done_marker, max_event_bytes, boxed=wire.boxed)
 
 
 def decode(stream: bytes, wire: Wire) -> list[Framed]:

@@ -91,7 +91,7 @@ class PublishedRun:
             raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")
         delivery = self._publisher.delivery
         await delivery.room()
-        event = event if type(event) is dict else self._wire.as_event(event)
+        event = self._wire.event_of(event)
         for record in self._batch.add(event, _now() if at is None else at):
             self._put(record)
         self._publisher.counts.events += 1

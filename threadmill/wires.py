@@ -19,15 +19,33 @@ Framing = Literal["sse", "named-sse", "data-lines"]  # as `threadmill.framing` d
 class Wire:
     """How the events of one wire are cut out of a stream, and told apart.
 
-    `kind`: the key that holds an event's type. `framing`: see `threadmill.framing`. `done_marker`: SSE data that ends
-    a stream and is no event. `as_event`: an event as an object of the SDK -> a dict; it may raise InvalidRecord, and
-    gives back what it does not know, for its reader to refuse.
+    `kind`: the key that holds an event's type. `untyped`: an event may also lack it, or hold null there. `framing`: see
+    `threadmill.framing`. `done_marker`: SSE data that ends a stream and is no event. `boxed`: an event may be any JSON
+    value, and what is no object travels as {"event": null, "data": VALUE}; so does the done marker, which says
+    something on such a wire. `as_event`: an event as an object of the SDK -> a dict, or another JSON value where the
+    wire is boxed; it may raise InvalidRecord, and gives back what it does not know, for its reader to refuse.
     """
 
     kind: str = "type"
     framing: Framing = "sse"
     done_marker: str | None = None
     as_event: Callable[[Any], Any] = model
+    untyped: bool = False
+    boxed: bool = False
+
+    def event_of(self, event: Any) -> Any:
+        """An event as its SDK hands it out -> as it travels. Raises InvalidRecord."""
+        found = event if type(event) is dict else self.as_event(event)
+        return box(found) if self.boxed and not isinstance(found, dict) else found
+
+    def takes(self, kind: Any) -> bool:
+        """Whether this is what an event of this wire may hold under `kind`; None: nothing."""
+        return isinstance(kind, str) or (kind is None and (self.untyped or self.boxed))
+
+
+def box(value: Any) -> dict[str, Any]:
+    """A JSON value that is no object, as an event."""
+    return {"event": None, "data": value}
 
 
 WIRES: Final[dict[str, Wire]] = {

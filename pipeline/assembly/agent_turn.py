@@ -1,13 +1,15 @@
 """A turn's messages -> the AgentTurn of ThreadProtocol 0.0.4.
 
 A part without its end is discarded. A complete turn keeps all its closed parts; an interrupted one only complete
-cycles: a response that was closed, and all of whose calls were answered.
+cycles: a response that was closed, and all of whose calls were answered. What else had been shown is in `meta:partial`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
+from pipeline.assembly.partial import PARTIAL, partial
 from pipeline.assembly.parts import Context, Message, Part, Turn
 from pipeline.turns import tokens
 from pipeline.turns.text import join
@@ -39,7 +41,9 @@ def agent_turn(
             "interrupted_at": iso(turn.last_at),
             **({"detail": turn.error_text} if turn.error_text else {}),
         }
-    messages, timings = _messages(context, turn, started, keep_telemetry=keep_telemetry)
+    whole = [(message, list(message.parts)) for message in turn.messages]
+    staying = {id(message) for message in (turn.messages if complete else complete_cycles(turn.messages))}
+    messages, timings = _messages(context, turn, started, staying, keep_telemetry=keep_telemetry)
     document["messages"] = messages
     total = turn.total_usage or tokens.total(
         tokens.normal(usage)
@@ -50,18 +54,20 @@ def agent_turn(
         document["total_usage"] = tokens.normal(total)
     document.update(turn.turn_fields)
     document.update(turn.notes)
+    shown = None if complete else partial(context.agent_id, whole, staying)
+    if shown is not None:
+        document[PARTIAL] = shown
     return document, timings
 
 
 def _messages(
-    context: Context, turn: Turn, started: int, *, keep_telemetry: bool
+    context: Context, turn: Turn, started: int, staying: Collection[int], *, keep_telemetry: bool
 ) -> tuple[list[Fields], list[dict[str, int | None]]]:
     documents: list[Fields] = []
     timings: list[dict[str, int | None]] = []
     complete = turn.end == "complete"
     clock, previous_end = 0, started
     kept: list[bool] | None = None  # which parts of the newest response stay; None where it doesn't stay itself
-    staying = {id(message) for message in (turn.messages if complete else complete_cycles(turn.messages))}
     for message in turn.messages:
         if message.kind == "response":
             kept = None

@@ -131,7 +131,9 @@ class Run:
             builder.at = at = ts if dt is None else ts + dt[0]
             event = events[0]
             try:
-                dialect.handlers.get(event[dialect.wire.kind], dialect.unknown)(builder, event)
+                kind = dialect.wire.kind
+                name = event.get(kind) if dialect.wire.untyped else event[kind]
+                dialect.handlers.get(name, dialect.unknown)(builder, event)
             except Exception as error:  # whatever a hostile event does: it is one dead letter
                 self._refuse_event(event, error, record)
         else:
@@ -145,11 +147,12 @@ class Run:
     def _apply_many(self, ts: int, events: list[Any], dt: list[int] | None, record: Record) -> int:
         """Apply them in order, deltas in stretches: at once they cost half. -> the last one's time."""
         builder, dialect = self.builder, self.dialect
-        handler_of, stretch_of, kind, unknown = (
+        handler_of, stretch_of, kind, unknown, untyped = (
             dialect.handlers.get,
             dialect.stretches.get,
             dialect.wire.kind,
             dialect.unknown,
+            dialect.wire.untyped,
         )
         builder.at = ts
         index, count = 0, len(events)
@@ -158,7 +161,7 @@ class Run:
             if dt is not None:
                 builder.at = ts + dt[index]
             try:
-                name = event[kind]
+                name = event.get(kind) if untyped else event[kind]
                 stretch = stretch_of(name)
                 behind = index if stretch is None else stretch(builder, events, index)
                 if behind == index:

@@ -152,12 +152,12 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
         if item.event is None:
             detail = item.error.detail if item.error else f"line {item.line}: no event"
             problems.append(PLACE.sub(r" at column \1", detail))
-        elif not isinstance(kind := item.event.get(dialect.wire.kind), str):
+        elif not dialect.wire.takes(kind := item.event.get(dialect.wire.kind)):
             needs = f"an event of {dialect.name} needs a string {dialect.wire.kind!r}"
             problems.append(f"line {item.line}: {needs}, got {kind!r:.80}")
         elif len(item.raw) > LARGEST:
             problems.append(f"line {item.line}: the event has {len(item.raw):,} bytes, and a record holds {LARGEST:,}")
-        elif not _knows(dialect, kind):
+        elif isinstance(kind, str) and not _knows(dialect, kind):
             unknown[kind] += 1
     if not framed:
         problems.append("no event is in it")

@@ -79,7 +79,7 @@ class Upload:
             self._info = data if self._dialect.wire.framing == "named-sse" and isinstance(data, dict) else event
             return
         kind = event.get(self._dialect.wire.kind)
-        if not isinstance(kind, str):
+        if not self._dialect.wire.takes(kind):
             needs = f"an event of {self._dialect.name} needs a string {self._dialect.wire.kind!r}"
             raise InvalidRecord(Reason.INVALID_EVENT, f"line {line}: {needs}, got {kind!r:.80}")
         if self._run is None:

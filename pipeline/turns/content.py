@@ -97,13 +97,20 @@ def _holders(turn: Fields) -> Iterator[tuple[Place, Fields]]:
 
 
 def _parts(turn: Fields) -> Iterator[tuple[Place, Fields]]:
-    messages = turn.get("messages")
-    owners = [(("messages", n), message) for n, message in enumerate(messages if isinstance(messages, list) else ())]
-    for place, owner in [((), turn), *owners]:
+    shown = turn.get("meta:partial")
+    owners: list[tuple[Place, Any]] = [((), turn), *_messages(turn, ())]
+    owners += _messages(shown, ("meta:partial",)) if isinstance(shown, dict) else ()
+    for place, owner in owners:
         parts = owner.get("parts") if isinstance(owner, dict) else None
         for number, part in enumerate(parts if isinstance(parts, list) else ()):
             if isinstance(part, dict):
                 yield (*place, "parts", number), part
+
+
+def _messages(holder: Fields, place: Place) -> Iterator[tuple[Place, Any]]:
+    messages = holder.get("messages")
+    for number, message in enumerate(messages if isinstance(messages, list) else ()):
+        yield (*place, "messages", number), message
 
 
 def _result(place: Place, content: Any) -> Piece:

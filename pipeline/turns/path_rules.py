@@ -10,7 +10,7 @@ from pipeline.turns.json_path import JsonPath, Place
 
 TURN: Final = frozenset(
     {"turn_type", "agent_id", "submitted_at", "started_at", "completed_at", "completion_status"}
-    | {"meta:turn_id", "meta:run_id", "meta:missing"}
+    | {"meta:turn_id", "meta:run_id", "meta:missing", "meta:partial"}
 )
 INTERRUPTION: Final = frozenset({"reason", "interrupted_at"})
 MESSAGE: Final = frozenset(

@@ -24,6 +24,7 @@ from topics.turn_record import TurnRecord
 
 CONTENT: Final = frozenset({"kind", "data", "media_type", "content_type", "identifier", "content_ref"})
 FACTS: Final = ("thread", "agents", "links")  # of a turn record: what it says of its thread
+PARTIAL: Final = "meta:partial"
 MASK: Final = "mask_errors"  # the name under which masked error texts are counted
 
 T = TypeVar("T")
@@ -110,6 +111,15 @@ class Redaction:
         return {key: found[key] for key in facts}
 
     def _by_rules(self, turn: Fields) -> Fields:
+        """What an interrupted turn had shown has the form of a turn, and the same rules are for it."""
+        shown = turn.get(PARTIAL)
+        if not isinstance(shown, dict):
+            return self._said(turn)
+        rest = {key: value for key, value in turn.items() if key != PARTIAL}
+        said, redacted = self._said(rest), self._said(self._masked(shown, {})[0])
+        return turn if said is rest and redacted is shown else {**said, PARTIAL: redacted}
+
+    def _said(self, turn: Fields) -> Fields:
         turn = self._at_places(turn)
         if not self.texts:
             return turn

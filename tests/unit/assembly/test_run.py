@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run import Run
 from tests.support.toy import START, TOY, Envelope, envelope, text
 from threadmill.errors import Reason
+from threadmill.wires import Wire
 
 
 def record(offset: int = 0, at: int = 0) -> StoredRecord:
@@ -235,3 +237,12 @@ def test_verdict(stream: str | None, publisher: str | None, verdict: str) -> Non
 def test_the_streams_own_end_has_the_brokers_time() -> None:
     run = run_of(envelope(0, text("a")), envelope(1, [{"type": "finish"}]))
     assert run.ended_at == START + 10
+
+
+@pytest.mark.parametrize("events", [[{}], [{}, {"type": "x"}]])
+def test_events_without_a_type_reach_unknown_where_the_wire_has_such(events: list[Envelope]) -> None:
+    seen: list[Any] = []
+    loose = Dialect("toy", Wire(untyped=True), {}, lambda builder, event: seen.append(event))
+    run = Run(envelope(0, events), loose, record())
+    run.feed(envelope(0, events), record())
+    assert (seen, run.refusals) == (events, [])

@@ -1,5 +1,6 @@
 """Bytes -> events: WHATWG framing, JSON lines, and what is wrong with a line."""
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,6 +114,25 @@ def test_json_of_javascript():
         {"a": 2, "s": "\ud83d", "big": 9007199254740993}
     ]
     assert events(b'data: {"t":"a\xffb\xe2\x82"}\n\n') == [{"t": "a\ufffdb\ufffd"}]
+
+
+@pytest.mark.parametrize("value", [b'["messages", [1]]', b'"text"', b"7", b"null"])
+def test_a_boxed_wire_takes_any_json(value):
+    boxed = [{"event": None, "data": orjson.loads(value)}, {"a": 1}]
+    assert events(b"data: " + value + b'\n\ndata: {"a":1}\n\n', boxed=True) == boxed
+    assert events(value + b'\n{"a":1}\n', boxed=True) == boxed
+    assert read(value + b"\n")[0].error.reason == Reason.INVALID_EVENT
+
+
+def test_a_boxed_wire_keeps_its_done_marker():
+    stream = b'data: {"a":1}\n\ndata: [DONE]\n\n'
+    assert events(stream, done_marker="[DONE]", boxed=True) == [{"a": 1}, {"event": None, "data": "[DONE]"}]
+    assert events(stream, done_marker="[DONE]") == [{"a": 1}]
+
+
+def test_named_events_are_not_boxed():
+    stream = b"event: values\ndata: [1]\n\n"
+    assert events(stream, framing="named-sse", boxed=True) == [{"event": "values", "data": [1]}]
 
 
 def test_named_events():

@@ -1,0 +1,42 @@
+"""What a wire's line says of its events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from threadmill.wires import Wire
+
+
+class Event:
+    """As pydantic models are, by shape."""
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        return {"type": "x"}
+
+
+def test_objects_and_dicts_are_events() -> None:
+    event = {"type": "x"}
+    assert Wire().event_of(event) is event
+    assert Wire().event_of(Event()) == event
+    assert Wire(boxed=True).event_of(event) is event
+
+
+def test_on_a_boxed_wire_any_other_value_travels_in_a_box() -> None:
+    assert Wire(boxed=True).event_of(("messages", [1])) == {"event": None, "data": ("messages", [1])}
+    assert Wire().event_of((1,)) == (1,), "the envelope refuses it"
+
+
+@pytest.mark.parametrize(
+    ("wire", "kind", "taken"),
+    [
+        (Wire(), "x", True),
+        (Wire(), None, False),
+        (Wire(untyped=True), None, True),
+        (Wire(untyped=True), 7, False),
+        (Wire(boxed=True), None, True),
+    ],
+)
+def test_an_event_has_a_type_unless_its_wire_has_untyped_ones(wire: Wire, kind: Any, *, taken: bool) -> None:
+    assert wire.takes(kind) is taken
