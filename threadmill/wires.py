@@ -49,6 +49,7 @@ def box(value: Any) -> dict[str, Any]:
 
 
 WIRES: Final[dict[str, Wire]] = {
+    "ag-ui": Wire(),
     "agents-sdk": Wire(kind="event", framing="named-sse"),
     "pi-agent": Wire(),
     "pi-proxy": Wire(framing="data-lines"),

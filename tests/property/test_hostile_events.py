@@ -24,6 +24,7 @@ from topics import json_text, telemetry, turn_record
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 FILES = {
+    "ag-ui": "*.sse",
     "agents-sdk": "*.sse",
     "pi-agent": "*.jsonl",
     "pi-proxy": "*.sse",
@@ -57,7 +58,8 @@ HOSTILE: list[Any] = [
 
 @cache
 def streams(dialect: str) -> list[list[Any]]:
-    files = [file for file in sorted((CORPUS / dialect).rglob(FILES[dialect])) if file.stat().st_size < 200_000]
+    folder = CORPUS / dialect if (CORPUS / dialect).exists() else CORPUS / "wires" / dialect
+    files = [file for file in sorted(folder.rglob(FILES[dialect])) if file.stat().st_size < 200_000]
     framed = [decode(file.read_bytes(), DIALECTS[dialect].wire) for file in files]
     found = [[item.event for item in items if item.event is not None] for items in framed]
     return [events for events in found if events]

@@ -67,6 +67,8 @@ def test_a_stream_shows_its_text_and_says_when_it_is_over(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "event", "piece"),
     [
+        ("ag-ui", {"type": "REASONING_MESSAGE_CONTENT", "messageId": "m", "delta": "Hm"}, Shown("thinking", "Hm")),
+        ("ag-ui", {"type": "TOOL_CALL_START", "toolCallName": "search"}, Shown("tool", "search")),
         ("vercel-ai", {"type": "reasoning-delta", "delta": "Hm"}, Shown("thinking", "Hm")),
         ("vercel-ai", {"type": "tool-input-available", "toolName": "search"}, Shown("tool", "search")),
         ("pydantic-ai", {"event_kind": "function_tool_call", "part": {"tool_name": "search"}}, Shown("tool", "search")),

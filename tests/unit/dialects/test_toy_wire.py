@@ -15,7 +15,7 @@ import pytest
 
 import pipeline.dialects
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects import DIALECTS
+from pipeline.dialects import DIALECTS, FORMATS
 from tests.support import toy_wire
 from tests.support.assembled import Assembled, assembled
 from tests.support.toy_wire import STREAM
@@ -119,8 +119,8 @@ def test_a_stream_that_breaks_off_keeps_complete_cycles(toy: Dialect) -> None:
 
 
 def test_the_command_line_offers_it(program: Path) -> None:
-    known = "agents-sdk|pi-agent|pi-proxy|pydantic-ai|thread-protocol|toy|vercel-ai"
-    formats = "thread|pi-agent|pydantic-ai|toy|vercel-ai"
+    known = "|".join(sorted({*WIRES, "toy"}))
+    formats = "|".join(["thread", *sorted({*FORMATS, "toy"} - {"thread"})])
     for command, choices in (
         ("assemble", known),
         ("assemble", formats),

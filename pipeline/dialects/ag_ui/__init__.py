@@ -1,0 +1,27 @@
+"""AG-UI, the protocol between agents and the interfaces of their users, and its messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.format import Format
+from pipeline.dialects.ag_ui import events, export, history, live, losses
+from pipeline.dialects.ag_ui.request import begin
+from threadmill.wires import WIRES
+
+DIALECT: Final = Dialect(
+    name="ag-ui",
+    wire=WIRES["ag-ui"],
+    handlers=events.HANDLERS,
+    unknown=events.unknown,
+    begin=begin,
+    finish=events.finish,
+    stretches=events.STRETCHES,
+    conversation=live.conversation,
+    shows=live.shows,
+    ended=live.ended,
+    losses=losses.LOSSES,
+    carriers=losses.CARRIERS,
+    formats=(Format("ag-ui", export.messages, history.READER),),
+)

@@ -1,0 +1,282 @@
+"""AG-UI events (dialect `ag-ui`), 1.0 and 0.x: the protocol as a table.
+
+| event | what it does |
+|---|---|
+| RUN_STARTED | its `input` is the request, where the publisher had none; behind an end it begins another turn |
+| TEXT_MESSAGE_START, _CONTENT, _END, _CHUNK | a `text` of the message; chunks end where something else begins |
+| REASONING_MESSAGE_START, _CONTENT, _END, _CHUNK | a `thinking` part |
+| THINKING_TEXT_MESSAGE_START, _CONTENT, _END | the same in 0.x, without ids |
+| TOOL_CALL_START, _ARGS, _END, _CHUNK | a call; of a `pyd_ai_builtin…` id: the provider's own |
+| TOOL_CALL_RESULT | the `tool-return` behind the message that holds the call |
+| REASONING_ENCRYPTED_VALUE | a thought's `signature`; kept with calls; of Pydantic AI's results: their status |
+| MESSAGES_SNAPSHOT | overrules what was streamed; what is older than the run is left out |
+| STATE_SNAPSHOT, ACTIVITY_SNAPSHOT | SystemMessage custom:ag-ui.TYPE |
+| STATE_DELTA, ACTIVITY_DELTA | the same; those in a row are one |
+| CUSTOM data-sys-* | telemetry; data-sys-usage: the tokens of the newest response |
+| CUSTOM data-tp-* | SystemMessage of that name, and what it means for links and thread |
+| CUSTOM | SystemMessage custom:NAME |
+| SUBAGENT_STARTED, _FINISHED, _ERROR | SystemMessage custom:ag-ui.subagent with the sub-agent's messages |
+| RUN_FINISHED | the turn is complete, also where it waits for the user or for tools of the client; `usage` |
+| RUN_FINISHED, outcome cancelled | the turn is interrupted |
+| RUN_ERROR | SystemMessage `error`; the turn is interrupted, unless it had finished |
+| STEP_*, REASONING_START, REASONING_END, THINKING_START, THINKING_END | nothing |
+| RAW | nothing: it repeats what the events say |
+| any other | SystemMessage data-app-TYPE |
+
+Source: ag-ui-protocol/ag-ui, and what its own client makes of a stream (defaultApplyEvents).
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
+from pipeline.dialects.ag_ui import text
+from pipeline.dialects.ag_ui.request import read
+from pipeline.dialects.ag_ui.snapshot import replace
+from pipeline.dialects.ag_ui.stream import Item, Stream, get, note, objects, stream_of, text_of
+from pipeline.dialects.ag_ui.turn import write
+from pipeline.dialects.tp_events import interpret
+from pipeline.turns import tokens
+from topics.json_text import Fields
+
+UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
+
+
+def run_started(builder: Builder, event: Fields) -> None:
+    """The run begins; behind an end, the next one."""
+    stream: Stream = builder.scratch["stream"]
+    if stream.over:
+        known = stream.known | {item.id for item in stream.items}
+        write(builder, stream, builder.ended or "disconnected")
+        builder.end_turn(builder.ended or "disconnected", builder.at)
+        builder.ended = None
+        builder.open_text.clear()
+        stream = builder.scratch["stream"] = Stream(known=known, earlier=stream.earlier)
+    note(builder.notes, runId=get(event, "runId"), parentRunId=get(event, "parentRunId"))
+    if isinstance(event.get("input"), dict):
+        read(builder, stream, event["input"])
+
+
+def tool_call_result(builder: Builder, event: Fields) -> None:
+    """A result; its call is whole then. 0.x servers have it under `result`, without a message id."""
+    stream, call_id = stream_of(builder, event), text_of(event, "toolCallId")
+    content = event["content"] if event.get("content") is not None else event.get("result", "")
+    if stream.key(text.CALL + call_id) in builder.open_text:
+        text.end_call(builder, stream, call_id)
+    said = {"toolCallId": call_id, "content": content, "error": event.get("error")}
+    message_id = get(event, "messageId")
+    kept = {key: value for key, value in said.items() if value is not None}
+    stream.answer(Item("tool", message_id if isinstance(message_id, str) else "", builder.at, builder.at, said=kept))
+
+
+def encrypted_value(builder: Builder, event: Fields) -> None:
+    """What goes back to the provider with a thought, a call or a result."""
+    stream, entity, value = stream_of(builder, event), text_of(event, "entityId"), get(event, "encryptedValue")
+    if event.get("subtype") == "tool-call":
+        note(stream.calls[entity][1].fields, encryptedValue=value)
+        return
+    found = [item for item in stream.items if item.id == entity and item.role != "event"]
+    if not found:
+        raise Violation(f"REASONING_ENCRYPTED_VALUE: no message has the id {entity!r:.80}")
+    rank = {"reasoning": 2, "tool": 1}
+    max(found, key=lambda item: rank.get(item.role, 0)).said["encryptedValue"] = value
+
+
+def messages_snapshot(builder: Builder, event: Fields) -> None:
+    """The conversation as the server has it."""
+    messages = event["messages"]
+    if not isinstance(messages, list):
+        raise Violation(f"MESSAGES_SNAPSHOT: 'messages' must be a list, got {messages!r:.80}")
+    replace(builder, stream_of(builder, event), messages)
+
+
+def beside(builder: Builder, event: Fields) -> None:
+    """State and activities: no messages, but in their place among them."""
+    _beside(builder, f"custom:ag-ui.{event['type'].lower()}", _said(event))
+
+
+def delta(builder: Builder, event: Fields) -> None:
+    """Patches that follow each other are kept in one message, each for itself: one that fails is skipped whole."""
+    stream, name = builder.scratch["stream"], f"custom:ag-ui.{event['type'].lower()}"
+    patch = event.get("delta", event.get("patch"))
+    last = stream.items[-1].event if stream.items else None
+    data: Any = last.fields["event_data"] if last is not None else None
+    rest = {key: value for key, value in _said(event).items() if key not in ("delta", "patch")}
+    if last is not None and last.fields["event_type"] == name and data == {**rest, "patches": data["patches"]}:
+        data["patches"].append(patch)
+    else:
+        _beside(builder, name, {**rest, "patches": [patch]})
+
+
+def custom(builder: Builder, event: Fields) -> None:
+    """The application's own, telemetry, or an event of ThreadProtocol."""
+    name, value = text_of(event, "name"), event.get("value")
+    if not name.startswith("data-sys-"):
+        if name.startswith("data-tp-"):
+            interpret(builder, name, value)
+        _beside(builder, name if name.startswith(("data-", "custom:")) else f"custom:{name}", value)
+        return
+    own = name == "data-sys-usage" and isinstance(value, dict) and get(event, "subagentRunId") is None
+    newest = _newest(builder.scratch["stream"]) if own else None
+    if newest is None:
+        builder.telemetry.append((builder.at, name, value))
+    else:
+        newest.usage = value  # counted with its response
+
+
+def subagent_started(builder: Builder, event: Fields) -> None:
+    """A sub-agent: its events name it, and its messages are no part of this conversation."""
+    name = text_of(event, "subagentRunId")
+    stream: Stream = builder.scratch["stream"]
+    stream_of(builder, event)
+    stream.beside(builder, "custom:ag-ui.subagent", _said(event)).said["subagent"] = name
+
+
+def subagent_ended(builder: Builder, event: Fields) -> None:
+    """What came of it."""
+    name = text_of(event, "subagentRunId")
+    stream: Stream = builder.scratch["stream"]
+    item = next((item for item in stream.items if item.said.get("subagent") == name), None)
+    if item is None or item.event is None:
+        raise Violation(f"{event['type']}: no sub-agent has the id {name!r:.80}")
+    item.event.fields["event_data"] |= _said(event)
+
+
+def run_finished(builder: Builder, event: Fields) -> None:
+    """The end, well or cancelled. Behind an error it changes nothing."""
+    stream: Stream = builder.scratch["stream"]
+    outcome: Fields = event["outcome"] if isinstance(event.get("outcome"), dict) else {}
+    kind = outcome.get("type")
+    if stream.over:
+        return
+    if kind == "interrupt":
+        stream.beside(builder, "custom:ag-ui.interrupt", {"interrupts": outcome.get("interrupts")})
+    if event.get("result") is not None:
+        stream.beside(builder, "custom:ag-ui.result", event["result"])
+    _usage(builder, stream, event.get("usage"))
+    stream.over = True
+    builder.ended = "aborted" if kind == "cancelled" else "complete"
+
+
+def run_error(builder: Builder, event: Fields) -> None:
+    """The run failed; one that had finished stays complete."""
+    stream: Stream = builder.scratch["stream"]
+    said = {"error": event.get("message"), "code": event.get("code")}
+    stream.beside(builder, "error", {key: value for key, value in said.items() if value is not None})
+    if not stream.over:
+        _usage(builder, stream, event.get("usage"))
+        stream.over = True
+        builder.ended = "error"
+        builder.error_text = event["message"] if isinstance(event.get("message"), str) else None
+
+
+def unknown(builder: Builder, event: Fields) -> None:
+    """Protocols grow: what is not known is kept."""
+    kind = event["type"]
+    if not isinstance(kind, str):
+        raise TypeError(kind)
+    _beside(builder, f"data-app-{kind}", _said(event))
+
+
+def finish(builder: Builder, end: str) -> None:
+    """Before the turn is built."""
+    write(builder, builder.scratch["stream"], end)
+
+
+def _beside(builder: Builder, event_type: str, data: Any) -> None:
+    stream: Stream = builder.scratch["stream"]
+    stream.beside(builder, event_type, data)
+
+
+def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
+    """The run's tokens, an entry for each model. They are the last response's, unless responses told their own."""
+    told = [{key: value for key, value in entry.items() if value is not None} for entry in objects(entries)]
+    total = tokens.total(map(tokens.normal, told))
+    if not told or total is None:
+        return
+    newest = _newest(stream)
+    if any(item.usage is not None for item in stream.items):
+        builder.total_usage = total
+    elif newest is None:
+        builder.total_usage = total
+        builder.telemetry.append((builder.at, "data-sys-usage", total))
+    else:
+        newest.usage = told[0] if len(told) == 1 else {**total, "models": told}
+    if len(told) == 1:
+        model, provider = told[0].get("model"), told[0].get("provider")
+        builder.context.model_name = builder.context.model_name or (model if isinstance(model, str) else None)
+        if isinstance(provider, str):
+            builder.context.provider_name = builder.context.provider_name or provider
+
+
+def _newest(stream: Stream) -> Item | None:
+    return next((item for item in reversed(stream.items) if item.role in ("assistant", "reasoning")), None)
+
+
+def _said(event: Fields) -> Fields:
+    return {key: value for key, value in event.items() if key not in UNSAID and value is not None}
+
+
+def _content(handle: Handler, *, chunk: bool = False) -> Handler:
+    """A handler of what the conversation consists of: none of it comes behind the end, as AG-UI's client has it."""
+
+    @wraps(handle)
+    def handler(builder: Builder, event: Fields) -> None:
+        if builder.scratch["stream"].over:
+            raise Violation(f"{event['type']}: the run is over")
+        stream = stream_of(builder, event)
+        if not chunk and stream.chunked is not None:
+            text.end_chunks(builder, stream)
+        handle(builder, event)
+
+    return handler
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "RUN_STARTED": run_started,
+    "RUN_FINISHED": run_finished,
+    "RUN_ERROR": run_error,
+    "TEXT_MESSAGE_START": _content(text.text_start),
+    "TEXT_MESSAGE_CONTENT": _content(text.text_content),
+    "TEXT_MESSAGE_END": _content(text.text_end),
+    "TEXT_MESSAGE_CHUNK": _content(text.text_chunk, chunk=True),
+    "REASONING_MESSAGE_START": _content(text.thought_start),
+    "REASONING_MESSAGE_CONTENT": _content(text.thought_content),
+    "REASONING_MESSAGE_END": _content(text.thought_end),
+    "REASONING_MESSAGE_CHUNK": _content(text.thought_chunk, chunk=True),
+    "THINKING_TEXT_MESSAGE_START": _content(text.thought_start),
+    "THINKING_TEXT_MESSAGE_CONTENT": _content(text.thought_content),
+    "THINKING_TEXT_MESSAGE_END": _content(text.thought_end),
+    "TOOL_CALL_START": _content(text.call_start),
+    "TOOL_CALL_ARGS": _content(text.call_args),
+    "TOOL_CALL_END": _content(text.call_end),
+    "TOOL_CALL_CHUNK": _content(text.call_chunk, chunk=True),
+    "TOOL_CALL_RESULT": _content(tool_call_result),
+    "REASONING_ENCRYPTED_VALUE": _content(encrypted_value),
+    "MESSAGES_SNAPSHOT": _content(messages_snapshot),
+    "STATE_SNAPSHOT": beside,
+    "STATE_DELTA": delta,
+    "ACTIVITY_SNAPSHOT": beside,
+    "ACTIVITY_DELTA": delta,
+    "CUSTOM": custom,
+    "SUBAGENT_STARTED": subagent_started,
+    "SUBAGENT_FINISHED": subagent_ended,
+    "SUBAGENT_ERROR": subagent_ended,
+    **dict.fromkeys(
+        (
+            "STEP_STARTED",
+            "STEP_FINISHED",
+            "REASONING_START",
+            "REASONING_END",
+            "THINKING_START",
+            "THINKING_END",
+            "RAW",
+        ),
+        nothing,
+    ),
+}
+
+STRETCHES: Final[dict[str, Stretch]] = {"TEXT_MESSAGE_CONTENT": text.text_contents}

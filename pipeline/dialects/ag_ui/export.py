@@ -1,0 +1,158 @@
+"""Thread document -> AG-UI messages, as RunAgentInput takes them: user, assistant, tool, reasoning.
+
+What came over AG-UI has its ids again; of other threads they are made of the turn's. Files of the model, sources and
+errors have no place in these messages and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.dialects.ag_ui.content import BUILTIN
+from pipeline.dialects.ag_ui.stream import META
+from topics import json_text
+from topics.json_text import Fields
+
+BY_ADDRESS: Final = {"image-url": "image", "audio-url": "audio", "video-url": "video", "document-url": "document"}
+PARTS: Final = frozenset({"text", "image", "audio", "video", "document", "binary"})
+
+
+def messages(document: Fields) -> list[Fields]:
+    """-> messages of a RunAgentInput, oldest first."""
+    found: list[Fields] = []
+    for turn in document.get("turns", ()):
+        made = [dict(message) for message in _turn(turn)]
+        for number, message in enumerate(made):
+            message["id"] = message["id"] or f"{turn.get('meta:turn_id', 'turn')}-{number}"
+        found += made
+    return found
+
+
+def _turn(turn: Fields) -> Iterator[Fields]:
+    if turn.get("turn_type") == "user":
+        yield from _request(turn.get("parts", ()))
+        return
+    for message in turn.get("messages", ()):
+        if message.get("message_type") == "request":
+            yield from _request(message.get("parts", ()))
+        elif message.get("message_type") == "response":
+            yield from _response(message.get("parts", ()))
+
+
+def _request(parts: Any) -> Iterator[Fields]:
+    """Results of tools, and words of the user."""
+    for part in parts:
+        kind, meta = part.get("part_kind"), part.get(META, {})
+        if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
+            yield _result(part, str(part.get("tool_call_id", "")))
+        elif kind in ("user-prompt", "retry-prompt", "text"):
+            content = part.get("content", "")
+            said = _said(content) if kind != "retry-prompt" or isinstance(content, str) else _text(content)
+            name = {"name": meta["name"]} if "name" in meta else {}
+            yield {"id": meta.get("id"), "role": "user", "content": said, **name}
+
+
+def _result(part: Fields, call_id: str) -> Fields:
+    meta = part.get(META, {})
+    content = part["content_ref"] if "content" not in part and "content_ref" in part else part.get("content")
+    failed = part.get("part_kind") == "retry-prompt" or part.get("status", "success") != "success"
+    failed = failed or part.get("outcome", "success") != "success"
+    message: Fields = {"id": meta.get("id"), "role": "tool", "toolCallId": call_id, "content": _result_content(content)}
+    if "encryptedValue" in meta:
+        return {**message, "encryptedValue": meta["encryptedValue"]}
+    return {**message, "error": str(meta.get("error") or _text(content))} if failed else message
+
+
+def _response(parts: Any) -> Iterator[Fields]:
+    """Thoughts, and messages of text and calls: as they were, or as few as there can be."""
+    open_message: Fields | None = None
+    for part in parts:
+        kind, meta = part.get("part_kind", ""), part.get(META, {})
+        if kind in ("text", "tool-call", "builtin-tool-call"):
+            own = meta.get("id", meta.get("parent"))
+            if open_message is None or (own is not None and own != open_message["id"]):
+                if open_message is not None:
+                    yield open_message
+                open_message = {"id": own, "role": "assistant"}
+            if kind == "text":
+                open_message["content"] = open_message.get("content", "") + (part.get("content") or "")
+            else:
+                open_message.setdefault("toolCalls", []).append(_call(part))
+            continue
+        if kind not in ("thinking", "builtin-tool-return"):
+            continue
+        if open_message is not None:
+            yield open_message
+            open_message = None
+        if kind == "thinking":
+            encrypted = meta.get("encryptedValue") or part.get("signature")
+            sealed = {"encryptedValue": encrypted} if isinstance(encrypted, str) else {}
+            yield {"id": meta.get("id"), "role": "reasoning", "content": part.get("content") or "", **sealed}
+        else:
+            yield _result(part, _provider_call(part))
+    if open_message is not None:
+        yield open_message
+
+
+def _call(part: Fields) -> Fields:
+    builtin = part["part_kind"] == "builtin-tool-call"
+    call_id = _provider_call(part) if builtin else str(part.get("tool_call_id", ""))
+    function = {"name": str(part.get("tool_name", "")), "arguments": _arguments(part.get("args"))}
+    encrypted = part.get(META, {}).get("encryptedValue")
+    sealed = {"encryptedValue": encrypted} if encrypted is not None else {}
+    return {"id": call_id, "type": "function", "function": function, **sealed}
+
+
+def _provider_call(part: Fields) -> str:
+    return f"{BUILTIN}|{part.get('provider_name') or ''}|{part.get('tool_call_id', '')}"
+
+
+def _arguments(args: Any) -> str:
+    if isinstance(args, dict) and set(args) == {"INVALID_JSON"} and isinstance(args["INVALID_JSON"], str):
+        return args["INVALID_JSON"]
+    return args if isinstance(args, str) else json_text.dumps({} if args is None else args)
+
+
+def _result_content(content: Any) -> Any:
+    """Text, or a list of AG-UI's own parts; any other value is JSON text."""
+    if isinstance(content, list) and content and all(isinstance(p, dict) and p.get("type") in PARTS for p in content):
+        return content
+    return _text(content)
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "" if content is None else json_text.dumps(content)
+
+
+def _said(content: Any) -> Any:
+    """Content of a user-prompt -> content of a user's message."""
+    if not isinstance(content, list):
+        return _text(content)
+    pieces = [_piece(item) for item in content]
+    return [piece for piece in pieces if piece is not None]
+
+
+def _piece(item: Any) -> Fields | None:
+    if isinstance(item, str):
+        return {"type": "text", "text": item}
+    if not isinstance(item, dict):
+        return None
+    if item.get("kind") == "custom:ag-ui":
+        return item["part"] if isinstance(item.get("part"), dict) else None
+    if item.get("kind") == "text-content":
+        return {"type": "text", "text": str(item.get("content", ""))}
+    media_type = item.get("media_type") or item.get("content_type")
+    kind = BY_ADDRESS.get(str(item.get("kind"))) or _media(media_type)
+    if isinstance(item.get("data"), str):
+        source = {"type": "data", "value": item["data"], "mimeType": media_type or "application/octet-stream"}
+    elif isinstance(item.get("url"), str):
+        source = {"type": "url", "value": item["url"], **({"mimeType": media_type} if media_type else {})}
+    else:
+        return None
+    return {"type": kind, "source": source}
+
+
+def _media(media_type: Any) -> str:
+    kind = str(media_type).partition("/")[0]
+    return kind if kind in ("image", "audio", "video") else "document"

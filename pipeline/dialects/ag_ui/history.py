@@ -1,0 +1,45 @@
+"""Histories of AG-UI messages (`agent.messages`, or `messages` of a RunAgentInput) -> exchanges."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.format import Messages, Reader
+from pipeline.dialects.ag_ui.request import add_user_turn, begin
+from pipeline.dialects.ag_ui.snapshot import item_of, place
+from pipeline.dialects.ag_ui.stream import Stream
+from pipeline.dialects.ag_ui.turn import write
+from topics.json_text import Fields
+
+
+def split(messages: Messages) -> list[Messages]:
+    """The user's words behind an answer begin an exchange; system messages are no part of a thread."""
+    exchanges: list[list[Fields]] = [[]]
+    for message in messages:
+        role = message["role"]
+        if role in ("system", "developer"):
+            continue
+        if role == "user" and exchanges[-1] and exchanges[-1][-1]["role"] != "user":
+            exchanges.append([])
+        exchanges[-1].append(message)
+    return [exchange for exchange in exchanges if exchange]
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """As the messages of a run that is over."""
+    begin(builder)
+    stream: Stream = builder.scratch["stream"]
+    items = [item for item in (item_of(message, builder.at) for message in messages) if item is not None]
+    add_user_turn(builder, [item for item in items if item.role == "user"])
+    place(stream, [item for item in items if item.role != "user"])
+    write(builder, stream, "complete")
+    return "complete" if builder.messages else None
+
+
+def time(messages: Messages) -> int | None:
+    """The messages have none."""
+    return None
+
+
+READER: Final = Reader(split, fill, time)

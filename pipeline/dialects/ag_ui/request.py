@@ -1,0 +1,66 @@
+"""RunAgentInput, the body that an AG-UI server was called with: the user's turn, and what the client answered.
+
+Its `messages` are the whole conversation. What stands behind the last message of the assistant is new: results of tools
+that ran in the client, and the user's words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.assembly.builder import Builder
+from pipeline.dialects.ag_ui.content import prompt
+from pipeline.dialects.ag_ui.snapshot import item_of
+from pipeline.dialects.ag_ui.stream import Item, Stream, get, note, objects
+from topics.json_text import Fields
+
+
+def begin(builder: Builder) -> None:
+    """Read the request; a body of another shape says nothing."""
+    builder.scratch["stream"] = stream = Stream()
+    if isinstance(builder.context.request, dict):
+        read(builder, stream, builder.context.request)
+
+
+def read(builder: Builder, stream: Stream, body: Fields) -> None:
+    """Take in a RunAgentInput. Told again, by RUN_STARTED, it says nothing new."""
+    messages = list(objects(body.get("messages")))
+    fresh = [message for message in messages if message.get("id") not in stream.known]
+    stream.known |= {message["id"] for message in messages if isinstance(message.get("id"), str)}
+    for message in messages:
+        for call in objects(get(message, "toolCalls")):
+            function = call.get("function")
+            if isinstance(function, dict) and isinstance(call.get("id"), str):
+                stream.earlier[call["id"]] = str(function.get("name", ""))
+    if stream.asked or not messages:
+        return
+    stream.asked = True
+    tail = [item for item in (item_of(message, builder.at) for message in _tail(fresh)) if item is not None]
+    for item in tail:
+        if item.role == "tool":
+            item.given = True
+            stream.items.append(item)
+    add_user_turn(builder, [item for item in tail if item.role == "user"])
+    if body.get("resume"):
+        stream.beside(builder, "custom:ag-ui.resume", {"resume": body["resume"]})
+
+
+def _tail(messages: list[Fields]) -> list[Fields]:
+    """All behind the last message of the assistant."""
+    spoken = [n for n, message in enumerate(messages) if message.get("role") in ("assistant", "reasoning")]
+    return messages[spoken[-1] + 1 :] if spoken else messages
+
+
+def add_user_turn(builder: Builder, items: list[Item]) -> None:
+    """What the user said: a prompt for each message."""
+    prompts = [prompt_part(item) for item in items]
+    if prompts:
+        builder.user_turn(prompts)
+
+
+def prompt_part(item: Item) -> Fields:
+    """A user's message -> a user-prompt part."""
+    said: Any = item.said.get("content") if "content" in item.said else item.says()
+    part: Fields = {"part_kind": "user-prompt", "content": prompt(said)}
+    note(part, id=item.id or None, name=item.said.get("name"))
+    return part

@@ -1,0 +1,147 @@
+"""What the handlers of an AG-UI stream remember of it: the flat list of messages that AG-UI's own client keeps.
+
+Messages have ids, several may be open at once, and their order is that of their first event. What has no place among
+them (state, activities, custom events) stands between them as an entry of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.assembly.parts import Message, Part
+from pipeline.turns.text import join
+from topics.json_text import Fields
+
+META: Final = "meta:ag_ui"  # of parts, prompts and turns: what the wire says beyond ThreadProtocol, by its own names
+
+MANY: Final = 256  # deltas of one part that are joined: as short texts they take three times their room
+SNAKE: Final = {
+    "messageId": "message_id",
+    "toolCallId": "tool_call_id",
+    "toolCallName": "tool_call_name",
+    "parentMessageId": "parent_message_id",
+    "subagentRunId": "subagent_run_id",
+    "threadId": "thread_id",
+    "runId": "run_id",
+    "parentRunId": "parent_run_id",
+    "entityId": "entity_id",
+    "encryptedValue": "encrypted_value",
+    "toolCalls": "tool_calls",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """A message of the flat list, or (`event`) what stands between messages. Times in epoch ms.
+
+    `texts` are those of an assistant, a user or a thought; `calls` an assistant's. `said` has the message's other
+    fields by the wire's names: a result's toolCallId, content and error, encryptedValue, name.
+    """
+
+    role: str
+    id: str
+    at: int
+    last_at: int
+    texts: list[Part] = field(default_factory=list)
+    calls: list[Part] = field(default_factory=list)
+    said: Fields = field(default_factory=dict)
+    usage: Fields | None = None
+    event: Message | None = None
+    given: bool = False  # it came with the request
+
+    def says(self) -> str:
+        """The whole text so far."""
+        return "".join(str(part.fields["content"]) + join(part.chunks) for part in self.texts)
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """One run so far, or one sub-agent's part of it.
+
+    `known`: ids of messages that are older than the run. `calls`: the newest call of each id, and its message.
+    """
+
+    name: str = ""  # of the sub-agent's run; empty for the run itself
+    known: set[str] = field(default_factory=set)
+    items: list[Item] = field(default_factory=list)
+    calls: dict[str, tuple[Item, Part]] = field(default_factory=dict)
+    earlier: dict[str, str] = field(default_factory=dict)  # names of the tools that earlier runs called, by call id
+    asked: bool = False  # the request was there, or RUN_STARTED repeated it
+    over: bool = False  # its terminal event was there
+    chunked: str | None = None  # the part that chunks go on with, as `Builder.open_text` knows it
+    thoughts: int = 0  # thoughts without an id (0.x)
+    subagents: dict[str, Stream] = field(default_factory=dict)
+
+    def key(self, name: str) -> str:
+        """The name of an open part in the builder."""
+        return f"{self.name}/{name}" if self.name else name
+
+    def find(self, role: str, message_id: str) -> Item | None:
+        """A message by its role and id: a thought and the answer behind it may share one."""
+        return next((item for item in reversed(self.items) if item.id == message_id and item.role == role), None)
+
+    def message(self, role: str, message_id: str, at: int) -> Item:
+        """The message of that id, or a new one at the end."""
+        found = self.find(role, message_id)
+        if found is None:
+            found = Item(role, message_id, at, at)
+            self.items.append(found)
+        return found
+
+    def answered(self, call_id: str) -> bool:
+        """Whether a call has its result."""
+        return any(item.role == "tool" and item.said.get("toolCallId") == call_id for item in self.items)
+
+    def answer(self, item: Item) -> None:
+        """Put a result behind the message that holds its call, and behind the results that are there already."""
+        found = self.calls.get(item.said["toolCallId"])
+        at = self.items.index(found[0]) + 1 if found is not None and found[0] in self.items else len(self.items)
+        while at < len(self.items) and self.items[at].role in ("tool", "event"):
+            at += 1
+        self.items.insert(at, item)
+
+    def beside(self, builder: Builder, event_type: str, data: Any) -> Item:
+        """Keep what is no message, in its place."""
+        message = Message("system", builder.at, fields={"event_type": event_type, "event_data": data}, closed=True)
+        item = Item("event", "", builder.at, builder.at, event=message)
+        self.items.append(item)
+        return item
+
+
+def stream_of(builder: Builder, event: Fields) -> Stream:
+    """The list that an event belongs to: the run's, or that of the sub-agent that it names."""
+    stream: Stream = builder.scratch["stream"]
+    name = get(event, "subagentRunId")
+    return stream if not isinstance(name, str) else stream.subagents.setdefault(name, Stream(name))
+
+
+def get(event: Fields, name: str) -> Any:
+    """A field by its name, or as Python servers write it; None where it is absent or null."""
+    value = event.get(name)
+    return event.get(SNAKE.get(name, name)) if value is None else value
+
+
+def text_of(event: Fields, name: str) -> str:
+    """A field that must be text. KeyError where it is missing, Violation where it is something else."""
+    value = get(event, name)
+    if value is None:
+        raise KeyError(name)
+    if not isinstance(value, str):
+        raise Violation(f"{event.get('type')}: {name!r} must be a string, got {value!r:.80}")
+    return value
+
+
+def note(fields: Fields, /, **said: Any) -> None:
+    """Keep what only the wire knows."""
+    kept = {key: value for key, value in said.items() if value is not None}
+    if kept:
+        fields.setdefault(META, {}).update(kept)
+
+
+def objects(values: Any) -> Iterator[Fields]:
+    """Those of a list that are objects; none where it is no list."""
+    return (value for value in values if isinstance(value, dict)) if isinstance(values, list) else iter(())

@@ -1,0 +1,222 @@
+"""Texts, thoughts and calls of an AG-UI stream, as they come in deltas: the hot path."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.assembly.parts import Part
+from pipeline.dialects.ag_ui.content import call_fields
+from pipeline.dialects.ag_ui.stream import MANY, Stream, get, stream_of, text_of
+from pipeline.turns.arguments import arguments
+from pipeline.turns.text import join
+from topics.json_text import Fields
+
+CALL: Final = "call:"  # before a call's id among the builder's open parts, which a hole in the stream closes
+THOUGHT: Final = "reasoning:"
+
+
+def text_start(builder: Builder, event: Fields) -> None:
+    """A message begins, or goes on under the same id."""
+    stream, message_id = stream_of(builder, event), text_of(event, "messageId")
+    _open_text(builder, stream, get(event, "role"), message_id)
+
+
+def text_content(builder: Builder, event: Fields) -> None:
+    """More of a message; one that nobody opened begins here."""
+    stream, message_id, delta = stream_of(builder, event), text_of(event, "messageId"), text_of(event, "delta")
+    _append(_open_text(builder, stream, None, message_id, begins=False), delta)
+
+
+def text_contents(builder: Builder, events: list[Any], start: int) -> int:
+    """A stretch of deltas of one message."""
+    try:
+        key = events[start]["messageId"]
+        part = builder.open_text[key]
+    except (KeyError, TypeError):  # the handler looks at it
+        return start
+    stream: Stream = builder.scratch["stream"]
+    if stream.chunked is not None or stream.over:
+        return start
+    deltas: list[str] = []
+    for event in events[start:] if start else events:
+        if event.__class__ is not dict or event.get("type") != "TEXT_MESSAGE_CONTENT" or event.get("messageId") != key:
+            break
+        delta = event.get("delta")
+        if delta.__class__ is not str or "subagentRunId" in event or "subagent_run_id" in event:
+            break
+        deltas.append(delta)
+    if deltas:
+        _append(part, "".join(deltas))
+    return start + len(deltas)
+
+
+def text_end(builder: Builder, event: Fields) -> None:
+    """The message is whole, unless it goes on later."""
+    stream, message_id = stream_of(builder, event), text_of(event, "messageId")
+    _end(builder, stream, message_id, stream.key(message_id))
+
+
+def text_chunk(builder: Builder, event: Fields) -> None:
+    """START and CONTENT in one; without an id it goes on with the chunk before."""
+    stream, message_id, delta = stream_of(builder, event), get(event, "messageId"), get(event, "delta")
+    if message_id is None and stream.chunked is not None and stream.chunked in builder.open_text:
+        part = builder.open_text[stream.chunked]
+    else:
+        message_id = text_of(event, "messageId")
+        if stream.chunked != stream.key(message_id):
+            end_chunks(builder, stream)
+        part = _open_text(builder, stream, get(event, "role"), message_id, begins=False)
+        stream.chunked = stream.key(message_id)
+    _append(part, text_of(event, "delta") if delta is not None else "")
+
+
+def thought_start(builder: Builder, event: Fields) -> None:
+    """A thought begins; those of 0.x have no id."""
+    stream, message_id = stream_of(builder, event), get(event, "messageId")
+    if message_id is None:
+        stream.thoughts += 1
+    _open_thought(builder, stream, _thought_id(stream, event))
+
+
+def thought_content(builder: Builder, event: Fields) -> None:
+    """More of a thought."""
+    stream, delta = stream_of(builder, event), text_of(event, "delta")
+    _append(_open_thought(builder, stream, _thought_id(stream, event), begins=False), delta)
+
+
+def thought_end(builder: Builder, event: Fields) -> None:
+    """The thought is whole."""
+    stream = stream_of(builder, event)
+    message_id = _thought_id(stream, event)
+    _end(builder, stream, message_id, stream.key(THOUGHT + message_id))
+
+
+def thought_chunk(builder: Builder, event: Fields) -> None:
+    """START and CONTENT of a thought in one."""
+    stream, message_id, delta = stream_of(builder, event), get(event, "messageId"), get(event, "delta")
+    if message_id is None and stream.chunked is not None and stream.chunked in builder.open_text:
+        part = builder.open_text[stream.chunked]
+    else:
+        message_id = text_of(event, "messageId")
+        if stream.chunked != stream.key(THOUGHT + message_id):
+            end_chunks(builder, stream)
+        part = _open_thought(builder, stream, message_id, begins=False)
+        stream.chunked = stream.key(THOUGHT + message_id)
+    _append(part, text_of(event, "delta") if delta is not None else "")
+
+
+def call_start(builder: Builder, event: Fields) -> None:
+    """A call begins, in the message that it names; an unanswered one of the same id goes on."""
+    stream, call_id, name = stream_of(builder, event), text_of(event, "toolCallId"), text_of(event, "toolCallName")
+    _open_call(builder, stream, call_id, name, get(event, "parentMessageId"))
+
+
+def call_args(builder: Builder, event: Fields) -> None:
+    """More of the arguments' text."""
+    stream, call_id, delta = stream_of(builder, event), text_of(event, "toolCallId"), text_of(event, "delta")
+    _append(builder.open_text[stream.key(CALL + call_id)], delta)
+
+
+def call_end(builder: Builder, event: Fields) -> None:
+    """The arguments are whole."""
+    stream, call_id = stream_of(builder, event), text_of(event, "toolCallId")
+    end_call(builder, stream, call_id)
+
+
+def call_chunk(builder: Builder, event: Fields) -> None:
+    """START and ARGS in one; another id ends the call before."""
+    stream, call_id, delta = stream_of(builder, event), get(event, "toolCallId"), get(event, "delta")
+    key = stream.chunked if call_id is None else stream.key(CALL + text_of(event, "toolCallId"))
+    if call_id is not None and key != stream.chunked:
+        name = text_of(event, "toolCallName")
+        end_chunks(builder, stream)
+        _open_call(builder, stream, call_id, name, get(event, "parentMessageId"))
+        stream.chunked = key
+    if key is None:
+        raise Violation("TOOL_CALL_CHUNK: the first chunk of a call needs its 'toolCallId'")
+    _append(builder.open_text[key], text_of(event, "delta") if delta is not None else "")
+
+
+def end_chunks(builder: Builder, stream: Stream) -> None:
+    """What only came in chunks is whole where something else begins."""
+    part = builder.open_text.pop(stream.chunked, None) if stream.chunked is not None else None
+    stream.chunked = None
+    if part is not None:
+        close(part)
+
+
+def end_call(builder: Builder, stream: Stream, call_id: str) -> None:
+    """KeyError where the call is not open."""
+    part = builder.open_text.pop(stream.key(CALL + call_id))
+    stream.calls[call_id][0].last_at = builder.at
+    close(part)
+
+
+def close(part: Part) -> None:
+    """A text, a thought or a call is whole."""
+    if "args" in part.fields:
+        part.fields["args"] = arguments(join(part.chunks))
+    part.done = True
+
+
+def _open_text(builder: Builder, stream: Stream, role: Any, message_id: str, *, begins: bool = True) -> Part:
+    """The open text of a message. Behind a hole, one whose beginning may be lost is not opened: KeyError."""
+    part = builder.open_text.get(stream.key(message_id))
+    if part is None:
+        if builder.lossy and not begins:
+            raise KeyError(message_id)
+        part = Part({"part_kind": "text", "content": ""})
+        item = stream.message(role if isinstance(role, str) else "assistant", message_id, builder.at)
+        item.texts.append(part)
+        builder.open_text[stream.key(message_id)] = part
+    return part
+
+
+def _open_thought(builder: Builder, stream: Stream, message_id: str, *, begins: bool = True) -> Part:
+    key = stream.key(THOUGHT + message_id)
+    part = builder.open_text.get(key)
+    if part is None:
+        if builder.lossy and not begins:
+            raise KeyError(message_id)
+        part = Part({"part_kind": "thinking", "content": ""})
+        stream.message("reasoning", message_id, builder.at).texts.append(part)
+        builder.open_text[key] = part
+    return part
+
+
+def _open_call(builder: Builder, stream: Stream, call_id: str, name: str, parent: Any) -> None:
+    known = stream.calls.get(call_id)
+    if known is not None and not stream.answered(call_id):
+        part = known[1]
+        part.done = False
+    else:
+        part = Part(call_fields(call_id, name))
+        named = isinstance(parent, str) and bool(parent)
+        item = stream.message("assistant", parent if named else call_id, builder.at)
+        item.calls.append(part)
+        stream.calls[call_id] = (item, part)
+    builder.open_text[stream.key(CALL + call_id)] = part
+
+
+def _end(builder: Builder, stream: Stream, message_id: str, key: str) -> None:
+    """The end of what is open; of what is not, it says nothing."""
+    part = builder.open_text.pop(key, None)
+    if part is not None:
+        part.done = True
+        for item in reversed(stream.items):
+            if item.id == message_id and part in item.texts:
+                item.last_at = builder.at
+                break
+
+
+def _thought_id(stream: Stream, event: Fields) -> str:
+    message_id = get(event, "messageId")
+    return text_of(event, "messageId") if message_id is not None else f"thinking-{stream.thoughts}"
+
+
+def _append(part: Part, delta: str) -> None:
+    part.chunks.append(delta)
+    if len(part.chunks) % MANY == 0:
+        part.compact()

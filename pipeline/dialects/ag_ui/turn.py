@@ -1,0 +1,158 @@
+"""The flat list of an AG-UI run -> the responses and requests of its turn.
+
+Messages of the assistant and thoughts that stand side by side are one response, all up to the next result or word of
+the user. Inside one message the text stands before its calls, as AG-UI's client has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.ag_ui.content import claims, verdict
+from pipeline.dialects.ag_ui.request import prompt_part
+from pipeline.dialects.ag_ui.stream import Item, Stream, note
+from pipeline.dialects.ag_ui.text import close
+from topics.json_text import Fields
+
+
+def write(builder: Builder, stream: Stream, end: str) -> None:
+    """Append the run's messages to the builder's turn. In one that is complete, what is open has come to its end."""
+    for name, own in stream.subagents.items():
+        _tell(stream, name, own)
+    for item in stream.items:
+        if item.event is not None:
+            if builder.response is not None:
+                item.event.fields["meta:after_part"] = len(builder.response.parts)
+            builder.messages.append(item.event)
+        elif item.role in ("assistant", "reasoning"):
+            _speak(builder, item, complete=end == "complete")
+        elif item.role == "tool":
+            _answer(builder, stream, item)
+        elif item.role == "user":
+            _request(builder, item).parts.append(Part(prompt_part(item), done=True))
+        else:  # system, developer
+            builder.messages.append(_beside(item))
+    if builder.response is not None:
+        builder.response.closed = end == "complete"
+        builder.response = None
+
+
+def _speak(builder: Builder, item: Item, *, complete: bool) -> None:
+    """A message or a thought: more of the response, or a new one. One that says nothing is none."""
+    parts = [part for part in item.texts if part.chunks or part.fields["content"]] + item.calls
+    if not parts and item.usage is None and not _thinks(item):
+        return
+    response = builder.response
+    if response is None:
+        response = Message("response", item.at, first_part_at=item.at)
+        builder.messages.append(response)
+        builder.response = response
+    response.last_at = max(response.last_at or item.last_at, item.last_at)
+    if item.usage is not None:
+        response.fields["usage"] = item.usage
+    if not parts and _thinks(item):
+        parts = [Part({"part_kind": "thinking", "content": ""}, done=True)]
+    for part in parts:
+        if complete and not part.done:
+            close(part)
+        if "args" in part.fields:
+            note(part.fields, parent=item.id)
+        else:
+            _sign(part, item)
+        response.parts.append(part)
+
+
+def _thinks(item: Item) -> bool:
+    """A thought that nobody may read still has to go back to its provider."""
+    return item.role == "reasoning" and item.said.get("encryptedValue") is not None
+
+
+def _sign(part: Part, item: Item) -> None:
+    encrypted = item.said.get("encryptedValue")
+    note(part.fields, id=item.id, name=item.said.get("name"), encryptedValue=encrypted)
+    if item.role == "reasoning" and isinstance(encrypted, str):
+        own = claims(encrypted)
+        signature = own.get("signature", encrypted)
+        if isinstance(signature, str):
+            part.fields["signature"] = signature
+        if isinstance(own.get("provider_name"), str):
+            part.fields["provider_name"] = own["provider_name"]
+
+
+def _answer(builder: Builder, stream: Stream, item: Item) -> None:
+    """A result, in the request behind its call; of a tool that the provider ran, in the response itself."""
+    call_id = item.said["toolCallId"]
+    _, call = stream.calls.get(call_id, (None, None))
+    answer: Fields = {
+        "part_kind": "tool-return",
+        "tool_name": call.fields["tool_name"] if call is not None else stream.earlier.get(call_id, ""),
+        "tool_call_id": call_id,
+        **verdict(item.said),
+        "content": item.said["content"],
+    }
+    if answer["content"] == "" and isinstance(item.said.get("error"), str):
+        note(answer, error=item.said["error"])
+    note(answer, id=item.id or None, encryptedValue=item.said.get("encryptedValue"))
+    if call is None or call.fields["part_kind"] == "tool-call":
+        request = _request(builder, item)
+        same = [part for part in request.parts if part.fields.get("tool_call_id") == call_id]
+        if same:
+            same[-1].fields = answer
+        else:
+            request.parts.append(Part(answer, done=True))
+    elif builder.response is not None:
+        own: Fields = {key: call.fields[key] for key in ("tool_call_id", "provider_name") if key in call.fields}
+        failed = answer.pop("status") != "success"
+        outcome: Fields = {"outcome": answer.get("outcome", "failed")} if failed else {}
+        fields: Fields = {**answer, "part_kind": "builtin-tool-return", **own, **outcome}
+        builder.response.parts.append(Part(fields, done=True))
+        builder.response.last_at = max(builder.response.last_at or item.at, item.at)
+
+
+def _request(builder: Builder, item: Item) -> Message:
+    """The request behind the newest response, which is over then; before any response, the one that opens the turn."""
+    response = builder.last_response()
+    if response is None:
+        request = next((message for message in builder.messages if message.kind == "request"), None)
+    else:
+        request = response.request
+        response.closed = True
+    builder.response = None
+    if request is None:
+        request = Message("request", item.at, closed=True)
+        builder.messages.append(request)
+        if response is not None:
+            response.request = request
+    request.at = max(request.at, item.at)
+    return request
+
+
+def _beside(item: Item) -> Message:
+    said = {"id": item.id, "role": item.role, "content": item.says()}
+    return Message("system", item.at, fields={"event_type": "custom:ag-ui.message", "event_data": said}, closed=True)
+
+
+def _tell(stream: Stream, name: str, own: Stream) -> None:
+    """A sub-agent's messages stay out of the conversation: they are kept where it began."""
+    place = next((item for item in stream.items if item.said.get("subagent") == name), None)
+    if place is not None and place.event is not None:
+        messages = [message for message in map(plain, own.items) if message is not None]
+        place.event.fields["event_data"] = {**place.event.fields["event_data"], "messages": messages}
+
+
+def plain(item: Item) -> Fields | None:
+    """An entry of the flat list as a message of AG-UI; None where it is none."""
+    if item.event is not None:
+        return None
+    message: Fields = {"id": item.id, "role": item.role, **item.said}
+    if item.role != "tool" and "content" not in message:
+        message["content"] = item.says()
+    calls: list[Any] = [_plain_call(part) for part in item.calls]
+    return {**message, "toolCalls": calls} if calls else message
+
+
+def _plain_call(part: Part) -> Fields:
+    function = {"name": part.fields["tool_name"], "arguments": "".join(part.chunks)}
+    return {"id": part.fields["tool_call_id"], "type": "function", "function": function}

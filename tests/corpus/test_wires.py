@@ -1,0 +1,61 @@
+"""Recorded streams of the wires against what their official SDKs made of the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from pipeline.dialects import DIALECTS, FORMATS
+from pipeline.dialects.history import Origin, thread
+from tests.corpus.compare_wires import Recording, errors, events, judge, recordings
+from tests.corpus.compare_wires import thread as assembled
+
+ORIGIN = Origin("0b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11", "agent-1", 1_768_903_200_000)
+
+# The wires whose recordings are here, and the events with which a stream says itself that it ended well.
+GOOD_ENDS: Final[dict[str, Callable[[Any], bool]]] = {"ag-ui": lambda event: event["type"] == "RUN_FINISHED"}
+RECORDINGS = [recording for wire in GOOD_ENDS for recording in recordings(wire)]
+
+every_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.stream.stem)
+
+
+def status(document: dict[str, Any]) -> str:
+    turns = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
+    return turns[-1]["completion_status"] if turns else "interrupted"
+
+
+@every_recording
+def test_a_stream_is_what_the_sdk_made_of_it(recording: Recording) -> None:
+    judge(recording)
+
+
+@every_recording
+def test_a_stream_that_stops_behind_any_event_is_complete_only_behind_its_end(recording: Recording) -> None:
+    said, ends = recording.events(), GOOD_ENDS[recording.dialect]
+    info = {key: value for key, value in recording.info.items() if key != "end"}
+    for count in range(1, len(said)):
+        got = assembled(recording.dialect, said[:count], info)
+        assert status(got) == "interrupted" or any(map(ends, said[:count]))
+        assert not errors(got)
+
+
+@every_recording
+def test_a_stream_that_stops_within_an_event_is_that_without_it(recording: Recording) -> None:
+    stream, said = recording.stream.read_bytes(), recording.events()
+    for cut in range(1, len(stream), max(1, len(stream) // 20)):
+        whole = events(recording.dialect, stream[:cut])
+        assert whole == said[: len(whole)]
+
+
+@every_recording
+def test_messages_go_out_and_come_back(recording: Recording) -> None:
+    document = recording.assembled()
+    for name in (form.name for form in DIALECTS[recording.dialect].formats):
+        form = FORMATS[name]
+        assert form.reader is not None
+        messages = form.write(document)
+        again = thread(form.reader, messages, ORIGIN)
+        assert not errors(again)
+        assert form.write(again) == messages
