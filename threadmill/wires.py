@@ -51,6 +51,7 @@ def box(value: Any) -> dict[str, Any]:
 WIRES: Final[dict[str, Wire]] = {
     "ag-ui": Wire(),
     "agents-sdk": Wire(kind="event", framing="named-sse"),
+    "google-adk": Wire(untyped=True, boxed=True),
     "pi-agent": Wire(),
     "pi-proxy": Wire(framing="data-lines"),
     "pydantic-ai": Wire(kind="event_kind", as_event=pydantic_ai_event),

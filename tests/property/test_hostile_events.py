@@ -26,6 +26,7 @@ CORPUS = Path(__file__).parent.parent / "corpus"
 FILES = {
     "ag-ui": "*.sse",
     "agents-sdk": "*.sse",
+    "google-adk": "*.jsonl",
     "pi-agent": "*.jsonl",
     "pi-proxy": "*.sse",
     "pydantic-ai": "*.jsonl",

@@ -1,0 +1,104 @@
+"""One Event of ADK, read: who speaks, and what is said beside the parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipeline.assembly.dialect import Violation
+from pipeline.dialects.google_adk.parts import parts_of
+from pipeline.dialects.google_adk.spelling import spelled
+from topics.json_text import Fields
+
+USER: Final = "user"
+# What an Event says of itself; the rest of it belongs to what was said.
+IDENTITY: Final = ("id", "invocationId", "author", "branch", "timestamp")
+SILENT: Final = frozenset(
+    {*IDENTITY, "content", "partial", "actions", "usageMetadata", "modelVersion", "nodeInfo", "longRunningToolIds"}
+    | {"turnComplete", "interrupted", "finishReason", "errorCode", "errorMessage", "avgLogprobs", "interactionStatus"}
+)
+USAGE: Final = {
+    "thinking_tokens": "thoughtsTokenCount",
+    "cache_read_tokens": "cachedContentTokenCount",
+    "total_tokens": "totalTokenCount",
+}
+COUNTED: Final = frozenset({*USAGE.values(), "promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount"})
+FILTERED: Final = frozenset(
+    {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK"}
+    | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"}
+)
+FAILED: Final = frozenset(
+    {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"}
+    | {"MALFORMED_RESPONSE", "NO_IMAGE", "IMAGE_OTHER"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An Event whose fields were checked. `said` has all of them in camelCase, `parts` those that say
+    something, by their place; `usage` is None where it tells no tokens.
+    """
+
+    id: str
+    author: str
+    branch: str
+    is_fragment: bool
+    said: Fields
+    parts: dict[int, Fields]
+    actions: Fields
+    usage: Fields | None
+
+    @property
+    def voice(self) -> str:
+        """Who speaks: an agent may run on several branches at once."""
+        return f"{self.author}\n{self.branch}"
+
+    @property
+    def identity(self) -> Fields:
+        """The fields by which the Event can be written again."""
+        return {key: self.said[key] for key in IDENTITY if key in self.said}
+
+
+def read(raw: Any) -> Event:
+    """An Event in either spelling. Raises Violation or TypeError where it is none."""
+    said = spelled(raw)
+    if not said.keys() & {"author", "content", "actions", "invocationId"}:
+        raise Violation("an Event of ADK has an author, a content or actions")
+    author, branch, identity = (said.get(key, "") + "" for key in ("author", "branch", "id"))
+    actions = spelled(said["actions"]) if "actions" in said else {}
+    filled = {key: value for key, value in actions.items() if value not in ({}, [], "", False)}
+    is_fragment, parts = said.get("partial") is True, parts_of(said.get("content"))
+    return Event(identity, author, branch, is_fragment, said, parts, filled, _usage(said))
+
+
+def _usage(said: Fields) -> Fields | None:
+    """The tokens that an Event tells: input with what tools brought, output with thoughts. None where it tells none."""
+    if "usageMetadata" not in said:
+        return None
+    counts = spelled(said["usageMetadata"])
+    sums = {
+        "input_tokens": ("promptTokenCount", "toolUsePromptTokenCount"),
+        "output_tokens": ("candidatesTokenCount", "thoughtsTokenCount"),
+    }
+    found: Fields = {}
+    for name, keys in sums.items():
+        known = [counts[key] for key in keys if _is_count(counts.get(key))]
+        if known:
+            found[name] = sum(known)
+    found |= {name: counts[key] for name, key in USAGE.items() if _is_count(counts.get(key))}
+    rest = {key: value for key, value in counts.items() if key not in COUNTED}
+    return {**found, **rest} or None
+
+
+def finish_reason(said: Fields) -> str | None:
+    """Why the model stopped, in ThreadProtocol's words; None where its parts tell. A blocked prompt has a code only."""
+    reason = said.get("finishReason", said.get("errorCode"))
+    if reason == "MAX_TOKENS":
+        return "length"
+    if not isinstance(reason, str):
+        return None
+    return "content_filter" if reason in FILTERED else "error" if reason in FAILED else None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

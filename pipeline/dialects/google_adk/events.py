@@ -1,0 +1,63 @@
+"""Google ADK's Events (dialect `google-adk`), as its servers stream them and as Python writes them, 1.x and 2.x.
+
+| event | what it does |
+|---|---|
+| `partial` is true | a fragment, for display: the whole event brings it again |
+| whole, of an agent, with parts | a response, in order of arrival; its function responses are the request behind it |
+| whole, author `user` | a `user-prompt`, or results that the user gives; before all else it is the user's turn |
+| `usageMetadata` | of whole events only, once each: the tokens of the agent's newest response |
+| `actions.transferToAgent` | SystemMessage `handoff`; the next responses are the other agent's |
+| other `actions` | SystemMessage `custom:google-adk.ACTION`; of auth configs the ids of the calls only |
+| `errorCode` | SystemMessage `error`, where nothing was said; the run may go on |
+| `groundingMetadata`, `citationMetadata` | SystemMessage `source.url` for each page |
+| `{"error": …}` without author | the run has failed |
+| a list of Events (`POST /run`) | each of them |
+
+Events have no type: what they hold decides. The stream has no last event either: the publisher's `end` is the end.
+"""
+
+from __future__ import annotations
+
+from pipeline.assembly.builder import Builder
+from pipeline.dialects.google_adk import facts, fragments, whole
+from pipeline.dialects.google_adk.event import Event, read
+from pipeline.dialects.google_adk.memory import Memory
+from pipeline.dialects.google_adk.request import new_message
+from pipeline.dialects.google_adk.spelling import spelled
+from topics.json_text import Fields
+
+
+def begin(builder: Builder) -> None:
+    """What the user said is in the body that the server was called with."""
+    builder.returns_by_call = False  # one event has all results, in the order of the calls
+    builder.scratch = Memory()
+    asked = new_message(builder.context.request)
+    if asked is not None:
+        apply(builder, asked)
+
+
+def event(builder: Builder, raw: Fields) -> None:
+    """One event of the stream, or all of a run at once."""
+    match raw:
+        case {"event": None, "data": list(several)}:
+            for each in several:
+                apply(builder, read(each))
+            return
+    if "error" in raw and "author" not in raw:
+        facts.fail(builder, spelled(raw))
+    else:
+        apply(builder, read(raw))
+
+
+def apply(builder: Builder, said: Event) -> None:
+    """A fragment, or what the session keeps."""
+    if said.is_fragment:
+        fragments.add(builder, said)
+        return
+    memory: Memory = builder.scratch
+    if said.parts and memory.is_new(said.id, said.said.get("content")):
+        whole.say(builder, said)
+    elif not said.parts:
+        whole.forget_fragments(builder, said)
+    whole.spend(builder, said)
+    facts.tell(builder, said)

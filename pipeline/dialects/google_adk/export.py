@@ -1,0 +1,117 @@
+"""Thread document -> the events of an ADK session, as `append_event` takes them.
+
+What came from ADK is given back with `meta:adk`. Of other threads: a provider's own tool calls become calls with
+results; signatures of other providers, and what is beside the conversation, are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.dialects.google_adk.event import IDENTITY, USER
+from pipeline.dialects.google_adk.export_parts import call_fields, part_of, prompt_parts, return_part
+from pipeline.dialects.google_adk.facts import AUTH, OWN
+from pipeline.dialects.google_adk.parts import CODE, META
+from pipeline.turns.times import epoch_ms
+from topics.json_text import Fields
+
+ANSWERS: Final = frozenset({"tool-return", "retry-prompt"})
+# Fields of a response's `meta:adk` that an Event has; keys that others put there are not given back.
+KEPT: Final = frozenset(
+    {
+        *IDENTITY,
+        "finishReason",
+        "errorCode",
+        "errorMessage",
+        "longRunningToolIds",
+        "nodeInfo",
+        "isolationScope",
+        "output",
+    }
+    | {"avgLogprobs", "groundingMetadata", "citationMetadata", "cacheMetadata", "customMetadata", "interactionId"}
+    | {"turnComplete", "interrupted", "inputTranscription", "outputTranscription"}
+)
+
+
+def events(document: Fields) -> list[Fields]:
+    """Thread document -> Events, oldest first."""
+    found: list[Fields] = []
+    for number, turn in enumerate(document["turns"]):
+        run = str(turn.get("meta:run_id") or f"run-{number}")
+        if turn.get("turn_type") == "user":
+            found += _asked(turn, run, f"{run}:user", turn.get("submitted_at"))
+        for place, message in enumerate(turn.get("messages", ())):
+            identity, at = f"{run}:{place}", message.get("timestamp")
+            if message.get("message_type") == "request":
+                found += _asked(message, run, identity, at, _name(document, message))
+            elif message.get("message_type") == "response":
+                found += _said(message, run, identity, _name(document, message))
+            else:
+                _act(found, message)
+    return found
+
+
+def _name(document: Fields, message: Fields) -> str:
+    agent = document.get("agents", {}).get(message.get("agent_id")) or {}
+    return str(agent.get("agent_name") or message.get("agent_id") or "model")
+
+
+def _event(source: Fields, run: str, identity: str, at: Any, author: str, role: str, parts: list[Fields]) -> Fields:
+    """An Event of these parts; it says itself who it is where it came from ADK."""
+    own = {"id": identity, "invocationId": run, "author": author, "timestamp": (epoch_ms(at) or 0) / 1000}
+    meta = source.get(META)
+    meta = {key: value for key, value in meta.items() if key in KEPT} if isinstance(meta, dict) else {}
+    return {**own, **meta, **({"content": {"role": role, "parts": parts}} if parts else {})}
+
+
+def _asked(source: Fields, run: str, identity: str, at: Any, author: str = USER) -> Iterator[Fields]:
+    """A user turn or a request -> results as the agent's event, words as the user's."""
+    returns = [part for part in source.get("parts", ()) if _is_answer(part)]
+    prompts = [piece for part in source.get("parts", ()) if not _is_answer(part) for piece in prompt_parts(part)]
+    if returns:
+        yield _event(source, run, identity, at, author, USER, [return_part(part) for part in returns])
+    if prompts:
+        own = source if not returns else {}
+        event = _event(own, run, f"{identity}:words" if returns else identity, at, USER, USER, prompts)
+        yield {**event, "author": USER}
+
+
+def _is_answer(part: Fields) -> bool:
+    return part.get("part_kind") in ANSWERS and bool(part.get("tool_call_id"))
+
+
+def _said(message: Fields, run: str, identity: str, author: str) -> Iterator[Fields]:
+    """A response -> one event; where a provider's own tool answered in it, its results stand between two."""
+    own = META in message
+    at, number = message.get("timestamp"), 0
+    parts: list[Fields] = []
+    for part in message.get("parts", ()):
+        if part.get("part_kind") != "builtin-tool-return" or part.get("tool_name") == CODE:
+            parts += part_of(part, is_own=own)
+            continue
+        if parts:
+            yield _event(message, run, f"{identity}.{number}", at, author, "model", parts)
+        yield _event({}, run, f"{identity}.{number}:return", at, author, USER, [return_part(part)])
+        parts, number = [], number + 1
+    if parts or (own and not number):  # a call of the model that was blocked says nothing
+        event = _event(message, run, f"{identity}.{number}" if number else identity, at, author, "model", parts)
+        usage = call_fields(message)
+        yield {**event, **usage}
+
+
+def _act(found: list[Fields], message: Fields) -> None:
+    """A system message of ADK's -> an action of the event that it came with."""
+    kind, identity = str(message.get("event_type")), message.get(META)
+    if not isinstance(identity, dict) or "id" not in identity:
+        return
+    data = message.get("event_data")
+    if kind == "handoff" and isinstance(data, dict):
+        action = {"transferToAgent": data.get("to")}
+    elif kind.startswith(OWN) and kind not in (OWN + AUTH, f"{OWN}event"):
+        action = {kind.removeprefix(OWN): data}
+    else:
+        return
+    if not found or found[-1].get("id") != identity["id"]:
+        found.append({key: identity[key] for key in IDENTITY if key in identity})
+    found[-1]["actions"] = {**found[-1].get("actions", {}), **action}

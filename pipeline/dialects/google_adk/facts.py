@@ -1,0 +1,90 @@
+"""What events tell beside the conversation -> system messages: state, artifacts, transfers, errors, sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.dialects.google_adk.event import SILENT, Event
+from pipeline.dialects.google_adk.memory import Memory
+from pipeline.dialects.google_adk.parts import META
+from pipeline.dialects.google_adk.spelling import camel
+from pipeline.dialects.speakers import hand_off
+from topics import json_text
+from topics.json_text import Fields
+
+OWN: Final = "custom:google-adk."
+AUTH: Final = "requestedAuthConfigs"  # they hold client secrets
+IN_RETURN: Final = frozenset({"skipSummarization", "setModelResponse"})  # the return says the same, or they say nothing
+
+
+def tell(builder: Builder, event: Event) -> None:
+    """One system message for each fact of a whole event that was not told before."""
+    memory: Memory = builder.scratch
+    found = [*_actions(event), *_sources(event), *_rest(event), *_error(event, memory)]
+    if not found or not memory.is_new(event.id, "facts", found):
+        return
+    for event_type, data in found:
+        if event_type == "handoff":
+            hand_off(builder, data["from"], data["to"], **{META: event.identity})
+        else:
+            builder.system(event_type, data, **{META: event.identity})
+
+
+def fail(builder: Builder, said: Fields) -> None:
+    """The server's last line, `{"error": …}`: the run has failed. ADK 2 has told why in an event before it."""
+    memory: Memory = builder.scratch
+    text = said["error"] if isinstance(said["error"], str) else json_text.dumps(said["error"])
+    details = said.get("errorDetails")
+    told = details.get("error_message", details.get("errorMessage")) if isinstance(details, dict) else None
+    if memory.error is None or told != memory.error:
+        builder.system("error", {"message": text} | ({"details": details} if details is not None else {}))
+    builder.error_text = text
+    builder.ended = "error"
+
+
+def _actions(event: Event) -> Iterator[tuple[str, Any]]:
+    for name, value in event.actions.items():
+        if name == "transferToAgent" and isinstance(value, str):
+            yield "handoff", {"from": event.author, "to": value}
+        elif name == AUTH:
+            yield OWN + name, {"tool_call_ids": sorted(value) if isinstance(value, dict) else []}
+        elif name not in IN_RETURN:
+            yield OWN + name, value
+
+
+def _sources(event: Event) -> Iterator[tuple[str, Any]]:
+    """Pages that a response rests on, or quotes."""
+    grounding, citation = event.said.get("groundingMetadata"), event.said.get("citationMetadata")
+    chunks = _objects(grounding, "groundingChunks")
+    pages = [page for chunk in chunks for page in (chunk.get("web"), chunk.get("retrievedContext"))]
+    urls: dict[str, Any] = {}
+    for page in [*pages, *_objects(citation, "citations")]:
+        if isinstance(page, dict) and isinstance(page.get("uri"), str):
+            urls[page["uri"]] = urls.get(page["uri"]) or page.get("title")
+    for number, (url, title) in enumerate(urls.items()):
+        source = {"source_id": f"{event.id}:{number}", "url": url}
+        yield "source.url", source if title is None else {**source, "title": title}
+
+
+def _objects(holder: Any, name: str) -> list[Fields]:
+    if not isinstance(holder, dict):
+        return []
+    found = next((value for key, value in holder.items() if camel(key) == name), None)
+    return [value for value in found if isinstance(value, dict)] if isinstance(found, list) else []
+
+
+def _rest(event: Event) -> Iterator[tuple[str, Any]]:
+    """What an event without parts says; the message has it where there are parts."""
+    rest = {key: value for key, value in event.said.items() if key not in SILENT and value not in ([], {})}
+    if rest and not event.parts:
+        yield f"{OWN}event", rest
+
+
+def _error(event: Event, memory: Memory) -> Iterator[tuple[str, Any]]:
+    """An error code is no end: the model may have been cut short, or asked again."""
+    code, text = event.said.get("errorCode"), event.said.get("errorMessage")
+    if code is not None and not event.parts:
+        memory.error = text if isinstance(text, str) else None
+        yield "error", {"code": code} | ({"message": text} if text is not None else {})

@@ -1,0 +1,67 @@
+"""Sessions of ADK: their events, or bare Contents -> exchanges."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.format import Messages, Reader
+from pipeline.dialects.google_adk.event import USER, read
+from pipeline.dialects.google_adk.events import apply
+from pipeline.dialects.google_adk.memory import Memory
+from pipeline.dialects.google_adk.spelling import spelled
+from topics.json_text import Fields
+
+SECONDS: Final = 100_000_000_000  # ADK in Python and Go writes seconds, in JavaScript and Java milliseconds
+
+
+def split(messages: Messages) -> list[Messages]:
+    """What a user says behind an agent's event begins an exchange; a result that the user gives does not."""
+    exchanges: list[list[Fields]] = [[]]
+    answered = False
+    for message in messages:
+        said = read(_event(message))
+        words = said.author == USER and any("functionResponse" not in part for part in said.parts.values())
+        if words and answered:
+            exchanges.append([])
+            answered = False
+        answered = answered or (said.author != USER and bool(said.parts))
+        exchanges[-1].append(message)
+    return [exchange for exchange in exchanges if exchange]
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """As the whole events of a run that is over."""
+    builder.returns_by_call = False
+    builder.scratch = Memory()
+    for message in messages:
+        said = read(_event(message))
+        builder.at = max(builder.at, _at(said.said) or 0)
+        if not said.is_fragment:
+            apply(builder, said)
+    builder.last_at = max(builder.last_at, builder.at)
+    return "complete" if builder.messages else None
+
+
+def time(messages: Messages) -> int | None:
+    """The first event's time."""
+    return _at(spelled(messages[0]))
+
+
+def _event(message: Fields) -> Fields:
+    """A Content as the Event that holds it: what its role `user` says is the user's, except results of tools."""
+    if "parts" not in message or "content" in message:
+        return message
+    parts = [spelled(part) for part in message["parts"] or ()]
+    is_answer = bool(parts) and all("functionResponse" in part for part in parts)
+    return {"author": USER if message.get("role") == USER and not is_answer else "", "content": message}
+
+
+def _at(said: Fields) -> int | None:
+    stamp: Any = said.get("timestamp")
+    if not isinstance(stamp, int | float) or isinstance(stamp, bool) or not 0 < stamp < SECONDS * 1000:
+        return None
+    return int(stamp * 1000 if stamp < SECONDS else stamp)
+
+
+READER: Final = Reader(split, fill, time)

@@ -1,0 +1,34 @@
+"""What a stream of ADK's events tells while it comes, to those who don't assemble it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pipeline.assembly.dialect import Shown
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Text and thoughts of fragments, which the whole event repeats; the calls of whole events."""
+    match event:
+        case {"content": {"parts": list(parts)}, "partial": True}:
+            return list(_texts(parts))
+        case {"content": {"parts": list(parts)}}:
+            return list(_calls(parts))
+    return ()
+
+
+def _texts(parts: list[Any]) -> Iterator[Shown]:
+    for part in parts:
+        match part:
+            case {"text": str(text)} if text:
+                yield Shown("thinking" if part.get("thought") is True else "text", text)
+
+
+def _calls(parts: list[Any]) -> Iterator[Shown]:
+    for part in parts:
+        match part:
+            case {"functionCall": {"name": str(name)}} | {"function_call": {"name": str(name)}}:
+                yield Shown("tool", name)
+            case {"executableCode": {}} | {"executable_code": {}}:
+                yield Shown("tool", "code_execution")

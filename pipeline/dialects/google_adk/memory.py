@@ -1,0 +1,44 @@
+"""What the dialect remembers of a run (`builder.scratch`)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.assembly.parts import Message
+from topics import json_text
+from topics.json_text import Fields
+
+
+@dataclass(slots=True, eq=False)
+class Fragments:
+    """What an agent has said since its last whole event. `event_id` is that of its newest fragment."""
+
+    message: Message
+    event_id: str
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """`open`: fragments by voice (an agent on its branch). `seen`: digests of what whole events said. `counted`: ids of
+    the events whose tokens are counted. `spent`: by branch, which agent told the newest tokens, and how many.
+    `code`: by voice, the id of the newest code that was run. `error`: the message of the newest error event.
+    """
+
+    open: dict[str, Fragments] = field(default_factory=dict)
+    seen: set[bytes] = field(default_factory=set)
+    counted: set[str] = field(default_factory=set)
+    spent: dict[str, tuple[str, Fields]] = field(default_factory=dict)
+    code: dict[str, str] = field(default_factory=dict)
+    error: str | None = None
+
+    def is_new(self, event_id: str, *said: Any) -> bool:
+        """Whether an event of this id says this for the first time; one without id always does."""
+        if not event_id:
+            return True
+        digest = hashlib.blake2b(json_text.dumps([event_id, *said]).encode(), digest_size=16).digest()
+        if digest in self.seen:
+            return False
+        self.seen.add(digest)
+        return True

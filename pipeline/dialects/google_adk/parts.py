@@ -1,0 +1,184 @@
+"""Parts of Gemini contents -> ThreadProtocol parts.
+
+    text                     text, or thinking (`thought`)
+    functionCall             tool-call
+    functionResponse         tool-return
+    executableCode           builtin-tool-call `code_execution`
+    codeExecutionResult      builtin-tool-return
+    inlineData, fileData     file
+    any other                custom:google-adk
+
+What ThreadProtocol has no field for is kept in `meta:adk` of the part, under ADK's own names; a signature is the
+part's `signature` where it thinks, and `meta:thought_signature` elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.turns.media_kinds import url_kind
+from topics.json_text import Fields
+
+META: Final = "meta:adk"
+SIGNATURE: Final = "meta:thought_signature"
+CODE: Final = "code_execution"
+STANDARD: Final = str.maketrans("-_", "+/")  # Python's JSON has base64url, all other servers' standard base64
+
+
+def parts_of(content: Any) -> dict[int, Fields]:
+    """The parts of a Content that say something, by their place, spelled alike. TypeError where this is no Content."""
+    if content is None:
+        return {}
+    found = spelled(content).get("parts")
+    if found is not None and not isinstance(found, list):
+        raise TypeError("parts are a list")
+    parts = {place: spelled(part) for place, part in enumerate(found or ())}
+    return {place: part for place, part in parts.items() if part and not _is_silent(part)}
+
+
+def _is_silent(part: Fields) -> bool:
+    return part.keys() <= {"text", "thought"} and not part.get("text")
+
+
+def response_part(part: Fields, fallback_id: str, code_id: str | None) -> Fields:
+    """A part of an agent's whole event; `fallback_id` where it has no id, `code_id` that of the code run before it."""
+    if "text" in part:
+        return _text(part)
+    if "functionCall" in part:
+        return _call(part, fallback_id)
+    if "executableCode" in part:
+        code = spelled(part["executableCode"])
+        call: Fields = {
+            "part_kind": "builtin-tool-call",
+            "tool_name": CODE,
+            "tool_call_id": _text_or(code.pop("id", None), fallback_id),
+            "args": code,
+        }
+        return _with_rest(call, part, "executableCode")
+    if "codeExecutionResult" in part:
+        result = spelled(part["codeExecutionResult"])
+        answer: Fields = {
+            "part_kind": "builtin-tool-return",
+            "tool_name": CODE,
+            "tool_call_id": _text_or(result.pop("id", None), code_id or fallback_id),
+            "status": "success" if result.get("outcome", "OUTCOME_OK") == "OUTCOME_OK" else "error",
+            "content": result,
+        }
+        return _with_rest(answer, part, "codeExecutionResult")
+    held = _held_file(part)
+    if held is not None:
+        binary = held["kind"] == "binary"
+        content = held if binary else {"url": held["url"], "content_type": held["media_type"]}
+        return _with_rest({"part_kind": "file", "content": content}, part, "inlineData", "fileData")
+    return {"part_kind": "custom:google-adk", "part": part}
+
+
+def return_part(part: Fields, call_id: str, name: str) -> Fields:
+    """A functionResponse; it says itself whether the tool failed."""
+    answer = spelled(part["functionResponse"])
+    content = answer.pop("response", None)
+    failed = isinstance(content, dict) and any(content.get(key) for key in ("error", "isError", "is_error"))
+    found: Fields = {
+        "part_kind": "tool-return",
+        "tool_name": name,
+        "tool_call_id": call_id,
+        "status": "error" if failed else "success",
+        "content": content,
+    }
+    rest = {key: value for key, value in answer.items() if key not in ("id", "name")}
+    rest |= {key: value for key, value in part.items() if key != "functionResponse"}
+    return {**found, META: rest} if rest else found
+
+
+def user_prompts(parts: Iterable[Fields]) -> list[Fields]:
+    """What a user says in one Content -> one user-prompt part; none where it says nothing."""
+    content = [_piece(part) for part in parts]
+    if not content:
+        return []
+    plain = len(content) == 1 and isinstance(content[0], str)
+    return [{"part_kind": "user-prompt", "content": content[0] if plain else content}]
+
+
+def arguments(value: Any) -> Any:
+    """Arguments as data; nothing is an empty object, and a text is what could not be parsed."""
+    return {} if value is None else {"INVALID_JSON": value} if isinstance(value, str) else value
+
+
+def _text(part: Fields) -> Fields:
+    text = part["text"] + ""
+    if part.get("thought") is True:
+        thought: Fields = {"part_kind": "thinking", "content": text}
+        if isinstance(part.get("thoughtSignature"), str):
+            thought["signature"] = part["thoughtSignature"]
+        return _with_rest(thought, part, "text", "thought", signature=False)
+    return _with_rest({"part_kind": "text", "content": text}, part, "text", "thought")
+
+
+def _call(part: Fields, fallback_id: str) -> Fields:
+    call = spelled(part["functionCall"])
+    found: Fields = {
+        "part_kind": "tool-call",
+        "tool_name": call.pop("name") + "",
+        "tool_call_id": _text_or(call.pop("id", None), fallback_id),
+        "args": arguments(call.pop("args", None)),
+    }
+    return _with_rest(found, {**part, **call}, "functionCall")
+
+
+def _with_rest(fields: Fields, part: Fields, *said: str, signature: bool = True) -> Fields:
+    rest = {key: value for key, value in part.items() if key not in said and key != "thoughtSignature"}
+    if rest:
+        fields[META] = rest
+    if signature and isinstance(part.get("thoughtSignature"), str):
+        fields[SIGNATURE] = part["thoughtSignature"]
+    return fields
+
+
+def _piece(part: Fields) -> Any:
+    if isinstance(part.get("text"), str) and part.keys() == {"text"}:
+        return part["text"]
+    held = _held_file(part)
+    return held if held is not None else {"kind": "custom:google-adk", "part": part}
+
+
+def _held_file(part: Fields) -> Fields | None:
+    """The file of a part: by value, or by address."""
+    if "inlineData" in part:
+        blob = spelled(part["inlineData"])
+        data = (blob.get("data") or "") + ""
+        found = {"kind": "binary", "data": data.translate(STANDARD), "media_type": _media_type(blob)}
+        return {**found, "identifier": _identifier(found["data"])} | _named(blob)
+    if "fileData" in part:
+        file = spelled(part["fileData"])
+        url, media_type = file["fileUri"] + "", _media_type(file)
+        return {"kind": url_kind(media_type), "url": url, "media_type": media_type, "identifier": _identifier(url)} | (
+            _named(file)
+        )
+    return None
+
+
+def _named(file: Fields) -> Fields:
+    name = file.get("displayName")
+    return {"meta:filename": name} if isinstance(name, str) else {}
+
+
+def _media_type(file: Fields) -> str:
+    return _text_or(file.get("mimeType"), "application/octet-stream")
+
+
+def _identifier(data: str) -> str:
+    """As Pydantic AI names content."""
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raw = data.encode("utf-8", "surrogatepass")
+    return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]
+
+
+def _text_or(value: Any, otherwise: str) -> str:
+    return value if isinstance(value, str) and value else otherwise

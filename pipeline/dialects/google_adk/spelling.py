@@ -1,0 +1,27 @@
+"""ADK's two spellings: its servers write camelCase, Python's `model_dump` snake_case. Both are read as camelCase."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from topics.json_text import Fields
+
+
+def spelled(value: Any) -> Fields:
+    """An object of ADK with its keys in camelCase and without nulls; what is inside of it stays as it is.
+
+    Raises TypeError where the value is no object.
+    """
+    if not isinstance(value, dict):
+        raise TypeError(f"an object is expected, not {type(value).__name__}")
+    return {camel(key): item for key, item in value.items() if item is not None}
+
+
+@lru_cache(maxsize=1024)
+def camel(key: str) -> str:
+    """usage_metadata -> usageMetadata; a key that begins with an underscore is nobody's spelling."""
+    if "_" not in key or key.startswith("_"):
+        return key
+    first, *words = key.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in words)

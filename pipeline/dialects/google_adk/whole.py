@@ -1,0 +1,189 @@
+"""Whole events -> messages, in order of arrival: what an agent said, and what its tools returned."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.google_adk.event import USER, Event, finish_reason
+from pipeline.dialects.google_adk.memory import Memory
+from pipeline.dialects.google_adk.parts import META, response_part, return_part, user_prompts
+from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.dialects.speakers import speaker
+from pipeline.turns import tokens
+from topics.json_text import Fields
+
+BESIDE: Final = frozenset({"content", "partial", "actions", "usageMetadata", "modelVersion"})
+WHO: Final = ("author", "branch")
+
+
+def say(builder: Builder, event: Event) -> None:
+    """Append what a whole event says."""
+    memory: Memory = builder.scratch
+    rest = {place: part for place, part in event.parts.items() if "functionResponse" not in part}
+    answers = [_answer(builder, event, part, place) for place, part in event.parts.items() if place not in rest]
+    if event.author == USER:
+        _ask(builder, event, user_prompts(rest.values()), answers)
+        return
+    if rest:
+        parts = _response_parts(memory, event, rest)
+        begun = memory.open.pop(event.voice, None)
+        builder.open_text.pop(event.voice, None)
+        if begun is not None:
+            builder.messages.remove(begun.message)
+        spoken = begun.message.first_part_at if begun is not None else None
+        response = Message("response", builder.at, [Part(fields, done=True) for fields in parts], closed=True)
+        response.fields = _response_fields(builder, event)
+        response.first_part_at, response.last_at = builder.at if spoken is None else spoken, builder.at
+        builder.messages.append(response)
+        for part in response.parts:
+            if part.fields["part_kind"] == "tool-call":
+                builder.calls[part.fields["tool_call_id"]] = (response, part)
+    if answers:
+        memory.spent.pop(event.branch, None)
+        for fields in answers:
+            _put_return(builder, event, fields)
+
+
+def forget_fragments(builder: Builder, event: Event) -> None:
+    """A whole event without parts ends the fragments of its own id: nothing was said."""
+    memory: Memory = builder.scratch
+    begun = memory.open.get(event.voice)
+    if begun is not None and event.id and begun.event_id == event.id:
+        builder.messages.remove(begun.message)
+        builder.open_text.pop(event.voice, None)
+        del memory.open[event.voice]
+
+
+def spend(builder: Builder, event: Event) -> None:
+    """The tokens of a whole event, to the newest response of its agent.
+
+    Counted once an event: a server may split one in two. Where an agent's call comes in several events (progressive
+    streaming off), each repeats the same counts.
+    """
+    memory: Memory = builder.scratch
+    spent = event.usage
+    if spent is None or event.id in memory.counted:
+        return
+    if event.id:
+        memory.counted.add(event.id)
+    again = memory.spent.get(event.branch) == (event.author, spent) and event.said.get("partial") is None
+    memory.spent[event.branch] = (event.author, spent)
+    if again:
+        return
+    is_blocked = not event.parts and "errorCode" in event.said  # a call of the model of its own, without an answer
+    newest = next((m for m in reversed(builder.messages) if m.kind == "response" and _is_of(m, event)), None)
+    response = None if is_blocked else newest
+    if response is None:
+        response = Message("response", builder.at, fields=_response_fields(builder, event), closed=True)
+        builder.messages.append(response)
+    known = response.fields.get("usage")
+    response.fields["usage"] = spent if known is None else tokens.total([known, spent]) or spent
+
+
+def _is_of(message: Message, event: Event) -> bool:
+    said = message.fields.get(META)
+    return message.closed and said is not None and all(said.get(key) == event.said.get(key) for key in WHO)
+
+
+def _response_parts(memory: Memory, event: Event, parts: dict[int, Fields]) -> list[Fields]:
+    found: list[Fields] = []
+    for place, part in parts.items():
+        made = response_part(part, _fallback_id(event, place), memory.code.get(event.voice))
+        if made["part_kind"] == "builtin-tool-call":
+            memory.code[event.voice] = made["tool_call_id"]
+        found.append(made)
+    return found
+
+
+def _response_fields(builder: Builder, event: Event) -> Fields:
+    model, response_id = event.said.get("modelVersion"), event.said.get("interactionId")
+    reason = finish_reason(event.said)
+    fields: Fields = {"agent_id": speaker(builder, event.author)}
+    if isinstance(model, str):
+        fields["model_name"] = model
+    if isinstance(response_id, str):
+        fields["provider_response_id"] = response_id
+    if reason is not None:
+        fields["finish_reason"] = reason
+    fields[META] = _beside(event)
+    return fields
+
+
+def _beside(event: Event) -> Fields:
+    """What an Event says beside its parts, tokens and actions; empty lists and objects say nothing."""
+    rest = {key: value for key, value in event.said.items() if key not in BESIDE}
+    return {key: value for key, value in rest.items() if value not in ([], {})}
+
+
+def _answer(builder: Builder, event: Event, part: Fields, place: int) -> Fields:
+    answer = spelled(part["functionResponse"])
+    call_id, name = answer.get("id"), answer.get("name", "") + ""
+    if not isinstance(call_id, str) or not call_id:
+        call_id = _open_call(builder, name) or _fallback_id(event, place)
+    called = builder.calls.get(call_id)
+    if called is None and builder.lossy:
+        raise Violation(f"result of {call_id!r:.80}, whose call was lost")
+    return return_part(part, call_id, called[1].fields["tool_name"] if called is not None else name)
+
+
+def _open_call(builder: Builder, name: str) -> str | None:
+    """The first call of this tool that nothing answered: very old recordings have no ids."""
+    for call_id, (response, part) in builder.calls.items():
+        answers = response.request.parts if response.request is not None else []
+        if part.fields["tool_name"] == name and all(a.fields.get("tool_call_id") != call_id for a in answers):
+            return call_id
+    return None
+
+
+def _ask(builder: Builder, event: Event, prompts: list[Fields], answers: list[Fields]) -> None:
+    """What the user says: before all else it is the user's turn, later a part of the request at this place."""
+    for fields in answers:
+        _put_return(builder, event, fields)
+    if not prompts:
+        return
+    if any(message.kind != "system" for message in builder.messages):
+        request = _request(builder, event)
+        request.parts += [Part(fields, done=True) for fields in prompts]
+    elif all(turn["parts"] != prompts for turn in builder.user_turns):
+        builder.user_turn(prompts, at=builder.at, **{META: event.identity})
+
+
+def _put_return(builder: Builder, event: Event, fields: Fields) -> None:
+    """A result, into the request behind its response: a new one at this place, where there is none yet."""
+    called = builder.calls.get(fields["tool_call_id"])
+    response = called[0] if called is not None else None
+    if response is None or (response.request is not None and response.request is not _newest(builder)):
+        request = _request(builder, event)
+    elif response.request is None:
+        request = response.request = _new_request(builder, event)
+    else:
+        request = response.request
+    request.parts.append(Part(fields, done=True))
+
+
+def _request(builder: Builder, event: Event) -> Message:
+    """The request that stands last, or a new one."""
+    newest = _newest(builder)
+    return newest if newest is not None and newest.kind == "request" else _new_request(builder, event)
+
+
+def _new_request(builder: Builder, event: Event) -> Message:
+    fields: Fields = {META: _beside(event)}
+    if event.author != USER:
+        fields["agent_id"] = speaker(builder, event.author)
+    request = Message("request", builder.at, fields=fields, closed=True)
+    builder.messages.append(request)
+    return request
+
+
+def _newest(builder: Builder) -> Message | None:
+    """The newest message of the conversation; what other agents are just saying is none yet."""
+    return next((m for m in reversed(builder.messages) if m.kind != "system" and m.closed), None)
+
+
+def _fallback_id(event: Event, place: int) -> str:
+    """The id of a part without one: that of its event, and its place there."""
+    return f"{event.id}:{place}"

@@ -1,0 +1,22 @@
+"""Agents that speak in turns of a run that is not only theirs: hand-offs, sequences, agents side by side."""
+
+from __future__ import annotations
+
+from pipeline.assembly.builder import Builder
+from pipeline.turns.times import iso
+
+
+def speaker(builder: Builder, name: str) -> str:
+    """The id of the agent of this name: the name, unless that is the run's own agent. It is put into the registry."""
+    context = builder.context
+    if name in ("", context.agent_name, context.agent_id):
+        return context.agent_id
+    if all(agent["agent_id"] != name for agent in builder.agents):
+        builder.agents.append({"agent_id": name, "agent_name": name, "created_at": iso(builder.at)})
+    return name
+
+
+def hand_off(builder: Builder, source: str, target: str, **fields: object) -> None:
+    """A SystemMessage `handoff`: the one agent leaves the run to the other."""
+    agents = {"source_agent": source, "target_agents": [target]}
+    builder.system("handoff", {"from": source, "to": target}, **agents, **fields)
