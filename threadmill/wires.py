@@ -52,6 +52,7 @@ WIRES: Final[dict[str, Wire]] = {
     "ag-ui": Wire(),
     "agents-sdk": Wire(kind="event", framing="named-sse"),
     "google-adk": Wire(untyped=True, boxed=True),
+    "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True),
     "pi-agent": Wire(),
     "pi-proxy": Wire(framing="data-lines"),
     "pydantic-ai": Wire(kind="event_kind", as_event=pydantic_ai_event),

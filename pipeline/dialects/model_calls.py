@@ -1,0 +1,221 @@
+"""Runs of several model calls, for wires whose stream is one call of a model (`openai-chat` and its like).
+
+    {"type": "threadmill.request", "request": BODY}          before a call's events: what the model is asked
+    {"type": "threadmill.error", "status": 429, "body": …}   instead of them: the server refused
+
+A body holds the whole history again. What is new in it (results of tools, words of the user) is the request behind the
+response before. The user's words in the first body are the user turn. System prompts and definitions of tools are
+configuration, and not stored. A call that broke off and is asked again with the same messages was tried again: what
+it had said is not in the conversation, and its tokens are not counted.
+
+Without any such event the stream is one call, and `run.request` its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Message, Part
+from topics import json_text
+from topics.json_text import Fields
+
+REQUEST: Final = "threadmill.request"
+ERROR: Final = "threadmill.error"
+WENT_AWAY: Final = frozenset({"complete", "disconnected", "timeout"})  # ends that don't contradict a good end
+UNTORN: Final = "threadmill.call"  # stands among the open texts, which a hole in the run's events takes away
+SHOWN: Final = 1_000  # characters of an error that is no text
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReader:
+    """How the request bodies of a wire are read; bodies may be any JSON, and these raise nothing.
+
+    `items`: the messages of a body. `is_own`: whether the model said this one. `parts`: what another one says, as
+    `user-prompt`, or `tool-return` with the id of its call; none for configuration. `names`: tools by the ids of the
+    calls that one of the model's own messages made. `continues`: the response that this call goes on from, where the
+    server keeps the history.
+    """
+
+    items: Callable[[Any], list[Fields]]
+    is_own: Callable[[Fields], bool]
+    parts: Callable[[Fields], list[Fields]]
+    names: Callable[[Fields], dict[str, str]] = lambda item: {}
+    continues: Callable[[Any], str | None] = lambda body: None
+
+
+@dataclass(slots=True, eq=False)
+class Calls:
+    """The calls of a run so far. All but `reader` is of the newest one.
+
+    `answer`: what the wire itself remembers of it. `whole`: it ended well. `shut`: what comes now belongs to no call.
+    `awaits`: it is whole, and calls tools of the application, so that the run may go on.
+    """
+
+    reader: RequestReader
+    items: list[Fields] | None = None
+    continues: str | None = None
+    answer: Any = None
+    response: Message | None = None
+    whole: bool = False
+    shut: bool = False
+    awaits: bool = False
+
+
+def begin(builder: Builder, reader: RequestReader) -> None:
+    """The run's calls, of which there are none."""
+    builder.returns_by_call = False  # results are in the order of the bodies
+    builder.scratch["calls"] = Calls(reader)
+    builder.open_text[UNTORN] = Part({})
+
+
+def calls_of(builder: Builder) -> Calls:
+    """The run's calls."""
+    calls: Calls = builder.scratch["calls"]
+    return calls
+
+
+def ask(builder: Builder, body: Any) -> None:
+    """A call begins: what is new in its body. The wire has settled the call before."""
+    calls = calls_of(builder)
+    items, continues = calls.reader.items(body), calls.reader.continues(body)
+    again = items == calls.items and continues == calls.continues
+    if again and not calls.whole and calls.response is not None:
+        withdraw(builder, calls.response)
+    new = [part for item in _new(calls, items, continues) for part in calls.reader.parts(item)]
+    opening = calls.items is None
+    names = [calls.reader.names(item) for item in items if calls.reader.is_own(item)]
+    write(builder, new, opening=opening, names=dict(pair for found in names for pair in found.items()))
+    calls.items, calls.continues = items, continues
+    calls.answer = calls.response = None
+    calls.whole = calls.shut = calls.awaits = False
+    builder.ended, builder.error_text = None, None
+    builder.response = None  # it is not closed: one that broke off stays so
+    builder.open_text[UNTORN] = Part({})
+
+
+def open_response(builder: Builder) -> Message:
+    """The response of the newest call; of a stream without requests, the run's own body was what was asked."""
+    calls = calls_of(builder)
+    if calls.response is None:
+        ask_first(builder)
+        calls.response = builder.open_response()
+    return calls.response
+
+
+def ask_first(builder: Builder) -> None:
+    """Where no event said what the first call was asked, `run.request` does."""
+    if calls_of(builder).items is None:
+        ask(builder, builder.context.request)
+
+
+def end_call(builder: Builder, *, awaits: bool) -> None:
+    """The newest call ended well. `awaits`: results of tools are to come, so the run may go on."""
+    calls = calls_of(builder)
+    calls.whole, calls.awaits = True, awaits
+    builder.ended = None if awaits else "complete"
+
+
+def fail(builder: Builder, error: Any, **about: Any) -> None:
+    """The newest call failed, and so does the run, unless another call follows. `about`: what is told beside it."""
+    ask_first(builder)
+    calls = calls_of(builder)
+    calls.whole = calls.awaits = False
+    builder.ended = "error"
+    builder.error_text = _message_of(error)
+    builder.system("error", {**about, "error": error})
+
+
+def torn(builder: Builder) -> bool:
+    """Whether events of the newest call were lost: what is open across a hole is no more."""
+    return builder.lossy and UNTORN not in builder.open_text
+
+
+def refused(builder: Builder, event: Fields) -> None:
+    """`threadmill.error`: an HTTP status in place of a stream."""
+    body = event.get("body")
+    error = body.get("error") or body if isinstance(body, dict) else body
+    fail(builder, error, **({"status": event["status"]} if "status" in event else {}))
+    calls_of(builder).shut = True
+
+
+def close(builder: Builder, end: str) -> None:
+    """Before the turn is built: only a call that ended well makes it complete, whatever the publisher says."""
+    if end in WENT_AWAY and calls_of(builder).whole:
+        builder.end_turn("complete")
+    elif end == "complete":
+        builder.end_turn("disconnected")
+
+
+def write(
+    builder: Builder, parts: Sequence[Fields], *, opening: bool = False, names: Mapping[str, str] | None = None
+) -> None:
+    """Put words of the user and results of tools into the run.
+
+    `opening`: they come before the run's first response. Words are the user turn then, and results those of calls that
+    an earlier run made: `names` has their tools.
+    """
+    prompts = [part for part in parts if part["part_kind"] == "user-prompt"]
+    if opening and prompts:
+        builder.user_turn(prompts)
+    results = [part for part in parts if part["part_kind"] == "tool-return"]
+    if opening and results:
+        named = [{**part, "tool_name": (names or {}).get(part["tool_call_id"], "")} for part in results]
+        builder.messages.append(Message("request", builder.at, [Part(part, done=True) for part in named], closed=True))
+    for part in () if opening else parts:
+        if part["part_kind"] == "tool-return":
+            _answer(builder, part, (names or {}).get(part["tool_call_id"], ""))
+        else:
+            builder.request_after(None).parts.append(Part(part, done=True))
+
+
+def withdraw(builder: Builder, response: Message) -> None:
+    """Take a response out of the run."""
+    builder.messages = [message for message in builder.messages if message is not response]
+    builder.calls = {
+        part.fields["tool_call_id"]: (message, part)
+        for message in builder.messages
+        if message.kind == "response"
+        for part in message.parts
+        if part.done and "args" in part.fields
+    }
+
+
+def _new(calls: Calls, items: list[Fields], continues: str | None) -> list[Fields]:
+    """The messages that no earlier call of the run was asked, without the model's own."""
+    before, is_own = calls.items, calls.reader.is_own
+    if before is not None and items[: len(before)] == before and continues == calls.continues:
+        return [item for item in items[len(before) :] if not is_own(item)]
+    own = [place for place, item in enumerate(items) if is_own(item)]
+    new = items[own[-1] + 1 :] if own else items
+    if before is not None and (not calls.whole or not (own or continues)):  # asked before, and not answered since
+        return [item for item in new if item not in before]
+    return new
+
+
+def _answer(builder: Builder, part: Fields, name: str) -> None:
+    """A result goes behind the response with its call; of an unknown id, to the oldest call that came without one.
+
+    `name`: of the tool, for a result whose call is nowhere: it stays behind the newest response.
+    """
+    call_id = part["tool_call_id"]
+    response = builder.last_response()
+    if call_id not in builder.calls and response is not None:
+        nameless = (call for call in response.parts if call.done and call.fields.get("tool_call_id") == "")
+        call = next(nameless, None)
+        if call is not None:
+            call.fields["tool_call_id"] = call_id
+            builder.calls[call_id] = (response, call)
+    if call_id not in builder.calls:
+        builder.request_after(None).parts.append(Part({**part, "tool_name": name}, done=True))
+        return
+    beside = {key: value for key, value in part.items() if key.startswith("meta:")}
+    builder.tool_return(call_id, status=part["status"], content=part["content"], **beside)
+
+
+def _message_of(error: Any) -> str:
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        return str(error["message"])
+    return error if isinstance(error, str) else json_text.dumps(error)[:SHOWN]

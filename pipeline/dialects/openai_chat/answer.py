@@ -1,0 +1,188 @@
+"""The answer to one call: what its chunks add to the parts of a response.
+
+Strings are appended, and null, "" and what is missing say nothing. The wire has no order among the kinds of content, so
+that a response has one thought, one text, one refusal, one transcript, then files, then calls.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.openai_chat.keys import META, REFUSAL, note
+from pipeline.dialects.openai_chat.tool_calls import ToolCalls
+from pipeline.dialects.vercel_ai.content import file_content
+from pipeline.turns.text import join
+from topics.json_text import Fields
+
+THOUGHTS: Final = ("reasoning_content", "reasoning")  # the same thought under the names that servers have for it
+ORDER: Final = ("thinking", "text", "refusal", "transcript", "audio", "file")
+KNOWN: Final = frozenset({"role", "content", "refusal", "reasoning_details", "tool_calls", "function_call", "audio"})
+LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
+
+
+@dataclass(slots=True, eq=False)
+class Answer:
+    """One choice of one call. `parts`: by their kinds in ORDER. `finish`: the finish_reason, None until it comes."""
+
+    response: Message
+    tool_calls: ToolCalls = field(init=False)
+    parts: dict[str, Part] = field(default_factory=dict)
+    files: list[Part] = field(default_factory=list)
+    thought_in: str | None = None
+    details: list[Fields] = field(default_factory=list)
+    sound: list[bytes] = field(default_factory=list)
+    annotations: list[Fields] = field(default_factory=list)
+    executed: list[Any] = field(default_factory=list)
+    finish: str | None = None
+    settled: bool = False
+
+    def __post_init__(self) -> None:
+        self.tool_calls = ToolCalls(self.response)
+
+    def add(self, delta: Fields, at: int) -> None:
+        """Take the delta (or the whole message) of one chunk."""
+        before = len(self.response.parts)
+        self._add_thought(delta)
+        self._add_content(delta.get("content"))
+        self._append("refusal", delta.get("refusal"))
+        audio = delta.get("audio")
+        if isinstance(audio, dict):
+            self._add_audio(audio)
+        for image in _objects(delta.get("images")):
+            self._add_image(image)
+        self.annotations += _objects(delta.get("annotations"))
+        executed = delta.get("executed_tools")
+        self.executed += executed if isinstance(executed, list) else ()
+        self.tool_calls.add(delta)
+        for key, value in delta.items():
+            if key not in KNOWN and key not in LISTS and key not in THOUGHTS and value is not None:
+                note(self.response.fields, **{key: _joined(self.response.fields.get(META, {}).get(key), value)})
+        if self.response.first_part_at is None and len(self.response.parts) > before:
+            self.response.first_part_at = at
+
+    def settle(self, *, whole: bool) -> None:
+        """The call is over: parts in their order, and closed where it ended well."""
+        if self.settled:
+            return
+        self.settled = True
+        if self.details:
+            thought = self._part("thinking")
+            note(thought.fields, reasoning_details=self.details)
+            signature = next((detail["signature"] for detail in self.details if detail.get("signature")), None)
+            if isinstance(signature, str):
+                thought.fields["signature"] = signature
+        if self.sound:
+            data = base64.b64encode(b"".join(self.sound)).decode()
+            self.parts["audio"] = Part({"part_kind": "custom:audio", "data": data})
+        ordered = [self.parts[kind] for kind in ORDER if kind in self.parts]
+        calls = self.tool_calls.settle(whole=whole)
+        self.response.parts[:] = [*ordered, *self.files, *calls]
+        for part in (*ordered, *self.files):
+            part.done = whole
+        self.response.closed = whole
+
+    def said(self) -> list[Fields]:
+        """The parts as JSON."""
+        told = ((part.fields, join(part.chunks)) for part in self.response.parts)
+        return [{**fields, "content": text} if text and "content" in fields else fields for fields, text in told]
+
+    def _part(self, kind: str) -> Part:
+        part = self.parts.get(kind)
+        if part is None:
+            part = self.parts[kind] = Part({"part_kind": "thinking" if kind == "thinking" else "text", "content": ""})
+            if kind == "refusal":
+                part.fields[REFUSAL] = True
+            self.response.parts.append(part)
+        return part
+
+    def _append(self, kind: str, text: Any) -> None:
+        if isinstance(text, str) and text:
+            self._part(kind).chunks.append(text)
+
+    def _add_thought(self, delta: Fields) -> None:
+        """A thought comes under one key, or under several at once: the first that says something is taken."""
+        details = _objects(delta.get("reasoning_details"))
+        for detail in details:
+            self._add_detail(detail)
+        said = {key: delta[key] for key in THOUGHTS if isinstance(delta.get(key), str)}
+        said["reasoning_details"] = "".join(_text_of(detail) for detail in details)
+        for key, text in said.items():
+            if text and self.thought_in in (None, key):
+                self.thought_in = key
+                self._append("thinking", text)
+                if key in THOUGHTS:
+                    note(self._part("thinking").fields, key=key)
+
+    def _add_detail(self, detail: Fields) -> None:
+        """Pieces of one detail have its index and type: texts are joined, all else replaces."""
+        for known in reversed(self.details):
+            if known.get("index") == detail.get("index") and known.get("type") == detail.get("type"):
+                for key, value in detail.items():
+                    if key in ("text", "summary") and isinstance(value, str):
+                        known[key] = (known.get(key) or "") + value
+                    elif value is not None:
+                        known[key] = value
+                return
+        self.details.append(dict(detail))
+
+    def _add_content(self, content: Any) -> None:
+        """A text, or typed pieces of text and thought."""
+        self._append("text", content)
+        for piece in _objects(content):
+            match piece:
+                case {"type": "text", "text": str(text)}:
+                    self._append("text", text)
+                case {"type": "thinking", "thinking": thought}:
+                    for said in [{"text": thought}] if isinstance(thought, str) else _objects(thought):
+                        self._append("thinking", said.get("text"))
+                case {"type": "refusal", "refusal": str(text)}:
+                    self._append("refusal", text)
+                case {"type": "image_url"}:
+                    self._add_image(piece)
+                case _:
+                    part = Part({"part_kind": f"custom:{piece.get('type')}", "block": piece})
+                    self.files.append(part)
+                    self.response.parts.append(part)
+
+    def _add_audio(self, audio: Fields) -> None:
+        self._append("transcript", audio.get("transcript"))
+        about = {key: audio[key] for key in ("id", "expires_at") if audio.get(key) is not None}
+        if about:
+            note(self.response.fields, audio={**self.response.fields.get(META, {}).get("audio", {}), **about})
+        if isinstance(audio.get("data"), str):
+            try:
+                self.sound.append(base64.b64decode(audio["data"]))  # each piece is encoded by itself
+            except (binascii.Error, ValueError):
+                return
+
+    def _add_image(self, image: Fields) -> None:
+        address = image.get("image_url")
+        url = address.get("url") if isinstance(address, dict) else address
+        if isinstance(url, str):
+            head = url.partition(",")[0]
+            media = head.removeprefix("data:").partition(";")[0] if head.startswith("data:") else ""
+            part = Part({"part_kind": "file", "content": file_content(url, media or "image/*")})
+            self.files.append(part)
+            self.response.parts.append(part)
+
+
+def _text_of(detail: Fields) -> str:
+    text = detail.get("text") if detail.get("type") != "reasoning.summary" else detail.get("summary")
+    return text if isinstance(text, str) else ""
+
+
+def _objects(value: Any) -> list[Fields]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _joined(before: Any, value: Any) -> Any:
+    """Texts and lists grow from chunk to chunk, all else is replaced."""
+    if isinstance(before, str) and isinstance(value, str):
+        return before + value
+    if isinstance(before, list) and isinstance(value, list):
+        return before + value
+    return value

@@ -1,0 +1,219 @@
+"""OpenAI's Chat Completions, streamed (dialect `openai-chat`), as OpenAI and the many servers that speak it write it.
+
+| event | what it does |
+|---|---|
+| threadmill.request | a call begins; what is new in its messages is the request behind the response before |
+| threadmill.error | the server refused the call: interrupted, unless another call follows |
+| chat.completion.chunk | adds the delta of choice 0 to the response; its `finish_reason` ends the call well |
+| chat.completion | a whole answer |
+| `[DONE]` | what comes behind it belongs to no call |
+| `error`, alone or beside choices | the call failed |
+| any other with choices | as a chunk, whatever its `object` says |
+| any other | SystemMessage data-app-OBJECT |
+
+Other choices are alternatives: SystemMessage `custom:choice`. The last usage that is told counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Handler, Violation
+from pipeline.assembly.parts import Message
+from pipeline.dialects import model_calls
+from pipeline.dialects.model_calls import calls_of
+from pipeline.dialects.openai_chat.answer import Answer
+from pipeline.dialects.openai_chat.keys import META, note
+from pipeline.dialects.openai_chat.request import READER
+from pipeline.dialects.openai_chat.usage import usage_of
+from topics.json_text import Fields
+
+DONE: Final = "[DONE]"
+CHUNK: Final = "chat.completion.chunk"
+FINISH_REASONS: Final = {"length": "length", "content_filter": "content_filter", "error": "error"}
+PLAIN: Final = frozenset({"stop", "tool_calls", "function_call", *FINISH_REASONS})
+OF_CHUNK: Final = frozenset({"id", "object", "created", "model", "choices", "usage", "error", "obfuscation", "message"})
+OF_CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason", "logprobs"})
+
+
+@dataclass(slots=True, eq=False)
+class Choices:
+    """The choices of one call, by their index; 0 is the conversation's."""
+
+    said: Answer
+    others: dict[int, Answer] = field(default_factory=dict)
+
+
+def begin(builder: Builder) -> None:
+    """What the run's first call is asked is in an event, or in `run.request`."""
+    model_calls.begin(builder, READER)
+
+
+def request(builder: Builder, event: Fields) -> None:
+    """A call begins."""
+    body = event["request"]
+    _settle(builder)
+    model_calls.ask(builder, body)
+
+
+def error(builder: Builder, event: Fields) -> None:
+    """An answer with an HTTP status that is no success."""
+    model_calls.refused(builder, event)
+
+
+def chunk(builder: Builder, event: Fields) -> None:
+    """A piece of the answer, or all of it."""
+    calls = calls_of(builder)
+    if calls.shut:
+        return
+    choices, failure = event.get("choices"), event.get("error")
+    answers = _choices(builder)
+    _describe(answers.said.response, event)
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict):
+            _add(builder, answers, choice)
+    usage = usage_of(event)
+    if usage is not None:
+        builder.usage(usage, answers.said.response)
+    if failure:
+        model_calls.fail(builder, failure)
+    elif answers.said.finish == "error":
+        model_calls.fail(builder, "the server ended the answer with finish_reason error")
+
+
+def whole(builder: Builder, event: Fields) -> None:
+    """An answer that was not streamed: one event, and nothing follows."""
+    calls = calls_of(builder)
+    if calls.shut:
+        return
+    chunk(builder, event)
+    if builder.ended != "error":
+        _end(builder)
+    calls.shut = True
+
+
+def unknown(builder: Builder, event: Fields) -> None:
+    """Events without the right `object`: told by what is in them."""
+    if "event" in event and event.get("data") == DONE:
+        _done(builder)
+    elif isinstance(event.get("choices"), list) or event.get("error"):
+        chunk(builder, event)
+    else:
+        kind = event.get("object")
+        if kind is not None and not isinstance(kind, str):
+            raise Violation(f"'object' is a text, got {kind!r:.80}")
+        model_calls.ask_first(builder)
+        builder.system(f"data-app-{kind or 'event'}", {key: value for key, value in event.items() if key != "object"})
+
+
+def finish(builder: Builder, end: str) -> None:
+    """Before the turn is built."""
+    model_calls.ask_first(builder)
+    _settle(builder)
+    model_calls.close(builder, end)
+
+
+def _done(builder: Builder) -> None:
+    """The end of a call's stream. Some servers write no `finish_reason` before it."""
+    calls = calls_of(builder)
+    if calls.response is not None and not calls.shut and builder.ended != "error":
+        _end(builder)
+    calls.shut = True
+
+
+def _choices(builder: Builder) -> Choices:
+    calls = calls_of(builder)
+    response = model_calls.open_response(builder)
+    if calls.answer is None:
+        calls.answer = Choices(Answer(response))
+    found: Choices = calls.answer
+    return found
+
+
+def _add(builder: Builder, answers: Choices, choice: Fields) -> None:
+    index = choice.get("index")
+    index = index if isinstance(index, int) else 0
+    answer = answers.said
+    if index != 0:
+        answer = answers.others.setdefault(index, Answer(Message("response", builder.at)))
+    delta = choice.get("delta")
+    delta = delta if isinstance(delta, dict) else choice.get("message")
+    if isinstance(delta, dict):
+        answer.add(delta, builder.at)
+    _describe_choice(answer.response, choice)
+    reason = choice.get("finish_reason")
+    if isinstance(reason, str) and reason and answer.finish is None:
+        answer.finish = reason
+        if answer is answers.said and reason != "error":
+            _end(builder)
+
+
+def _end(builder: Builder) -> None:
+    answers: Choices = calls_of(builder).answer
+    response = answers.said.response
+    response.last_at = builder.at
+    reason = answers.said.finish
+    if reason in FINISH_REASONS:
+        response.fields["finish_reason"] = FINISH_REASONS[reason]
+    elif reason is not None and reason not in PLAIN:
+        note(response.fields, finish_reason=reason)
+    model_calls.end_call(builder, awaits=bool(answers.said.tool_calls.calls))
+
+
+def _describe(response: Message, event: Fields) -> None:
+    """Who answered. The first chunk of some servers has empty texts there."""
+    for key, name in (("id", "provider_response_id"), ("model", "model_name")):
+        if isinstance(event.get(key), str) and event[key]:
+            response.fields.setdefault(name, event[key])
+    rest = {key: value for key, value in event.items() if key not in OF_CHUNK and value is not None}
+    if rest:
+        note(response.fields, **rest)
+
+
+def _describe_choice(response: Message, choice: Fields) -> None:
+    rest = {key: value for key, value in choice.items() if key not in OF_CHOICE and value not in (None, {})}
+    told = choice.get("logprobs")
+    tokens = told.get("content") if isinstance(told, dict) else None
+    if isinstance(tokens, list) and tokens:
+        before = response.fields.get(META, {}).get("logprobs", {}).get("content", [])
+        rest["logprobs"] = {"content": before + tokens}
+    if rest:
+        note(response.fields, **rest)
+
+
+def _settle(builder: Builder) -> None:
+    """The newest call is over: its parts get their order, and what stands beside them follows."""
+    calls = calls_of(builder)
+    answers: Choices | None = calls.answer
+    if answers is None or answers.said.settled:
+        return
+    response = answers.said.response
+    whole = calls.whole and not model_calls.torn(builder)
+    answers.said.settle(whole=whole)
+    for call in answers.said.tool_calls.calls if whole else ():
+        builder.calls[call.fields["tool_call_id"]] = (response, call)
+    for annotation in answers.said.annotations:
+        _source(builder, annotation)
+    if answers.said.executed:
+        builder.system("custom:executed_tools", answers.said.executed)
+    for index, other in sorted(answers.others.items()):
+        other.settle(whole=other.finish is not None)
+        builder.system("custom:choice", {"index": index, "finish_reason": other.finish, "parts": other.said()})
+
+
+def _source(builder: Builder, annotation: Fields) -> None:
+    said = annotation.get("url_citation")
+    said = said if isinstance(said, dict) else annotation
+    found = {"source_id": said.get("url"), "url": said.get("url"), "title": said.get("title")}
+    message = builder.system("source.url", {key: value for key, value in found.items() if value is not None})
+    note(message.fields, annotation=annotation)
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    model_calls.REQUEST: request,
+    model_calls.ERROR: error,
+    CHUNK: chunk,
+    "chat.completion": whole,
+}

@@ -1,0 +1,171 @@
+"""Thread document -> messages of Chat Completions: user, assistant, tool.
+
+What came over the wire is given back with `meta:openai_chat`. Of other threads: files of the model and sources have no
+place in an assistant message and are left out; a provider's own tool calls become calls with results; a thought is left
+out, unless the server wants its own back. Every call is followed by its result, as servers ask: one that nobody
+answered is left out, unless the thread ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.dialects.openai_chat.keys import META, REFUSAL
+from topics import json_text
+from topics.json_text import Fields
+
+RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
+
+
+def messages(document: Fields) -> list[Fields]:
+    """Thread document -> messages, oldest first; without system prompts, which no thread holds."""
+    found: list[Fields] = []
+    for turn in document["turns"]:
+        if turn.get("turn_type") == "user":
+            found += _asked(turn.get("parts", ()))
+            continue
+        for message in turn.get("messages", ()):
+            if message.get("message_type") == "response":
+                found += _answered(message)
+            elif message.get("message_type") == "request":
+                found += _asked(message.get("parts", ()))
+    return _paired(found)
+
+
+def _asked(parts: Any) -> Iterator[Fields]:
+    """Parts of a user turn or a request -> messages: results, then words."""
+    for part in parts:
+        kind = part.get("part_kind")
+        if kind in RESULTS and (kind != "retry-prompt" or part.get("tool_name")):
+            yield _result(part)
+    for part in parts:
+        kind = part.get("part_kind")
+        if kind == "user-prompt":
+            meta = part.get(META, {})
+            content = meta.get("blocks") or _content(part.get("content"))
+            yield {"role": "user", "content": content, **({"name": meta["name"]} if "name" in meta else {})}
+        elif kind == "retry-prompt" and not part.get("tool_name"):
+            yield {"role": "user", "content": _text(part.get("content"))}
+
+
+def _answered(response: Fields) -> Iterator[Fields]:
+    """A response -> the assistant's message, and the results of the provider's own tools."""
+    parts = response.get("parts", [])
+    said = [part for part in parts if part.get("part_kind") == "text"]
+    text = "".join(part.get("content") or "" for part in said if not part.get(REFUSAL))
+    refusal = "".join(part.get("content") or "" for part in said if part.get(REFUSAL))
+    calls = [_call(part) for part in parts if part.get("part_kind") in ("tool-call", "builtin-tool-call")]
+    message: Fields = {"role": "assistant", "content": text or (None if calls or refusal else "")}
+    if refusal:
+        message["refusal"] = refusal
+    for part in parts:
+        if part.get("part_kind") == "thinking":
+            message |= _thought(part, has_calls=bool(calls))
+    if calls:
+        message["tool_calls"] = calls
+    yield message
+    for part in parts:
+        if part.get("part_kind") == "builtin-tool-return":
+            yield _result(part)
+
+
+def _thought(part: Fields, *, has_calls: bool) -> Fields:
+    """Details go back to the server that signed them; a bare thought only beside calls, where servers want it."""
+    meta = part.get(META, {})
+    if "reasoning_details" in meta:
+        return {"reasoning_details": meta["reasoning_details"]}
+    return {meta["key"]: part.get("content") or ""} if has_calls and "key" in meta else {}
+
+
+def _call(part: Fields) -> Fields:
+    args = part.get("args")
+    if isinstance(args, dict) and args.keys() == {"INVALID_JSON"} and isinstance(args["INVALID_JSON"], str):
+        text = args["INVALID_JSON"]
+    else:
+        text = args if isinstance(args, str) else json_text.dumps({} if args is None else args)
+    function = {"name": part.get("tool_name", ""), "arguments": text}
+    return {"id": part.get("tool_call_id", ""), "type": "function", "function": function}
+
+
+def _result(part: Fields) -> Fields:
+    content = part.get("content")
+    if not _is_text_blocks(content):
+        content = _text(content) if content is not None else ""
+    return {"role": "tool", "tool_call_id": part.get("tool_call_id", ""), "content": content}
+
+
+def _paired(found: list[Fields]) -> list[Fields]:
+    """Each call has its result behind it, before anything else is said, and each result its call."""
+    out: list[Fields] = []
+    for place, message in enumerate(found):
+        if message["role"] == "tool":
+            continue
+        if not message.get("tool_calls"):
+            out.append(message)
+            continue
+        behind = _results_behind(found, place)
+        pending = not any(later["role"] != "tool" for later in found[place + 1 :])
+        calls = [call for call in message["tool_calls"] if pending or call["id"] in behind]
+        kept = {key: value for key, value in message.items() if key != "tool_calls"}
+        if calls:
+            kept["tool_calls"] = calls
+        elif kept["content"] is None and not kept.get("refusal"):
+            continue
+        out += [kept, *(behind[call["id"]] for call in calls if call["id"] in behind)]
+    return out
+
+
+def _results_behind(found: list[Fields], place: int) -> dict[str, Fields]:
+    """The results up to the next answer, by the ids of their calls."""
+    behind: dict[str, Fields] = {}
+    for later in found[place + 1 :]:
+        if later["role"] == "assistant":
+            break
+        if later["role"] == "tool":
+            behind.setdefault(later["tool_call_id"], later)
+    return behind
+
+
+def _content(content: Any) -> Any:
+    """What a user says: a text, or blocks."""
+    if isinstance(content, str):
+        return content
+    return [_block(piece) for piece in content] if isinstance(content, list) else _text(content)
+
+
+def _block(piece: Any) -> Fields:
+    if not isinstance(piece, dict):
+        return {"type": "text", "text": _text(piece)}
+    media = str(piece.get("media_type") or "")
+    if piece.get("kind") == "binary" and isinstance(piece.get("data"), str):
+        return _binary(piece["data"], media)
+    if piece.get("kind") == "image-url" and isinstance(piece.get("url"), str):
+        return {"type": "image_url", "image_url": {"url": piece["url"]}}
+    if piece.get("kind") == "text-content" and isinstance(piece.get("content"), str):
+        return {"type": "text", "text": piece["content"]}
+    if isinstance(piece.get("block"), dict) and piece.get("kind") == "custom:openai_chat":
+        return dict(piece["block"])
+    return {"type": "text", "text": piece["url"] if isinstance(piece.get("url"), str) else _text(piece)}
+
+
+def _binary(data: str, media: str) -> Fields:
+    url = f"data:{media};base64,{data}"
+    kind, _, form = media.partition("/")
+    if kind == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    if kind == "audio":
+        return {"type": "input_audio", "input_audio": {"data": data, "format": "mp3" if form == "mpeg" else form}}
+    return {"type": "file", "file": {"file_data": url, "filename": f"file.{form or 'bin'}"}}
+
+
+def _is_text_blocks(content: Any) -> bool:
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(isinstance(block, dict) and block.keys() == {"type", "text"} for block in content)
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json_text.dumps(value)

@@ -1,0 +1,64 @@
+"""Histories of Chat Completions (`messages`) -> exchanges."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.format import Messages, Reader
+from pipeline.dialects import model_calls
+from pipeline.dialects.openai_chat import request
+from pipeline.dialects.openai_chat.answer import Answer
+from pipeline.dialects.openai_chat.keys import note
+from topics.json_text import Fields
+
+SAID: Final = ("tool_calls", "function_call")
+
+
+def split(messages: Messages) -> list[Messages]:
+    """A user's message behind an answer without calls begins an exchange; system messages are no part of a thread."""
+    exchanges: list[list[Fields]] = [[]]
+    settled = False
+    for message in messages:
+        role = message["role"]
+        if role in ("system", "developer"):
+            continue
+        if role == "user" and settled:
+            exchanges.append([])
+        settled = role == "assistant" and not any(message.get(key) for key in SAID)
+        exchanges[-1].append(message)
+    return [exchange for exchange in exchanges if exchange]
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """As the calls of a run that is over."""
+    model_calls.begin(builder, request.READER)
+    first = next((n for n, message in enumerate(messages) if message["role"] == "assistant"), len(messages))
+    model_calls.write(builder, [part for message in messages[:first] for part in request.parts(message)], opening=True)
+    for message in messages[first:]:
+        if message["role"] == "assistant":
+            _respond(builder, message)
+        else:
+            model_calls.write(builder, request.parts(message))
+    return "complete" if first < len(messages) else None
+
+
+def time(messages: Messages) -> int | None:
+    """The messages tell no time."""
+    return None
+
+
+def _respond(builder: Builder, message: Fields) -> None:
+    response = builder.open_response()
+    response.keep_empty = True
+    answer = Answer(response)
+    answer.add(message, builder.at)
+    answer.settle(whole=True)
+    audio = message.get("audio")
+    if isinstance(audio, dict):
+        note(response.fields, audio=audio)
+    for call in answer.tool_calls.calls:
+        builder.calls[call.fields["tool_call_id"]] = (response, call)
+
+
+READER: Final = Reader(split, fill, time)

@@ -1,0 +1,30 @@
+"""The `meta:*` keys of turns that came over Chat Completions: what its messages say beyond ThreadProtocol.
+
+META is out of the canonical hash. Its value is an object, in the wire's own names:
+
+    response    fields of the chunks and of the choice beside those that ThreadProtocol has (system_fingerprint,
+                service_tier, native_finish_reason, logprobs, …), fields of the delta that the protocol does not know,
+                finish_reason where ThreadProtocol's says less
+    thinking    key (where the server writes it: reasoning_content, reasoning), reasoning_details
+    text        id, expires_at (of a transcript)
+    user prompt name; blocks (its content as it came, where it was several texts)
+    source      annotation (as it came)
+
+REFUSAL marks the text of a refusal, on all wires.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topics.json_text import Fields
+
+META: Final = "meta:openai_chat"
+REFUSAL: Final = "meta:refusal"
+
+
+def note(fields: Fields, /, **said: Any) -> None:
+    """Keep what is not None under META."""
+    found = {key: value for key, value in said.items() if value is not None}
+    if found:
+        fields[META] = {**fields.get(META, {}), **found}

@@ -1,0 +1,79 @@
+"""What a stream of Chat Completions tells while it comes, to those who don't assemble it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pipeline.assembly.dialect import Shown, StreamEnd
+from pipeline.dialects.model_calls import ERROR, REQUEST
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Text and thoughts as they come, and the calls of tools."""
+    found: list[Shown] = []
+    for choice in _choices(event):
+        match choice:
+            case {"index": int(index)} if index != 0:
+                continue
+            case {"delta": dict(delta)} | {"message": dict(delta)}:
+                found += _of_delta(delta)
+    return found
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """A `finish_reason` is the end of a call; the next request begins another one, and an error is no good end."""
+    match event:
+        case {"object": "threadmill.request" | "threadmill.error"}:
+            return None
+        case {"error": failure} if failure:
+            return None
+    for choice in _choices(event):
+        match choice:
+            case {"index": int(index)} if index != 0:
+                continue
+            case {"finish_reason": str(reason)} if reason and reason != "error":
+                return "complete"
+    return before
+
+
+def _choices(event: Any) -> list[Any]:
+    match event:
+        case {"object": str(kind)} if kind in (REQUEST, ERROR):
+            return []
+        case {"choices": list(choices)}:
+            return choices
+    return []
+
+
+def _of_delta(delta: dict[str, Any]) -> list[Shown]:
+    thoughts = [delta.get("reasoning_content") or delta.get("reasoning")]
+    audio, content = delta.get("audio"), delta.get("content")
+    texts = [content, delta.get("refusal"), audio.get("transcript") if isinstance(audio, dict) else None]
+    for piece in content if isinstance(content, list) else ():
+        match piece:
+            case {"type": "thinking", "thinking": list(said)}:
+                thoughts += [item.get("text") for item in said if isinstance(item, dict)]
+            case {"type": "thinking", "thinking": said}:
+                thoughts.append(said)
+            case {"type": "text", "text": said} | {"type": "refusal", "refusal": said}:
+                texts.append(said)
+    details = delta.get("reasoning_details")
+    for detail in details if isinstance(details, list) and not thoughts[0] else ():
+        match detail:
+            case {"text": said} | {"summary": said}:
+                thoughts.append(said)
+    calls = delta.get("tool_calls")
+    tools = [_tool(call) for call in calls] if isinstance(calls, list) else []
+    return [*_shown("thinking", thoughts), *_shown("text", texts), *_shown("tool", tools)]
+
+
+def _tool(call: Any) -> Any:
+    match call:
+        case {"function": {"name": name}} | {"custom": {"name": name}}:
+            return name
+    return None
+
+
+def _shown(kind: Literal["text", "thinking", "tool"], said: Sequence[Any]) -> list[Shown]:
+    return [Shown(kind, text) for text in said if isinstance(text, str) and text]

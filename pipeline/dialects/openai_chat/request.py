@@ -1,0 +1,109 @@
+"""The bodies of Chat Completions requests -> what is new in them; and their messages, as histories hold them.
+
+user       content: text, or (text | image_url | input_audio | file)[]
+assistant  content?, refusal?, tool_calls?, …
+tool       tool_call_id, content; function: the same, by name
+system, developer   configuration: not stored
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from pipeline.dialects.model_calls import RequestReader
+from pipeline.dialects.openai_chat.keys import note
+from pipeline.dialects.vercel_ai.content import file_content
+from pipeline.turns.media_kinds import url_kind
+from topics.json_text import Fields
+
+ANSWERS: Final = ("tool", "function")
+
+
+def items(body: Any) -> list[Fields]:
+    """The messages of a body."""
+    found = body.get("messages") if isinstance(body, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def parts(message: Fields) -> list[Fields]:
+    """What a user or a tool says."""
+    role = message.get("role")
+    if role == "user":
+        return [user_prompt(message)]
+    if role in ANSWERS:
+        return [tool_return(message)]
+    return []
+
+
+def names(message: Fields) -> dict[str, str]:
+    """The calls of an assistant message: id -> name."""
+    found: dict[str, str] = {}
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = (call.get("function") or call.get("custom")) if isinstance(call, dict) else None
+        if isinstance(function, dict) and isinstance(call.get("id"), str):
+            found[call["id"]] = str(function.get("name") or "")
+    return found
+
+
+def user_prompt(message: Fields) -> Fields:
+    """A user message -> user-prompt; several texts are one, with their blocks beside it."""
+    content = message.get("content")
+    part: Fields = {"part_kind": "user-prompt", "content": content if isinstance(content, str) else ""}
+    if isinstance(content, list):
+        pieces = [_piece(block) for block in content if isinstance(block, dict)]
+        if pieces and all(isinstance(piece, str) for piece in pieces):
+            part["content"] = "".join(pieces)
+            note(part, blocks=content if len(content) > 1 else None)
+        else:
+            part["content"] = pieces
+    note(part, name=message.get("name"))
+    return part
+
+
+def tool_return(message: Fields) -> Fields:
+    """A tool message -> tool-return; the wire does not say whether the tool failed."""
+    call_id = message.get("tool_call_id", message.get("name"))
+    content = message.get("content")
+    return {
+        "part_kind": "tool-return",
+        "tool_call_id": call_id if isinstance(call_id, str) else "",
+        "status": "success",
+        "content": content,
+    }
+
+
+def _piece(block: Fields) -> Any:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "image_url", "image_url": {"url": str(url)}} | {"type": "image_url", "image_url": str(url)}:
+            return _at(url, "image/*")
+        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
+            return _binary(data, f"audio/{form}")
+        case {"type": "file", "file": {"file_data": str(url)}}:
+            return _at(url, "application/octet-stream")
+    return {"kind": "custom:openai_chat", "block": block}
+
+
+def _at(url: str, media: str) -> Fields:
+    """Content by value where the URL carries it, else by address."""
+    head, _, data = url.partition(",")
+    if head.startswith("data:"):
+        media = head.removeprefix("data:").partition(";")[0] or media
+        found = file_content(url, media)
+        if "data" in found:
+            return _binary(data, media)
+    return {"kind": url_kind(media), "url": url, "media_type": media, "identifier": _identifier(url)}
+
+
+def _binary(data: str, media: str) -> Fields:
+    return {"kind": "binary", "data": data, "media_type": media, "identifier": _identifier(data)}
+
+
+def _identifier(text: str) -> str:
+    return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:6]
+
+
+READER: Final = RequestReader(items, lambda item: item.get("role") == "assistant", parts, names)

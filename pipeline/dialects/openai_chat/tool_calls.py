@@ -1,0 +1,87 @@
+"""Fragments of tool calls -> calls: which fragments belong together differs from server to server.
+
+A call is known by its `index`. Without one, another id is another call. Id and name come once, or the same again in
+each fragment; arguments are appended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.assembly.parts import Message, Part
+from pipeline.turns.arguments import arguments
+from pipeline.turns.text import join
+from topics import json_text
+from topics.json_text import Fields
+
+FUNCTION_CALL: Final = "function_call"  # the one call of the API before it had several
+ID: Final = "tool_call_id"
+
+
+@dataclass(slots=True, eq=False)
+class ToolCalls:
+    """The calls of one response, in the order in which they began."""
+
+    response: Message
+    calls: list[Part] = field(default_factory=list)
+    by_index: dict[int, Part] = field(default_factory=dict)
+    old: Part | None = None
+
+    def add(self, delta: Fields) -> None:
+        """Take what a delta says of calls."""
+        found = delta.get("tool_calls")
+        for fragment in found if isinstance(found, list) else ():
+            if isinstance(fragment, dict):
+                self._add_fragment(fragment)
+        said = delta.get(FUNCTION_CALL)
+        if isinstance(said, dict):
+            self.old = self.old or self._open()
+            _extend(self.old, None, said)
+
+    def settle(self, *, whole: bool) -> list[Part]:
+        """-> the calls, with their arguments as data where the response is whole."""
+        for call in self.calls if whole else ():
+            call.fields["args"] = arguments(join(call.chunks))
+            call.chunks.clear()
+            call.done = True
+        return self.calls
+
+    def _add_fragment(self, fragment: Fields) -> None:
+        function = fragment.get("function") or fragment.get("custom")
+        function = function if isinstance(function, dict) else {}
+        call_id = fragment.get("id")
+        call_id = call_id if isinstance(call_id, str) and call_id else None
+        index = fragment.get("index")
+        if isinstance(index, int):
+            call = self.by_index.get(index)
+            if call is None or (call_id and call.fields[ID] not in ("", call_id)):
+                call = self.by_index[index] = self._open()
+        else:
+            call = self._by_id(call_id, function.get("name")) or self._open()
+        _extend(call, call_id, function)
+
+    def _by_id(self, call_id: str | None, name: Any) -> Part | None:
+        """The call that a fragment without index belongs to; None: a new one."""
+        if call_id is not None:
+            return next((call for call in self.calls if call.fields[ID] == call_id), None)
+        last = self.calls[-1] if self.calls else None
+        return None if last is not None and name and last.chunks else last
+
+    def _open(self) -> Part:
+        call = Part({"part_kind": "tool-call", "tool_name": "", ID: "", "args": None})
+        self.calls.append(call)
+        self.response.parts.append(call)
+        return call
+
+
+def _extend(call: Part, call_id: str | None, function: Fields) -> None:
+    name, text = function.get("name"), function.get("arguments", function.get("input"))
+    if call_id and not call.fields[ID]:
+        call.fields[ID] = call_id
+    if isinstance(name, str) and not call.fields["tool_name"]:
+        call.fields["tool_name"] = name
+    if isinstance(text, str) and text:
+        call.chunks.append(text)
+    elif text is not None and not isinstance(text, str):  # some servers write them as data
+        call.chunks.append(json_text.dumps(text))
