@@ -21,6 +21,7 @@ from topics.catalog import CATALOG
 
 INLINE = "inline"  # THREADMILL_CONTENT: large values stay in their turns
 
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 HOST: Final = r"(?:\[[^\]/]+\]|[^\[\]:,/?#@]*)(?::[0-9]{1,5})?"
 OBJECTS: Final = "file:///folder, s3://bucket/prefix, gs://bucket/prefix, azure://container/prefix"
 POSTGRES: Final = re.compile(rf"postgres(?:ql)?://(?:[^/?#]*@)?{HOST}(?:,{HOST})*/[^/?#].*")
@@ -73,6 +74,16 @@ def _origins(value: str) -> str:
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
             raise ValueError("https://host[:port],… is expected; `*` is not: a page of anybody could call the gateway")
     return ",".join(origins)
+
+
+def _keys(value: str) -> str:
+    parts = urlsplit(value)
+    if not parts.hostname or (parts.scheme != "https" and (parts.scheme, parts.hostname in LOOPBACK) != ("http", True)):
+        raise ValueError(
+            "https://host/path is expected: by http:// anybody on the way could put in keys of their own; only an "
+            "issuer at localhost may have it"
+        )
+    return value
 
 
 def _collector(value: str) -> str:
@@ -141,10 +152,10 @@ class Settings(ClientSettings):
         description="Who may call the gateway: a file of JSON lines, or the lines themselves. "
         "`threadmill gateway token` makes a token and its line.",
     )
-    gateway_jwks_url: str | None = Field(
+    gateway_jwks_url: Annotated[str, AfterValidator(_keys)] | None = Field(
         None,
-        pattern="^https?://",
-        description="Keys of an issuer whose JSON Web Tokens the gateway takes, `https://…`.",
+        description="Keys of an issuer whose JSON Web Tokens the gateway takes, `https://…`; `http://` only of this "
+        "machine.",
     )
     gateway_jwt_issuer: str | None = Field(None, description="The issuer (`iss`) of those tokens.")
     gateway_jwt_audience: str | None = Field(None, description="The audience (`aud`) that they are made for.")

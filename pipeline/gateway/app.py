@@ -78,5 +78,10 @@ def create_app(settings: Settings) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "Last-Event-ID", "If-None-Match", *HEADERS],
             expose_headers=["ETag", "Retry-After", "WWW-Authenticate", "x-vercel-ai-ui-message-stream"],
         )
-    app.add_middleware(Guard, metrics=gateway.metrics, header_bytes=settings.gateway_header_bytes)
+    app.add_middleware(
+        Guard,
+        metrics=gateway.metrics,
+        header_bytes=settings.gateway_header_bytes,
+        guard=gateway.authenticator.guard,
+    )
     return app

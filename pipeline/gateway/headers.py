@@ -1,13 +1,16 @@
-"""Around every route: bounds on headers, headers that keep browsers strict, and an answer where the gateway fails."""
+"""Around every route: who may ask at all, bounds on headers, headers that keep browsers strict, and an answer where the
+gateway fails.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Mapping
 from typing import Final
 from uuid import uuid4
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.gateway.problems import Problem
@@ -33,8 +36,12 @@ STRICT: Final = {
 class Guard:
     """The outermost layer of the app."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, header_bytes: int) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, header_bytes: int, guard: Callable[[Mapping[str, str]], None]
+    ) -> None:
+        """`guard` raises Problem for a request that nobody may make, by its headers."""
         self._app = app
+        self._guard = guard
         self._metrics = metrics
         self._header_bytes = header_bytes
 
@@ -62,7 +69,10 @@ class Guard:
                 problem = Problem("headers-too-large", detail, headers={"Connection": "close"})
                 await problem.response()(scope, receive, strict)
                 return
+            self._guard(Headers(scope=scope))
             await self._app(scope, receive, strict)
+        except Problem as problem:
+            await problem.response()(scope, receive, strict)
         except Exception:  # whatever a route does: an answer, and a line in the log by which it is found
             reference = uuid4().hex[:12]
             log.exception("fault %s: %s %s", reference, scope["method"], scope["path"])

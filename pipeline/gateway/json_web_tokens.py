@@ -19,6 +19,7 @@ from pipeline.settings import Settings
 # Signatures of a private key only: with HS256 the public key would be taken for a secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 FRESH: Final = 300.0  # seconds that keys are used without asking again
+STALE: Final = 2 * FRESH  # seconds that they are used while the issuer is asked
 AGAIN: Final = 10.0  # seconds between two questions, whatever key ids callers make up
 RETRY: Final = 1.0  # seconds between two questions while there is no key
 LEEWAY: Final = 30  # seconds that clocks may differ
@@ -47,7 +48,7 @@ class JwtVerifier:
         self._keys: dict[str | None, PyJWK] = {}
         self._trouble: str | None = None
         self._asked = -FRESH
-        self._lock = asyncio.Lock()
+        self._asking: asyncio.Task[None] | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
@@ -99,16 +100,28 @@ class JwtVerifier:
     async def _key(self, kid: object) -> PyJWK:
         if kid is not None and not isinstance(kid, str):
             raise jwt.InvalidTokenError("`kid` is no string")
-        async with self._lock:
-            age = time.monotonic() - self._asked
-            if age > FRESH or (self._find(kid) is None and age > (AGAIN if self._keys else RETRY)):
-                await self._refresh()
-            if not self._keys:
-                raise unavailable(f"the keys that sign tokens can't be had from {self._url}: {self._trouble}")
-        key = self._find(kid)
-        if key is None:
+        found, age = self._find(kid), time.monotonic() - self._asked
+        if found is None or age > FRESH:
+            if self._asking is not None or age > self._least_wait(known=found is not None):
+                await self._news(wait=found is None or age > STALE)
+            found = self._find(kid)
+        if not self._keys:
+            raise unavailable(f"the keys that sign tokens can't be had from {self._url}: {self._trouble}")
+        if found is None:
             raise jwt.InvalidTokenError("it is signed by a key that the issuer does not have")
-        return key
+        return found
+
+    def _least_wait(self, *, known: bool) -> float:
+        if known:
+            return FRESH
+        return AGAIN if self._keys else RETRY
+
+    async def _news(self, *, wait: bool) -> None:
+        """Ask the issuer, once for all who want to know; only who has no key that is known, or too old a one, waits."""
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._refresh(), name="jwks")
+        if wait:
+            await asyncio.shield(self._asking)
 
     def _find(self, kid: str | None) -> PyJWK | None:
         if kid is None and len(self._keys) == 1:
@@ -131,4 +144,6 @@ class JwtVerifier:
             self._trouble = str(error) or f"no answer for {WITHIN:g} s"
         else:
             self._keys = {key.key_id: key for key in keys.keys}
-        self._asked = time.monotonic()
+        finally:
+            self._asked = time.monotonic()
+            self._asking = None

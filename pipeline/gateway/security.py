@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pipeline.errors import CallerError
 from pipeline.gateway.json_web_tokens import JwtVerifier
 from pipeline.gateway.problems import Problem
-from pipeline.settings import Settings
+from pipeline.settings import LOOPBACK, Settings
 
 Scope = Literal["publish", "read", "admin"]
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
@@ -30,7 +30,6 @@ MEANING: Final = {
     "read": "read threads, live streams and usage",
     "admin": "delete threads, read dead letters",
 }
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 PREFIX: Final = "tm_"  # so that scanners of secrets can tell what they found
 VARIABLE: Final = "THREADMILL_GATEWAY_TOKENS"
 
@@ -146,13 +145,11 @@ class Authenticator:
                 "(`threadmill gateway token` makes one) or THREADMILL_GATEWAY_JWKS_URL, or leave "
                 "THREADMILL_GATEWAY_HOST at 127.0.0.1"
             )
-        self._own = frozenset({f"http://{host}" for host in ("localhost", "127.0.0.1", "[::1]")})
         self._origins = frozenset(settings.gateway_origin_list)
 
-    async def principal(self, token: str | None, headers: Mapping[str, str]) -> Principal:
-        """Raises Problem: 401 without a good token, 403 for a web page of elsewhere where no token is asked for."""
+    async def principal(self, token: str | None) -> Principal:
+        """Raises Problem, 401 without a good token."""
         if self.open:
-            self._guard(headers)
             return ANONYMOUS
         if not token:
             raise _unauthorized("send `Authorization: Bearer TOKEN`", "")
@@ -164,17 +161,18 @@ class Authenticator:
             raise _unauthorized("this token is not known here", 'error="invalid_token"')
         return found
 
-    def _guard(self, headers: Mapping[str, str]) -> None:
+    def guard(self, headers: Mapping[str, str]) -> None:
         """Without tokens, a browser would let any page act on the gateway of whoever looks at it: by a form or `fetch`
-        across origins, or by a name of its own that points to 127.0.0.1 (DNS rebinding).
+        across origins, or by a name of its own that points to 127.0.0.1 (DNS rebinding). Raises Problem, 403, on every
+        path; another port of this machine is another origin, too.
         """
+        if not self.open:
+            return
         host = _without_port(headers.get("host", "localhost"))
         if host not in LOOPBACK:
             raise Problem("forbidden", f"without tokens the gateway is for localhost, not for a host {host!r:.80}")
         origin = headers.get("origin")
-        if origin is None or origin in self._origins:
-            return
-        if origin.rpartition(":")[0] not in self._own and origin not in self._own:
+        if origin is not None and origin not in self._origins and origin.partition("://")[2] != headers.get("host"):
             raise Problem("forbidden", f"without tokens no page of {origin!r:.80} may call the gateway")
 
 
@@ -202,9 +200,7 @@ async def authenticated(
 ) -> Principal:
     """The principal of a request, who has the scopes that the route needs, and a request left. Raises Problem."""
     gateway = request.app.state.gateway
-    principal: Principal = await gateway.authenticator.principal(
-        credentials.credentials if credentials else None, request.headers
-    )
+    principal: Principal = await gateway.authenticator.principal(credentials.credentials if credentials else None)
     for scope in needs.scopes:
         if scope not in principal.scopes:
             challenge = f'Bearer realm="threadmill", error="insufficient_scope", scope="{scope}"'

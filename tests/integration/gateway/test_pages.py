@@ -77,13 +77,27 @@ async def test_every_answer_keeps_browsers_strict(http: httpx.AsyncClient) -> No
         ("PUT", "/v1/threads"),
         ("OPTIONS", "/v1/threads"),
     ):
-        answer = await http.request(method, path, headers={"Origin": "http://localhost:3000"})
+        answer = await http.request(method, path, headers={"Origin": str(http.base_url).rstrip("/")})
         assert answer.headers["content-security-policy"].startswith(STRICT), path
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert "unsafe" not in answer.headers["content-security-policy"]
         assert not [name for name in answer.headers if name.startswith("access-control-")], "CORS is off"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/static/app.js", "/docs", "/openapi.json", "/metrics", "/readyz", "/livez", "/none"]
+)
+async def test_without_tokens_nothing_answers_to_other_names_and_pages(http: httpx.AsyncClient, path: str) -> None:
+    """Found by the review: only routes that ask who calls looked at Host, any port of this machine was an origin."""
+    for headers in (
+        {"Host": "evil.example.com"},
+        {"Origin": "http://localhost:1"},
+        {"Origin": "http://evil.example.com"},
+    ):
+        answer = await http.get(path, headers=headers)
+        assert (answer.status_code, answer.json()["type"]) == (403, "/docs#forbidden"), (path, headers)
 
 
 async def test_only_pages_that_are_named_may_call(gateway_settings: Settings) -> None:
@@ -99,7 +113,7 @@ async def test_only_pages_that_are_named_may_call(gateway_settings: Settings) ->
         answer = await http.get("/v1/threads", headers={"Origin": origin})
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, origin)
         other = {"Origin": "https://evil.example.com"}
-        assert (await http.options("/v1/threads", headers={**other, **asked})).status_code == 400
+        assert (await http.options("/v1/threads", headers={**other, **asked})).status_code == 403
         answer = await http.get("/v1/threads", headers=other)
         assert (answer.status_code, answer.json()["type"]) == (403, "/docs#forbidden")
         assert "access-control-allow-origin" not in answer.headers

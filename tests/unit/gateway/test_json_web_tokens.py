@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -28,11 +29,14 @@ class Issuer:
     keys: dict[str, rsa.RSAPrivateKey] = field(default_factory=lambda: {"one": KEY})
     asked: int = 0
     broken: bool = False
+    silent: asyncio.Event | None = None
     padding: int = 0
     url: str = ""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.asked += 1
+        if self.silent is not None:
+            await self.silent.wait()
         if self.broken:
             return web.Response(status=500)
         to_jwk = jwt.algorithms.RSAAlgorithm.to_jwk
@@ -136,6 +140,7 @@ async def test_an_issuer_that_is_away_is_no_fault_of_the_caller(
     issuer.broken = True
     monkeypatch.setattr("pipeline.gateway.json_web_tokens.FRESH", 0.0)
     assert await mine.verify(token()), "known keys still hold"
+    await asyncio.sleep(0.1)  # the issuer is asked meanwhile
     assert issuer.asked == 3
 
 
@@ -147,3 +152,21 @@ async def test_keys_come_in_parts_and_are_bounded(issuer: Issuer, padding: int, 
         assert await mine.verify(token())
     else:
         assert await refusal(mine, token()) == kind
+
+
+async def test_who_makes_up_key_ids_holds_nobody_up(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by the review: while the issuer was asked for a made-up key, all logins waited, 5 s at most."""
+    mine = verifier(issuer)
+    await mine.verify(token())
+    issuer.silent = asyncio.Event()
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.AGAIN", 0.0)
+    made_up = [asyncio.create_task(refusal(mine, token(key=FOREIGN, kid=f"made-up-{n}"))) for n in range(20)]
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(1):
+        assert await mine.verify(token())
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.FRESH", 0.0)
+    async with asyncio.timeout(1):
+        assert await mine.verify(token()), "a known key holds while the issuer is asked anew"
+    issuer.silent.set()
+    assert await asyncio.gather(*made_up) == ["unauthorized"] * 20
+    assert issuer.asked == 2

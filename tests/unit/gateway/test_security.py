@@ -22,8 +22,12 @@ def gateway_settings(**more: object) -> Settings:
 
 
 async def refusal(authenticator: Authenticator, token: str | None, **headers: str) -> Problem:
+    async def request() -> None:
+        authenticator.guard(headers)
+        await authenticator.principal(token)
+
     with pytest.raises(Problem) as raised:
-        await authenticator.principal(token, headers)
+        await request()
     return raised.value
 
 
@@ -95,19 +99,20 @@ def test_without_tokens_a_gateway_does_not_listen_to_others(host: str) -> None:
 
 async def test_without_tokens_pages_of_elsewhere_are_refused() -> None:
     authenticator = Authenticator(gateway_settings(gateway_origins="https://app.example.com"))
-    assert (await authenticator.principal(None, {"host": "localhost:8080"})).tenant is None
+    assert (await authenticator.principal(None)).tenant is None
     for host in ("127.0.0.1:8080", "[::1]:8080", "LOCALHOST"):
-        assert await authenticator.principal(None, {"host": host})
-    for origin in ("http://localhost:3000", "http://127.0.0.1", "https://app.example.com"):
-        assert await authenticator.principal(None, {"host": "localhost", "origin": origin})
+        authenticator.guard({"host": host})
+    for origin in ("http://localhost:8080", "https://localhost:8080", "https://app.example.com"):
+        authenticator.guard({"host": "localhost:8080", "origin": origin})
     assert (await refusal(authenticator, None, host="evil.example.com")).kind == "forbidden"
-    for origin in ("https://evil.example.com", "null", "http://localhost.evil.example.com:80", "file://"):
+    foreign = ("https://evil.example.com", "null", "http://localhost.evil.example.com:80", "file://")
+    for origin in (*foreign, "http://localhost:3000", "http://127.0.0.1"):
         assert (await refusal(authenticator, None, host="localhost", origin=origin)).kind == "forbidden"
 
 
 async def test_with_tokens_each_request_needs_one() -> None:
     authenticator = Authenticator(gateway_settings(gateway_tokens=JSON_LINE))
-    assert (await authenticator.principal(TOKEN, {"host": "anything"})).name == "acme-worker"
+    assert (await authenticator.principal(TOKEN)).name == "acme-worker"
     missing = await refusal(authenticator, None)
     assert (missing.kind, missing.headers["WWW-Authenticate"]) == ("unauthorized", 'Bearer realm="threadmill"')
     for wrong in ("x", TOKEN[:-1], TOKEN + "=", hashed(TOKEN), "a.b.c", "é" * 10, "\udcff"):
@@ -128,3 +133,20 @@ def test_a_principal_with_a_tenant_reaches_that_alone() -> None:
 def test_a_jwks_without_issuer_and_audience_is_an_error(half: dict[str, str]) -> None:
     with pytest.raises(CallerError, match="GATEWAY_JWT_ISSUER"):
         Authenticator(gateway_settings(gateway_jwks_url="https://issuer/jwks.json", **half))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://issuer.example.com/keys",
+        "http://localhost.example.com/",
+        "http://127.0.0.1.nip.io/",
+        "https:///x",
+        "ftp://x",
+    ],
+)
+def test_keys_come_by_tls_or_from_this_machine(url: str) -> None:
+    with pytest.raises(ValueError, match="gateway_jwks_url"):
+        gateway_settings(gateway_jwks_url=url)
+    for good in ("https://issuer.example.com/keys", "http://localhost:8080/keys", "http://[::1]/keys"):
+        assert gateway_settings(gateway_jwks_url=good).gateway_jwks_url == good
