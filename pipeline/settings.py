@@ -170,6 +170,13 @@ class Settings(ClientSettings):
     )
     gateway_rate: float = Field(100.0, ge=0, description="Requests a second that one token may make; 0 is any number.")
     gateway_body_bytes: Count = Field(268_435_456, description="The most that the body of one upload may have.")
+    gateway_response_bytes: Count = Field(
+        67_108_864,
+        description="The most that large values may add to one answer; a thread without them can be had.",
+    )
+    gateway_caller_requests: Count = Field(
+        500, description="Requests that one token may have open at once: uploads, live streams and all others."
+    )
     gateway_header_bytes: Count = Field(8192, description="The most that the headers of one request may have.")
     gateway_header_seconds: Seconds = Field(10.0, description="Time in which the headers of a request must be there.")
     gateway_body_idle: Seconds = Field(

@@ -7,18 +7,19 @@ the store is away.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Annotated, Final, Generic, TypeVar
 
 from fastapi import Depends, Request
 
-from pipeline.errors import ThreadmillError
+from pipeline.errors import StoreError, ThreadmillError
 from pipeline.gateway.broker_status import BrokerStatus
 from pipeline.gateway.dashboard.tail import Tail
-from pipeline.gateway.limits import Rate
+from pipeline.gateway.limits import AtOnce, Rate
 from pipeline.gateway.live.following import Live
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
@@ -32,6 +33,8 @@ from pipeline.stores.sql import ThreadStore
 from threadmill.publisher import Publisher
 
 AGAIN: Final = 1.0  # seconds after a failure in which nobody tries again
+ERASED_HOLDS: Final = 5.0  # seconds for which it is believed that a thread was not deleted
+ERASED_KNOWN: Final = 10_000  # threads
 
 T = TypeVar("T")
 
@@ -83,6 +86,32 @@ class Owners:
             self._tenants.popitem(last=False)
 
 
+class Erased:
+    """Which threads were deleted, as far as live figures need it: each is asked for every few seconds at most."""
+
+    def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
+        self._store = store
+        self._known: OrderedDict[str, tuple[float, bool]] = OrderedDict()  # thread -> when it was asked for, whether
+
+    async def among(self, thread_ids: Sequence[str]) -> set[str]:
+        """Those of these that were deleted; while the store is away, those of which that is known."""
+        late = time.monotonic() - ERASED_HOLDS
+        unsure = [one for one in thread_ids if self._asked(one) <= late]
+        if unsure:
+            with suppress(StoreError):
+                found = await (await self._store()).erased(unsure)
+                for one in unsure:
+                    self._known.pop(one, None)
+                    self._known[one] = time.monotonic(), one in found
+            while len(self._known) > ERASED_KNOWN:
+                self._known.popitem(last=False)
+        return {one for one in thread_ids if self._known.get(one, (0.0, False))[1]}
+
+    def _asked(self, thread_id: str) -> float:
+        asked, erased = self._known.get(thread_id, (-math.inf, False))
+        return math.inf if erased else asked  # it stays so
+
+
 class Gateway:
     """One for the app: `request.app.state.gateway`."""
 
@@ -91,6 +120,7 @@ class Gateway:
         self.settings = settings
         self.authenticator = Authenticator(settings)
         self.rate = Rate(settings.gateway_rate)
+        self.at_once = AtOnce(settings.gateway_caller_requests)
         self.metrics = Metrics(settings.metric_series)
         # What a producer keeps elsewhere is not fetched: a stored URI must not make the gateway call inner services.
         self.broker_status = BrokerStatus()
@@ -100,6 +130,7 @@ class Gateway:
         self.live = Live(self.tail, self.metrics)
         self._uploads = 0  # that are coming in
         self.figures = Tail(settings)
+        self.erased = Erased(self.store)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
         self._publisher = Opened(lambda: Publisher(settings).__aenter__())
 

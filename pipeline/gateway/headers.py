@@ -20,6 +20,7 @@ from pipeline.observability.metrics import Metrics
 log = logging.getLogger(__name__)
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+AT_END: Final = "threadmill.at_end"  # in the scope of a request
 # A route that serves a page says what that page may do; nothing else is a page.
 STRICT: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -80,7 +81,14 @@ class Guard:
                 raise
             await Problem("internal", f"see the gateway's log for {reference}").response()(scope, receive, strict)
         finally:
+            for done in scope.get(AT_END, ()):
+                done()
             route = getattr(scope.get("route"), "path", "none")
             method = scope["method"] if scope["method"] in METHODS else m.OTHER
             self._metrics.add(m.REQUESTS, method=method, route=route, status=str(status))
             self._metrics.observe(m.REQUEST_SECONDS, time.perf_counter() - began, route=route)
+
+
+def at_end(scope: Scope, done: Callable[[], None]) -> None:
+    """Have `done` called when the request is over, its answer sent or given up."""
+    scope.setdefault(AT_END, []).append(done)

@@ -1,18 +1,19 @@
-"""Bounds on what a caller may do: requests a second, bytes of headers and bodies, and time between two of them."""
+"""Bounds on what a caller may do: requests a second and at once, bytes of bodies, and time between two of them."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Final
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from pipeline.gateway.problems import Problem
+from pipeline.gateway.problems import RETRY_AFTER, Problem
 
 BURST_SECONDS: Final = 2.0  # of requests that may come at once
 NAMES: Final = 10_000  # callers that are remembered
@@ -46,6 +47,30 @@ class Rate:
             )
 
 
+class AtOnce:
+    """How many requests of each caller are open; at most `most`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Counter[str] = Counter()
+
+    def begin(self, name: str) -> Callable[[], None]:
+        """-> what is to be called at the request's end. Raises Problem where too many are open."""
+        if self._open[name] >= self._most:
+            raise Problem(
+                "rate-limited",
+                f"a token may have {self._most:,} requests open at once, with uploads and live streams: end some",
+                headers={"Retry-After": str(RETRY_AFTER)},
+            )
+        self._open[name] += 1
+        return partial(self._end, name)
+
+    def _end(self, name: str) -> None:
+        self._open[name] -= 1
+        if not self._open[name]:
+            del self._open[name]
+
+
 class BodyTooSlow(Exception):
     """Nothing has come for too long."""
 
@@ -73,4 +98,4 @@ async def chunks(request: Request, idle: float, most: int) -> AsyncIterator[byte
             yield chunk
 
 
-__all__ = ["BodyTooLarge", "BodyTooSlow", "ClientDisconnect", "Rate", "chunks"]
+__all__ = ["AtOnce", "BodyTooLarge", "BodyTooSlow", "ClientDisconnect", "Rate", "chunks"]

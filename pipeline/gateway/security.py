@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
@@ -19,6 +19,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityS
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from pipeline.errors import CallerError
+from pipeline.gateway.headers import at_end
 from pipeline.gateway.json_web_tokens import JwtVerifier
 from pipeline.gateway.problems import Problem
 from pipeline.settings import LOOPBACK, Settings
@@ -211,9 +212,33 @@ async def authenticated(
             )
     if principal.limited:
         gateway.rate.take(principal.name)
+        at_end(request.scope, gateway.at_once.begin(principal.name))
     return principal
 
 
 Sender = Annotated[Principal, Security(authenticated, scopes=["publish"])]
 Reader = Annotated[Principal, Security(authenticated, scopes=["read"])]
 Admin = Annotated[Principal, Security(authenticated, scopes=["admin"])]
+
+Still = Callable[[], Awaitable[bool]]
+
+
+async def _still(
+    request: Request,
+    principal: Reader,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+) -> Still:
+    """-> whether the caller may go on, asked again: tokens are revoked and expire while a stream is open."""
+    authenticator: Authenticator = request.app.state.gateway.authenticator
+    token = credentials.credentials if credentials else None
+
+    async def still() -> bool:
+        try:
+            return await authenticator.principal(token) == principal
+        except Problem as problem:
+            return problem.kind == "unavailable"  # the issuer's keys can't be had: nothing is known against the token
+
+    return still
+
+
+Standing = Annotated[Still, Depends(_still)]

@@ -203,7 +203,7 @@ async def _document(gateway: Gateway, principal: Principal, thread_id: str, *, i
     if not inline:
         return document
     try:
-        return await gateway.contents.inlined(document)
+        return await gateway.contents.inlined(document, gateway.settings.gateway_response_bytes)
     except StoreError as error:
         if error.transient:
             raise

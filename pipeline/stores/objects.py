@@ -67,18 +67,19 @@ class Objects:
             except AlreadyExistsError:
                 pass
 
-    async def read(self, uri: str) -> bytes:
-        """All of it; at most 1 GiB."""
+    async def read(self, uri: str, most: int | None = None) -> bytes:
+        """All of it; at most 1 GiB, or so many bytes."""
+        bound = MOST if most is None else min(most, MOST)
         where = urlsplit(uri)
         if where.scheme not in READABLE:
             raise StoreError(f"{uri} can't be read: its scheme is none of {', '.join(READABLE)}")
         with _failures("read", uri):
             if where.scheme == "file":
-                return await asyncio.to_thread(read_file, _path(where), MOST)
+                return await asyncio.to_thread(read_file, _path(where), bound)
             if where.scheme == "https":
-                return await asyncio.to_thread(_read_https, uri)
+                return await asyncio.to_thread(_read_https, uri, bound)
             found = await obstore.get_async(self._bucket(where), _key(where))
-            _bound(found.meta["size"])
+            _bound(found.meta["size"], bound)
             return bytes(await found.bytes_async())
 
     @asynccontextmanager
@@ -159,21 +160,21 @@ class _Ranges(io.RawIOBase):
         return len(found)
 
 
-def _read_https(uri: str) -> bytes:
+def _read_https(uri: str, most: int) -> bytes:
     try:
         with urlopen(uri, timeout=SILENCE) as response:  # noqa: S310  # the scheme is https
             if not response.geturl().startswith("https:"):
                 raise ValueError(f"it leads to {response.geturl()}")
-            data: bytes = response.read(MOST + 1)
+            data: bytes = response.read(most + 1)
     except HTTPError as error:
         raise FileNotFoundError if error.code in (404, 410) else error from None
-    _bound(len(data))
+    _bound(len(data), most)
     return data
 
 
-def _bound(size: int) -> None:
-    if size > MOST:
-        raise ValueError(f"it has more than {MOST} bytes")
+def _bound(size: int, most: int) -> None:
+    if size > most:
+        raise ValueError(f"it has more than {most} bytes")
 
 
 def _key(where: SplitResult) -> str:

@@ -16,9 +16,11 @@ from pipeline.gateway.dashboard.figures import FIELDS, WINDOW, By, Reading, Seri
 from pipeline.gateway.dashboard.tail import Tail
 from pipeline.gateway.live.event_stream import EventStream, frame
 from pipeline.gateway.problems import documented
-from pipeline.gateway.security import Reader
+from pipeline.gateway.security import Reader, Standing, Still
 
 TICK: Final = 0.5  # seconds
+ASK_AGAIN: Final = 5.0  # seconds between two looks at whether the caller may go on
+LASTS: Final = 3600.0  # seconds until a stream ends; the page opens it again
 PATIENCE: Final = 5.0  # seconds that a single message waits until what was before it has been read
 AGAIN: Final = 5  # newest seconds that each message repeats: records of a second come during the next ones, too
 RUNS: Final = 50  # open runs that are named
@@ -35,6 +37,7 @@ router = APIRouter(prefix="/v1/figures", tags=["status"])
 async def live(
     gateway: TheGateway,
     principal: Reader,
+    still: Standing,
     by: Annotated[By, Query(description="What the figures are told apart by.")] = "total",
     model: Annotated[str | None, Query(max_length=200, description="Only this model's.")] = None,
     agent: Annotated[str | None, Query(max_length=200, description="Only this agent's, by its id.")] = None,
@@ -48,42 +51,50 @@ async def live(
     one of the same second and group. A message that is `whole`, as the first, has the last 15 minutes, any other the
     newest seconds. `open` counts the open runs, `runs` are those that began last; times in epoch ms. `catching_up`:
     what was before somebody looked is still being read.
+
+    The stream ends when the token no longer holds, and after an hour. Runs of threads that were deleted are left out.
     """
     only = Series(model or None, agent or None, principal.bounded(tenant))
-    return EventStream(_frames(gateway, by, only, follow=follow), gateway.count_cut)
+    return EventStream(_frames(gateway, by, only, still, follow=follow), gateway.count_cut)
 
 
-async def _frames(gateway: Gateway, by: By, only: Series, *, follow: bool) -> AsyncGenerator[bytes]:
+async def _frames(gateway: Gateway, by: By, only: Series, still: Still, *, follow: bool) -> AsyncGenerator[bytes]:
     tail, whole = gateway.figures, True
+    asked, ends = time.monotonic(), time.monotonic() + LASTS
     async with tail.watched():
         patience = 0 if follow else PATIENCE
         while tail.catching_up and patience > 0:
             await asyncio.sleep(TICK)
             patience -= TICK
         intake, reading = tail.intake, Reading(tail.intake.figures, by, only)
-        while not gateway.live.stopping:
+        while not gateway.live.stopping and time.monotonic() < ends:
+            if time.monotonic() - asked > ASK_AGAIN:
+                if not await still():
+                    return
+                asked = time.monotonic()
             late = tail.catching_up
             if intake is not tail.intake or whole:
                 intake, reading, whole = tail.intake, Reading(tail.intake.figures, by, only), True
-            yield frame(orjson.dumps(_frame(tail, reading, only, whole=whole)), name="figures")
+            count, runs = tail.intake.runs.of(only, RUNS)
+            erased = await gateway.erased.among([run.thread_id for run in runs])
+            shown = [asdict(run) for run in runs if run.thread_id not in erased]
+            of_runs = {"open": count - len(runs) + len(shown), "runs": shown}
+            yield frame(orjson.dumps(_frame(tail, reading, whole=whole) | of_runs), name="figures")
             if not follow:
                 return
             whole = late
             await asyncio.sleep(TICK)
 
 
-def _frame(tail: Tail, reading: Reading, only: Series, *, whole: bool) -> dict[str, Any]:
+def _frame(tail: Tail, reading: Reading, *, whole: bool) -> dict[str, Any]:
     back = WINDOW if whole else AGAIN
     now = time.time_ns() // 1_000_000
-    count, runs = tail.intake.runs.of(only, RUNS)
     return {
         "now": now,
         "whole": whole,
         "fields": FIELDS,
         "rows": reading.rows(now // 1000 - back + 1, now // 1000 + 1),
         "groups": reading.groups,
-        "open": count,
-        "runs": [asdict(run) for run in runs],
         "catching_up": tail.catching_up,
         "trouble": tail.trouble,
         "skipped": tail.skipped,

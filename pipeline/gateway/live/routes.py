@@ -86,7 +86,7 @@ async def live(
     following = await gateway.live.follow(uuid, principal.tenant, after, replay)
     if dialect is not None:
         return await _resumed(gateway, following, DIALECTS[dialect], after, principal.tenant)
-    if not following.runs and not wait and after is None:
+    if not (following.runs or wait or await _has(gateway, following, after, principal.tenant)):
         await _check_known(gateway, thread_id, uuid, principal.tenant)
     behind = None
     if replay == "none" and after is None and following.stop > 0:
@@ -223,6 +223,12 @@ async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) ->
     if deleted:
         raise unknown_thread(conversation_id)
     return uuid
+
+
+async def _has(gateway: Gateway, following: Following, place: Place | None, tenant: str | None) -> bool:
+    """Whether the caller's place is in the thread: who has never read of it, can't make us look for it everywhere."""
+    record = await gateway.live.at(following, place) if place is not None else None
+    return record is not None and record.envelope is not None and visible(record.envelope, tenant)
 
 
 async def _check_known(gateway: Gateway, conversation_id: str, thread_id: str, tenant: str | None) -> None:

@@ -26,6 +26,7 @@ from pipeline.settings import Settings
 from topics.catalog import EVENTS
 
 READERS: Final = 4  # consumers that read what lies further back
+SCAN: Final = 8_000_000  # bytes of the topic that are read for one page
 PAGE: Final = 2_000_000  # bytes in memory of one reader's records, before they are sent
 CAUGHT_UP_WITHIN: Final = 20.0  # seconds that a reader waits for the tail
 AGAIN: Final = 1.0  # seconds after a failure
@@ -87,15 +88,20 @@ class EventTail:
                 event.set()
 
     async def page(self, thread_id: str, partition: int, start: int, stop: int) -> tuple[list[Held], int]:
-        """Records of a thread from the broker -> those of one page, and the offset behind it, at most `stop`."""
+        """Records of a thread from the broker -> those of one page, and the offset behind it, at most `stop`.
+
+        A page ends after SCAN bytes of whatever threads, so that a reader who looks for few records in many has a
+        consumer no longer than others, and waits behind them for the next page.
+        """
         key, place = thread_id.encode(), TopicPartition(self._topic, partition)
         found: list[Held] = []
-        size = 0
+        size = scanned = 0
         async with self._consumer() as consumer, aclosing(read(consumer, {place: (start, stop)})) as batches:
             async for _, records in batches:
                 for record in records:
-                    if size >= PAGE:
+                    if size >= PAGE or scanned >= SCAN:
                         return found, record.offset
+                    scanned += len(record.value or b"")
                     if record.key == key:
                         held = Held.of(partition, record.offset, record.timestamp, record.key, record.value)
                         found.append(held)

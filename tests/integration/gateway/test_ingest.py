@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
-from tests.support.gateways import Running, client, running, sse, talk, words
+from tests.support.gateways import Running, Tokens, client, running, sse, talk, words
 from tests.support.topic_records import read_all
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess, wait_until_stored
@@ -260,10 +261,6 @@ async def test_without_a_broker_an_upload_is_safe_on_disk(gateway_settings: Sett
 
 
 async def test_a_token_has_so_many_requests(gateway_settings: Settings) -> None:
-    from pydantic import SecretStr
-
-    from tests.support.gateways import Tokens
-
     tokens = Tokens()
     changes = {"gateway_rate": 0.5, "gateway_tokens": SecretStr(tokens.setting)}
     async with running(gateway_settings.model_copy(update=changes)) as gateway:
@@ -285,3 +282,23 @@ async def test_the_span_of_the_caller_goes_with_the_run(http: httpx.AsyncClient,
     }
     assert found[thread_uuid("chat-1")[0]]["traceparent"] == span
     assert "traceparent" not in found[thread_uuid("chat-2")[0]]
+
+
+async def test_a_token_has_so_many_requests_at_once(gateway_settings: Settings, tokens: Tokens) -> None:
+    """Found by the review: silent uploads and live streams of one token could take all connections of the gateway."""
+    bounded = {"gateway_tokens": SecretStr(tokens.setting), "gateway_caller_requests": 2}
+    async with (
+        running(gateway_settings.model_copy(update=bounded)) as gateway,
+        client(gateway.url, tokens.acme) as http,
+        client(gateway.url, tokens.globex) as other,
+    ):
+        streams = [http.stream("GET", "/v1/threads/chat-1/live?wait=true") for _ in range(2)]
+        async with streams[0]:
+            async with streams[1]:
+                problem(await http.get("/v1/threads"), 429, "rate-limited")
+                assert (await other.get("/v1/threads")).status_code == 200
+
+            async def has_room() -> bool:
+                return (await http.get("/v1/threads")).status_code == 200
+
+            await until(has_room)

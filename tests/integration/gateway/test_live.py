@@ -6,12 +6,14 @@ import asyncio
 import json
 import random
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 
+from pipeline.gateway.live import tail
 from pipeline.settings import Settings
-from tests.support.gateways import Message, Running, client, messages, replayed, running, sse, talk, words
+from tests.support.gateways import Message, Running, Tokens, client, messages, replayed, running, sse, talk, words
 from tests.support.topic_records import publish
 from tests.support.waiting import PATIENCE, until
 from threadmill.envelope import encode
@@ -265,3 +267,36 @@ async def test_five_hundred_readers_share_one_consumer(gateway: Running, gateway
     assert len(found[0]) == len(events) + 1
     assert all(one == found[0] for one in found)
     assert len(gateway.app.state.gateway.tail._idle) <= 4
+
+
+async def test_who_looks_for_nothing_reads_nothing(
+    guarded: Running, gateway_settings: Settings, tokens: Tokens
+) -> None:
+    """Found by the review: a place at the beginning and an unknown thread made a gateway read a whole partition."""
+    await send(gateway_settings, talk(3), 0, "complete")
+    async with client(guarded.url, tokens.operator) as operator, client(guarded.url, tokens.globex) as other:
+        [first, *_] = await replayed(operator, "chat-1")
+        partition = int(first.id.partition("-")[0])
+        for thread_id in (str(uuid4()) for _ in range(1000)):
+            if guarded.app.state.gateway.tail.partition_of(thread_id) == partition:
+                break
+        answer = await other.get(f"/v1/threads/{thread_id}/live", headers={"Last-Event-ID": f"{partition}-0.0"})
+        assert answer.status_code == 404
+
+
+async def test_a_page_is_bounded_by_what_is_read(gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader of few records in many gives its consumer back after each page, and misses nothing."""
+    events = talk(40)
+    await send(gateway_settings, events[:20], 0, None)
+    async with Publisher(gateway_settings) as publisher:
+        for number in range(30):
+            run = publisher.run(thread_id=f"other-{number}", agent_id="a", dialect="vercel-ai", max_events=3)
+            for event in events:
+                await run.send(event)
+            await run.end("complete")
+        await publisher.flush()
+    await send(gateway_settings, events, 0, "complete")
+    monkeypatch.setattr(tail, "SCAN", 1000)
+    narrow = gateway_settings.model_copy(update={"gateway_live_bytes": 2000})
+    async with running(narrow) as gateway, client(gateway.url) as http:
+        exact(await replayed(http, "chat-1"), events)

@@ -306,3 +306,30 @@ def test_https(tmp_path: Path, record: Any) -> None:
     finally:
         server.shutdown()
         server.server_close()
+
+
+async def test_an_object_is_fetched_once_and_a_document_is_bounded(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by the review: an event of 67 KB with 200 references to one object made one GET take 325 MB."""
+    store = ContentStore(root)
+    ref = await store.put(THREAD, b"x" * 10_000, "text/plain")
+    part = {"part_kind": "tool-return", "tool_name": "t", "tool_call_id": "c", "content_ref": ref}
+    document = {"thread_id": THREAD, "turns": [{"meta:turn_id": "1", "messages": [{"parts": [part] * 200}]}]}
+    read, real = [], store.objects.read
+
+    async def counted(uri: str, most: int | None = None) -> bytes:
+        read.append(uri)
+        return await real(uri, most)
+
+    monkeypatch.setattr(store.objects, "read", counted)
+    whole = await store.inlined(document, 200 * 10_000)
+    assert [part["content"] for part in whole["turns"][0]["messages"][0]["parts"]] == ["x" * 10_000] * 200
+    assert len(read) == 1
+    with pytest.raises(StoreError, match="more than 1,999,999 bytes in one answer") as raised:
+        await store.inlined(document, 200 * 10_000 - 1)
+    assert not raised.value.transient
+    assert len(read) == 1, "what is too much is not even read"
+    for said in (None, 10):  # who says less, or nothing, gets no more
+        other = {key: value for key, value in ({**ref, "size_bytes": said}).items() if value is not None}
+        one = {"thread_id": THREAD, "turns": [{"parts": [{**part, "content_ref": other}]}]}
+        with pytest.raises(StoreError, match="it has more than"):
+            await store.inlined(one, 9_999)

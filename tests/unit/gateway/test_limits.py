@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from fastapi import Request
 
-from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow, Rate, chunks
+from pipeline.gateway.limits import AtOnce, BodyTooLarge, BodyTooSlow, Rate, chunks
 from pipeline.gateway.problems import Problem
 
 
@@ -77,3 +77,15 @@ async def test_a_body_that_stands_still_is_too_slow() -> None:
     assert await anext(body) == b"ab"
     with pytest.raises(BodyTooSlow):
         await anext(body)
+
+
+def test_requests_of_one_caller_at_once_are_bounded() -> None:
+    at_once = AtOnce(2)
+    ends = [at_once.begin("a"), at_once.begin("a")]
+    with pytest.raises(Problem) as raised:
+        at_once.begin("a")
+    assert raised.value.kind == "rate-limited"
+    assert raised.value.headers["Retry-After"]
+    at_once.begin("b")()
+    ends.pop()()
+    at_once.begin("a")
