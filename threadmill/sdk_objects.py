@@ -1,6 +1,7 @@
 """Events as an SDK's own objects -> the JSON objects that its wire carries. They are known by shape: no SDK is needed.
 
 Pydantic AI's events (`event_kind`)       serialized; the run's result with the messages of this run only
+events of OpenAI's Agents SDK             what they hold, serialized as it came; of agents their names
 chunks of its adapters, pydantic models   serialized by their aliases, without what is None
 """
 
@@ -36,6 +37,40 @@ def pydantic_ai_event(event: Any) -> Any:
         return to_jsonable_python(event, bytes_mode="base64")
     except (ValueError, TypeError) as error:
         raise _unwritable(event, error) from error
+
+
+def openai_agents_event(event: Any) -> Any:
+    """An event of OpenAI's Agents SDK -> the event as a dict; else as `model`. Raises InvalidRecord."""
+    try:
+        match getattr(event, "type", None):
+            case "raw_response_event":
+                return {"type": event.type, "data": _as_it_came(event.data)}
+            case "run_item_stream_event":
+                return {"type": event.type, "name": event.name, "item": _run_item(event.item)}
+            case "agent_updated_stream_event":
+                return {"type": event.type, "new_agent": {"name": event.new_agent.name}}
+    except (AttributeError, ValueError, TypeError) as error:
+        raise _unwritable(event, error) from error
+    return model(event)
+
+
+def _run_item(item: Any) -> dict[str, Any]:
+    """A RunItem; the agents in it are programs, their names are data."""
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415  # who sends such objects has it loaded
+
+    told = {"type": item.type, "raw_item": _as_it_came(item.raw_item)}
+    for role in ("agent", "source_agent", "target_agent"):
+        agent = getattr(item, role, None)
+        if agent is not None:
+            told[role] = {"name": agent.name}
+    if hasattr(item, "output"):
+        told["output"] = to_jsonable_python(item.output, bytes_mode="base64", fallback=repr)
+    return told
+
+
+def _as_it_came(value: Any) -> Any:
+    """A model of OpenAI's -> the fields that its server wrote; what is a dict stays one."""
+    return value.model_dump(mode="json", exclude_unset=True) if hasattr(value, "model_dump") else value
 
 
 def _result(result: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from threadmill.sdk_objects import model, pydantic_ai_event
+from threadmill.sdk_objects import model, openai_agents_event, pydantic_ai_event
 
 Framing = Literal["sse", "named-sse", "data-lines"]  # as `threadmill.framing` describes them
 
@@ -52,6 +52,7 @@ WIRES: Final[dict[str, Wire]] = {
     "ag-ui": Wire(),
     "agents-sdk": Wire(kind="event", framing="named-sse"),
     "google-adk": Wire(untyped=True, boxed=True),
+    "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
     "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True),
     "pi-agent": Wire(),
     "pi-proxy": Wire(framing="data-lines"),

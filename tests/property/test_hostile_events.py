@@ -27,6 +27,7 @@ FILES = {
     "ag-ui": "*.sse",
     "agents-sdk": "*.sse",
     "google-adk": "*.jsonl",
+    "openai-agents": "*.jsonl",
     "openai-chat": "*.sse",
     "pi-agent": "*.jsonl",
     "pi-proxy": "*.sse",

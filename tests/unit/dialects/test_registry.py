@@ -17,7 +17,7 @@ from threadmill.wires import WIRES
 
 FOLDER = Path(pipeline.dialects.__file__).parent
 SILENT = "thread-protocol"  # its turns are whole: nothing is shown while they come
-ENDLESS = frozenset({"google-adk"})  # their streams just stop: the publisher says how they ended
+ENDLESS = frozenset({"google-adk", "openai-agents"})  # their streams just stop: the publisher says how they ended
 
 # What no reader may stumble over.
 ODD: list[Any] = [
@@ -32,6 +32,8 @@ ODD: list[Any] = [
     {"event": "message.delta", "data": None},
     {"event": None, "data": [["x"]]},
     {"partial": True, "content": {"parts": ["x", {"text": 5}]}},
+    {"type": "raw_response_event", "data": ["x"]},
+    {"type": "run_item_stream_event", "item": {"raw_item": 5}},
 ]
 
 
@@ -88,6 +90,16 @@ def test_a_stream_shows_its_text_and_says_when_it_is_over(name: str) -> None:
             Shown("thinking", "Hm"),
         ),
         ("google-adk", {"content": {"parts": [{"functionCall": {"name": "search"}}]}}, Shown("tool", "search")),
+        (
+            "openai-agents",
+            {"type": "raw_response_event", "data": {"type": "response.reasoning_text.delta", "delta": "Hm"}},
+            Shown("thinking", "Hm"),
+        ),
+        (
+            "openai-agents",
+            {"type": "run_item_stream_event", "item": {"raw_item": {"type": "function_call", "name": "search"}}},
+            Shown("tool", "search"),
+        ),
     ],
 )
 def test_thoughts_and_tools_are_shown(name: str, event: dict[str, Any], piece: Shown) -> None:

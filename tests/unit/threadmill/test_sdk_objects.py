@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from pipeline.errors import InvalidRecord
-from threadmill.sdk_objects import pydantic_ai_event
+from threadmill.sdk_objects import openai_agents_event, pydantic_ai_event
 
 
 @dataclass
@@ -65,6 +65,36 @@ def test_the_result_holds_the_messages_of_its_run_only(usage: Any) -> None:
     assert event["event_kind"] == "agent_run_result"
     assert (told["messages"], told["new_message_index"], told["usage"]) == ([message], 0, {"input_tokens": 3})
     assert (told["run_id"], told["output"]) == ("r", repr(output))
+
+
+class Told(BaseModel):
+    type: str
+    call_id: str
+    status: str | None = None
+    never_set: str | None = None
+
+
+def test_events_of_openais_agents_sdk() -> None:
+    """Nulls that the server wrote stay, and of agents only their names travel."""
+    told, pilot = Told(type="function_call", call_id="c1", status=None), SimpleNamespace(name="Pilot", tools=[object()])
+    sent = {"type": "function_call", "call_id": "c1", "status": None}
+    raw = SimpleNamespace(type="raw_response_event", data=told)
+    assert openai_agents_event(raw) == {"type": "raw_response_event", "data": sent}
+    updated = SimpleNamespace(type="agent_updated_stream_event", new_agent=pilot)
+    assert openai_agents_event(updated)["new_agent"] == {"name": "Pilot"}
+    item = SimpleNamespace(
+        type="tool_call_output_item", raw_item={"call_id": "c1", "output": "x"}, agent=pilot, output={1}
+    )
+    event = openai_agents_event(SimpleNamespace(type="run_item_stream_event", name="tool_output", item=item))
+    assert event["item"] == {
+        "type": "tool_call_output_item",
+        "raw_item": {"call_id": "c1", "output": "x"},
+        "agent": {"name": "Pilot"},
+        "output": [1],
+    }
+    with pytest.raises(InvalidRecord, match="can't be written as JSON"):
+        openai_agents_event(SimpleNamespace(type="agent_updated_stream_event", new_agent=None))
+    assert openai_agents_event(7) == 7  # for the reader of events to refuse
 
 
 def test_what_is_no_json_is_said() -> None:

@@ -1,0 +1,21 @@
+"""The stream events of OpenAI's Agents SDK."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.dialects.openai_agents import events, live, losses
+from threadmill.wires import WIRES
+
+DIALECT: Final = Dialect(
+    name="openai-agents",
+    wire=WIRES["openai-agents"],
+    handlers=events.HANDLERS,
+    unknown=events.unknown,
+    begin=events.begin,
+    finish=events.finish,
+    shows=live.shows,
+    losses=losses.LOSSES,
+    carriers=losses.CARRIERS,
+)

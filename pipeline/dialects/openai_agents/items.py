@@ -1,0 +1,216 @@
+"""Output items of the Responses API -> ThreadProtocol parts.
+
+    message                           text for each of its contents; a refusal is a text with `meta:refusal`
+    reasoning                         thinking: its summaries, or its contents where there are none
+    function_call, custom_tool_call   tool-call
+    computer_call, shell_call, …      tool-call `computer`, `shell`, …: tools that the client runs
+    web_search_call, mcp_call, …      builtin-tool-call and builtin-tool-return: tools that the server runs
+    image_generation_call             the same, and a file
+
+All others are `custom:TYPE` system messages. What ThreadProtocol has no field for is kept in `meta:openai` of the part,
+under OpenAI's names. Ids that an adapter made up (FAKE_ID) are left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from pipeline.turns.arguments import arguments
+from topics.json_text import Fields
+
+META: Final = "meta:openai"
+REFUSAL: Final = "meta:refusal"
+FAKE_ID: Final = "__fake_id__"
+# Type of an item -> name of the server's tool, and the fields that are its arguments; None: it has an `action`.
+HOSTED: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
+    "web_search_call": ("web_search", None),
+    "file_search_call": ("file_search", ("queries",)),
+    "code_interpreter_call": ("code_interpreter", ("code", "container_id")),
+    "image_generation_call": ("image_generation", ()),
+}
+
+
+def parts(item: Fields) -> list[Fields]:
+    """An item that is whole -> its parts; none where it is no part of a response."""
+    make = MAKERS.get(item["type"])
+    return make(item) if make is not None else []
+
+
+def is_beside(item: Fields) -> bool:
+    """Whether the item is kept as a system message. A search for tools is a call where the client makes it."""
+    return item["type"] not in MAKERS or (item["type"] == "tool_search_call" and item.get("execution") != "client")
+
+
+def sources(item: Fields) -> list[tuple[str, Fields]]:
+    """Citations of a message -> (event type, data) of system messages."""
+    found: list[tuple[str, Fields]] = []
+    for piece in _objects(item.get("content")) if item["type"] == "message" else ():
+        for note in _objects(piece.get("annotations")):
+            if isinstance(note.get("url"), str):
+                found.append(("source.url", _named(note["url"], note, url=note["url"])))
+            elif isinstance(note.get("file_id"), str):
+                found.append(("source.document", _named(note["file_id"], note, filename=note.get("filename"))))
+    return found
+
+
+def with_rest(fields: Fields, source: Fields, *said: str) -> Fields:
+    """The fields, and under META what else the source says."""
+    rest = {key: value for key, value in source.items() if key not in said and value is not None and value != []}
+    if rest.get("id") == FAKE_ID:
+        del rest["id"]
+    return {**fields, META: rest} if rest else fields
+
+
+def _named(identity: str, note: Fields, **more: Any) -> Fields:
+    fields = {"source_id": identity, **more, "title": note.get("title")}
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _message(item: Fields) -> list[Fields]:
+    content = item.get("content")
+    pieces = [{"type": "output_text", "text": content}] if isinstance(content, str) else _objects(content)
+    own = {key: value for key, value in item.items() if key not in ("content", "role", "type")}
+    return [_content(piece, own) for piece in pieces]
+
+
+def _content(piece: Fields, own: Fields) -> Fields:
+    if isinstance(piece.get("text"), str):
+        return with_rest({"part_kind": "text", "content": piece["text"]}, {**piece, **own}, "text", "type")
+    if isinstance(piece.get("refusal"), str):
+        fields = {"part_kind": "text", "content": piece["refusal"], REFUSAL: True}
+        return with_rest(fields, {**piece, **own}, "refusal", "type")
+    return {"part_kind": "custom:openai", "content": piece}
+
+
+def _reasoning(item: Fields) -> list[Fields]:
+    summary = [text for text in map(_text, _objects(item.get("summary"))) if text]
+    raw = [text for text in map(_text, _objects(item.get("content"))) if text]
+    found: list[Fields] = [{"part_kind": "thinking", "content": text} for text in summary or raw or [""]]
+    signature, identity = item.get("encrypted_content"), item.get("id")
+    if isinstance(signature, str) and signature:
+        found[0]["signature"] = signature
+    if isinstance(identity, str) and identity not in ("", FAKE_ID):
+        for fields in found:
+            fields["thinking_id"] = identity
+    rest = {"raw_content": raw} if summary and raw else {}
+    said = ("id", "type", "summary", "content", "encrypted_content")
+    found[0] = with_rest(found[0], {**item, **rest}, *said)
+    return found
+
+
+def _text(piece: Fields) -> str:
+    return piece["text"] if isinstance(piece.get("text"), str) else ""
+
+
+def _function_call(item: Fields) -> list[Fields]:
+    return [_call(item, item["name"] + "", arguments((item.get("arguments") or "") + ""), "name", "arguments")]
+
+
+def _custom_call(item: Fields) -> list[Fields]:
+    return [_call(item, item["name"] + "", {"input": item.get("input")}, "name", "input")]
+
+
+def _client_call(name: str, key: str) -> Callable[[Fields], list[Fields]]:
+    return lambda item: [_call(item, name, _object(item.get(key)), key)]
+
+
+def _computer_call(item: Fields) -> list[Fields]:
+    keys = ("action", "actions", "pending_safety_checks")
+    return [_call(item, "computer", {key: item[key] for key in keys if item.get(key)}, *keys)]
+
+
+def _shell_call(item: Fields) -> list[Fields]:
+    """A shell of the client's, unless its environment is the server's."""
+    environment = item.get("environment")
+    if not isinstance(environment, dict) or environment.get("type") == "local":
+        return [_call(item, "shell", _object(item.get("action")), "action")]
+    return [_call(item, "shell", _object(item.get("action")), "action", kind="builtin-tool-call")]
+
+
+def _shell_output(item: Fields) -> list[Fields]:
+    return [_return("shell", item["call_id"] + "", item.get("output"), item)]
+
+
+def _tool_search(item: Fields) -> list[Fields]:
+    if item.get("execution") != "client":
+        return []
+    return [_call(item, "tool_search", _object(item.get("arguments")), "arguments")]
+
+
+def _call(item: Fields, name: str, args: Any, *said: str, kind: str = "tool-call") -> Fields:
+    call_id = item.get("call_id") or item.get("id")
+    if not isinstance(call_id, str):
+        raise TypeError("a call has an id")
+    fields = {"part_kind": kind, "tool_name": name, "tool_call_id": call_id, "args": args}
+    return with_rest(fields, item, "call_id", "type", *said)
+
+
+def _hosted(item: Fields) -> list[Fields]:
+    name, keys = HOSTED[item["type"]]
+    args = {key: item[key] for key in keys or () if item.get(key) is not None}
+    args, said = (_object(item.get("action")), ("action",)) if keys is None else (args, keys)
+    call_id = item["id"] + ""
+    fields = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": call_id, "args": args}
+    result = {key: value for key, value in item.items() if key not in (*said, "id", "type", "status", "result")}
+    found = [fields, _return(name, call_id, {key: value for key, value in result.items() if value is not None}, item)]
+    image = item.get("result")
+    if isinstance(image, str) and image:
+        found.append(_file(image, item.get("output_format")))
+    return found
+
+
+def _mcp_call(item: Fields) -> list[Fields]:
+    name, call_id = item["name"] + "", item["id"] + ""
+    args = arguments((item.get("arguments") or "") + "")
+    fields = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": call_id, "args": args}
+    call = with_rest(fields, item, "id", "type", "name", "arguments", "output", "error", "status")
+    error = item.get("error")
+    answer = _return(name, call_id, item.get("output") if error is None else error, item)
+    return [call, answer if error is None else {**answer, "status": "error"}]
+
+
+def _return(name: str, call_id: str, content: Any, item: Fields) -> Fields:
+    status = "error" if item.get("status") == "failed" else "success"
+    identity = {"part_kind": "builtin-tool-return", "tool_name": name, "tool_call_id": call_id}
+    return {**identity, "status": status, "content": content}
+
+
+def _file(data: str, form: Any) -> Fields:
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raw = data.encode("utf-8", "surrogatepass")
+    identifier = hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:6]
+    media_type = f"image/{form}" if isinstance(form, str) and form else "image/png"
+    binary = {"kind": "binary", "data": data, "media_type": media_type, "identifier": identifier}
+    return {"part_kind": "file", "content": binary}
+
+
+def _object(value: Any) -> Fields:
+    if isinstance(value, str):
+        return arguments(value)
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[Fields]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+MAKERS: Final[dict[str, Callable[[Fields], list[Fields]]]] = {
+    "message": _message,
+    "reasoning": _reasoning,
+    "function_call": _function_call,
+    "custom_tool_call": _custom_call,
+    "local_shell_call": _client_call("local_shell", "action"),
+    "apply_patch_call": _client_call("apply_patch", "operation"),
+    "computer_call": _computer_call,
+    "shell_call": _shell_call,
+    "shell_call_output": _shell_output,
+    **dict.fromkeys(HOSTED, _hosted),
+    "mcp_call": _mcp_call,
+    "tool_search_call": _tool_search,
+}

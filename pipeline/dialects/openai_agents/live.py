@@ -1,0 +1,28 @@
+"""What a stream of the Agents SDK tells while it comes, to those who don't assemble it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.assembly.dialect import Shown
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Text and thoughts of the model's own events, and the calls that the SDK carries out."""
+    match event:
+        case {"type": "raw_response_event", "data": told}:
+            return shows_of_response(told)
+        case {"type": "run_item_stream_event", "item": {"raw_item": {"type": str(kind), "name": str(name)}}}:
+            return [Shown("tool", name)] if kind.endswith("_call") else ()
+    return ()
+
+
+def shows_of_response(told: Any) -> Sequence[Shown]:
+    """The same of an event of the Responses API."""
+    match told:
+        case {"type": "response.output_text.delta" | "response.refusal.delta", "delta": str(text)}:
+            return [Shown("text", text)]
+        case {"type": "response.reasoning_summary_text.delta" | "response.reasoning_text.delta", "delta": str(text)}:
+            return [Shown("thinking", text)]
+    return ()

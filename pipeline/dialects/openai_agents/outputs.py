@@ -1,0 +1,44 @@
+"""What tools returned: `*_output` items of the Responses API -> tool-return parts."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.dialects.openai_agents.items import META, with_rest
+from topics.json_text import Fields
+
+OUTPUT_ITEMS: Final = frozenset({"tool_call_output_item", "handoff_output_item"})
+NAMES: Final = {
+    "computer_call_output": "computer",
+    "local_shell_call_output": "local_shell",
+    "shell_call_output": "shell",
+    "apply_patch_call_output": "apply_patch",
+}
+
+
+def is_output(item: Fields, told: Fields) -> bool:
+    """Whether a run item answers a call: `told` is its raw item."""
+    return item.get("type") in OUTPUT_ITEMS or told["type"] in NAMES or told["type"].endswith("tool_call_output")
+
+
+def answer_of(item: Fields, told: Fields) -> Fields:
+    """A run item -> tool-return. What the model sees counts (`output`), not the tool's own value."""
+    fields = tool_return(told)
+    name = item.get("tool_name")
+    return {**fields, "tool_name": name} if isinstance(name, str) and not fields["tool_name"] else fields
+
+
+def tool_return(told: Fields) -> Fields:
+    """An output item -> tool-return; without a call's id KeyError or TypeError."""
+    call_id: Any = told.get("call_id") or told["id"]
+    fields: Fields = {
+        "part_kind": "tool-return",
+        "tool_name": NAMES.get(told["type"], ""),
+        "tool_call_id": call_id + "",
+        "status": "error" if told.get("status") == "failed" else "success",
+        "content": told.get("output"),
+    }
+    found = with_rest(fields, told, "call_id", "output", "status")
+    if found.get(META) == {"type": "function_call_output"}:
+        del found[META]
+    return found
