@@ -13,7 +13,7 @@ from pipeline.assembly.partial import PARTIAL, partial
 from pipeline.assembly.parts import Context, Message, Part, Turn
 from pipeline.turns import tokens
 from pipeline.turns.text import join
-from pipeline.turns.times import iso
+from pipeline.turns.times import bounded, iso
 from topics.json_text import Fields
 
 REASONS: Final = {"aborted": "user_cancelled", "error": "error", "disconnected": "network_failure"}
@@ -136,7 +136,7 @@ def _timing(message: Message, since: int) -> dict[str, int | None]:
     if message.first_part_at is None:
         return {"ttft_ms": None, "duration_ms": None}
     end = message.last_at if message.last_at is not None else message.first_part_at
-    return {"ttft_ms": max(0, message.first_part_at - since), "duration_ms": max(0, end - since)}
+    return {"ttft_ms": bounded(message.first_part_at - since), "duration_ms": bounded(end - since)}
 
 
 def _order_returns(response: Message, request: Message) -> None:

@@ -6,7 +6,7 @@ from pipeline.assembly.agent_turn import agent_turn
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context
 from pipeline.turns.canonical import sealed
-from pipeline.turns.times import epoch_ms, iso
+from pipeline.turns.times import bounded, epoch_ms, iso
 from threadmill.identity import thread_uuid, turn_id
 from topics import turn_record
 from topics.json_text import Fields
@@ -35,7 +35,7 @@ def finish(
     for number, native in enumerate(builder.native):
         turns.append((str(number or ""), native, []))
     records = [_record(builder, ordinal, turn, events, revision, timings) for ordinal, turn, timings in turns]
-    records = records or [{**_record(builder, "", None, events, revision, []), "at": builder.last_at}]
+    records = records or [{**_record(builder, "", None, events, revision, []), "at": bounded(builder.last_at)}]
     for number, record in enumerate(records):
         if number:
             record["ordinal"] = number

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.usage import usage_rows
 from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.thread_document import GIVEN_UP, agent_configs, digest, interruption, outgoing, position, span
 from topics.turn_record import TurnRecord
 
 Row = dict[str, Any]
-MAX_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
+from pipeline.stores.bounded_sum import BoundedSum
 from pipeline.stores.schema import agents, erased, links, threads, turns, usage
 from pipeline.stores.summaries import decode_cursor
 from pipeline.turns.column_text import column_text
@@ -104,7 +105,7 @@ def refresh_threads(ids: Sequence[str]) -> Update:
         return select(value).where(own).scalar_subquery()
 
     first_prompt = select(turns.c.prompt).where(own, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
-    tokens = select(func.coalesce(func.sum(usage.c.total_tokens), 0)).where(usage.c.thread_id == threads.c.thread_id)
+    tokens = select(func.coalesce(BoundedSum(usage.c.total_tokens), 0)).where(usage.c.thread_id == threads.c.thread_id)
     return (
         update(threads)
         .where(threads.c.thread_id.in_(ids))
@@ -139,9 +140,9 @@ def records(thread_ids: Sequence[str]) -> CompoundSelect[Any]:
 
 def turn_usage(thread_id: str, tenant: str | None) -> Select[Any]:
     """-> turn_id, tokens, cost and time to the first token of each turn of a thread that used anything."""
-    sums = [func.coalesce(func.sum(usage.c[name]), 0) for name in ("input_tokens", "output_tokens", "total_tokens")]
+    sums = [func.coalesce(BoundedSum(usage.c[name]), 0) for name in ("input_tokens", "output_tokens", "total_tokens")]
     first = func.max(case((usage.c.position == 0, usage.c.ttft_ms)))
-    columns = [usage.c.turn_id, *sums, func.sum(usage.c.cost_nano_usd), first]
+    columns = [usage.c.turn_id, *sums, BoundedSum(usage.c.cost_nano_usd), first]
     own = [] if tenant is None else [usage.c.tenant == tenant]
     return select(*columns).where(usage.c.thread_id == thread_id, *own).group_by(usage.c.turn_id)
 

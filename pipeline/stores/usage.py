@@ -7,16 +7,17 @@ any rows: what there is one of in a turn (`turns`, `interrupted`, `errors`) is c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pipeline.stores.prices import STREAM, cost_nano_usd, source
 from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import agent_configs, interruption, span
-from pipeline.turns.times import epoch_ms
+from pipeline.turns.times import bounded, epoch_ms
 from pipeline.turns.tokens import COUNTS, counts
 from topics.turn_record import TurnRecord
 
 ERROR = "error"  # the reason of an interruption that is the agent's failure, and not a user's wish or a lost line
+TIMES: Final = ("ttft_ms", "duration_ms")
 Row = dict[str, Any]
 
 
@@ -38,7 +39,7 @@ def usage_rows(record: TurnRecord) -> list[Row]:
     timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
     rows = [
         _row(record, number, message, counts(message.get("usage")))
-        | {"ttft_ms": timing.get("ttft_ms"), "duration_ms": timing.get("duration_ms")}
+        | {name: None if timing.get(name) is None else bounded(timing[name]) for name in TIMES}
         for number, (message, timing) in enumerate(zip(responses, timings, strict=False))
     ]
     total = counts(turn.get("total_usage"))

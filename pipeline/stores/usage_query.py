@@ -26,6 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.errors import CallerError
 from pipeline.observability.metrics import UNKNOWN
+from pipeline.stores.bounded_sum import BoundedSum
 from pipeline.stores.schema import usage
 from pipeline.stores.time_buckets import edges as bucket_edges
 from pipeline.stores.usage_report import MOST_ROWS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
@@ -74,7 +75,7 @@ def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
     keys = [name for name in ("bucket", "other", *names) if name in placed.c]
     ranked = _ranked(placed, keys)
     found = [ranked.c[key] for key in keys]
-    sums = [func.coalesce(func.sum(ranked.c[name]), 0).label(name) for name in SUMMED]
+    sums = [func.coalesce(BoundedSum(ranked.c[name]), 0).label(name) for name in SUMMED]
     percentiles = [_percentile(ranked, name, percent) for name in TIMES for percent in PERCENTS]
     return select(*found, *sums, *percentiles).group_by(*found)
 
@@ -144,7 +145,7 @@ def _bucket(at: ColumnElement[Any], edges: Sequence[int]) -> ColumnElement[Any]:
 def _with_the_rest_as_one(kept: CTE, names: Sequence[str], query: UsageQuery) -> CTE:
     """The groups that are not among the greatest lose their names."""
     groups = [kept.c[name] for name in names]
-    order = func.coalesce(func.sum(kept.c["cost_nano_usd" if query.order == "cost_usd" else query.order]), 0)
+    order = func.coalesce(BoundedSum(kept.c["cost_nano_usd" if query.order == "cost_usd" else query.order]), 0)
     places = [part for group in groups for part in (group.is_(None), group)]
     named = select(*groups, literal(1).label("named")).group_by(*groups).order_by(order.desc(), *places)
     top = named.limit(query.limit).cte("top")

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+import re
+from typing import Any, Final
 
 MAX_LENGTH = 500  # four bytes each still fit a Postgres index entry (2,704 bytes)
 KEPT = 430
+ESCAPE: Final = re.compile(r"\\(?=u(?:0000|005c|d[89a-f][0-9a-f]{2}))")  # a backslash that would read as an escape
+SHORTENED: Final = re.compile(rf".{{{KEPT}}}…[0-9a-f]{{64}}", re.DOTALL)
 
 
 def column_text(value: Any, limit: int = MAX_LENGTH) -> str | None:
     """Text for a column: NUL and lone surrogates as escapes, and a hash for the end of what is too long.
 
-    Two long ids stay different. The exact text is in the record's JSON.
+    Two texts stay different, as keys are unique by what this returns: a backslash before what would read as one of
+    these escapes becomes one itself, and a text that looks shortened is shortened. The exact text is in the record's
+    JSON.
     """
     if value is None:
         return None
-    text = str(value).encode("utf-8", "backslashreplace").decode().replace("\0", "\\u0000")
-    if len(text) <= limit:
+    text = str(value)
+    if "\\" in text:
+        text = ESCAPE.sub(r"\\u005c", text)
+    text = text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\u0000")
+    if len(text) <= limit and not SHORTENED.fullmatch(text):
         return text
     return text[:KEPT] + "…" + hashlib.sha256(text.encode()).hexdigest()
 

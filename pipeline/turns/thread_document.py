@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pipeline.turns.times import epoch_ms, iso
+from pipeline.turns.times import bounded, epoch_ms, iso
 from topics import json_text
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
@@ -96,7 +96,7 @@ def span(record: TurnRecord) -> tuple[int, int]:
         stated = record.get("at")
         if stated is None:
             stated = min(_times(record.get("agents") or [], "created_at"), default=0)
-        return stated, stated
+        return bounded(stated), bounded(stated)
     interruption = turn.get("interruption")
     found = [
         *_times([turn], "submitted_at", "started_at", "completed_at"),

@@ -13,8 +13,13 @@ LAST_MS = 253_402_300_799_999  # the end of year 9999
 def iso(ms: int) -> str:
     """1768928342002 -> '2026-01-20T16:59:02.002Z'; out of range is clamped."""
     if not 0 <= ms <= LAST_MS:
-        ms = min(max(ms, 0), LAST_MS)
+        ms = bounded(ms)
     return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+def bounded(ms: int) -> int:
+    """A time or a duration as `iso` has it: what is out of range is clamped."""
+    return min(max(ms, 0), LAST_MS)
 
 
 @lru_cache(maxsize=4096)

@@ -16,6 +16,7 @@ from pipeline.stores import write as writing
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts, WriteResult
 from pipeline.stores.usage_report import UsageQuery
+from pipeline.turns.times import LAST_MS
 from threadmill.identity import thread_uuid
 
 CHAT = thread_uuid("chat")[0]
@@ -259,3 +260,37 @@ async def test_order_duplicates_and_batches_make_no_difference(store: ThreadStor
         assert asyncio.run_coroutine_threadsafe(stored(batches), loop).result() == expected
 
     await asyncio.to_thread(check)
+
+
+async def test_names_that_only_an_escape_tells_apart_are_two(store: ThreadStore, record: Any) -> None:
+    """`x` with a NUL behind it, and the six characters that stand for one in JSON: two agents of one turn."""
+    named = [{"agent_id": agent_id, "agent_name": "A"} for agent_id in ("x\0", "x\\u0000")]
+    assert await store.write([record(agents=named)]) == WriteResult(inserted=1)
+    document = await store.thread(CHAT) or {}
+    assert {"x\0", "x\\u0000"} <= document["agents"].keys()
+    for agent_id in ("x\0", "x\\u0000"):
+        assert len((await store.threads(agent_id=agent_id)).threads) == 1
+
+
+async def test_sums_end_at_the_largest_number_that_a_column_takes(store: ThreadStore, record: Any, tables: Any) -> None:
+    """1,100 responses of the most tokens that a count may be are more than 64 bits hold."""
+    most = 2**53 - 1
+    one = record()
+    (response,) = one["turn"]["messages"]
+    response["usage"] = {"input_tokens": most, "total_tokens": most, "cost": 9_000_000}
+    one["turn"]["messages"] = [response] * 1100
+    exact = record(chat="other", tokens=most)
+    assert await store.write([one, exact]) == WriteResult(inserted=2)
+    assert sorted(row[7] for row in (await tables())["threads"]) == [most + 1, 2**63 - 1]
+    report = await store.usage(UsageQuery(group_by=("thread",), order="input_tokens"))
+    assert [row.figures.input_tokens for row in report.rows] == [2**63 - 1, most]
+    assert [row.figures.requests for row in report.rows] == [1100, 1]
+    (turn,) = (await store.turn_usage(CHAT)).values()
+    assert turn.total_tokens == 2**63 - 1
+
+
+async def test_times_that_no_column_takes_are_bounded(store: ThreadStore, record: Any) -> None:
+    endless = record(timings=[{"ttft_ms": 2**63, "duration_ms": 2**70}])
+    facts = record(run="f", turn=None, at=2**80)
+    assert await store.write([endless, facts]) == WriteResult(inserted=2)
+    assert (await store.usage(UsageQuery())).total.ttft_ms.p50 == LAST_MS

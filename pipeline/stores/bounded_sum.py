@@ -1,0 +1,41 @@
+"""A sum in SQL that can't overflow: what producers say of tokens and costs is theirs, and any number of it is summed.
+
+By itself SQLite refuses a sum over 2^63 - 1, and Postgres makes a number of it that no column takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import BigInteger
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+MAX_INTEGER: Final = 2**63 - 1
+HALF: Final = 2**32
+
+
+class BoundedSum(FunctionElement[int]):
+    """`BoundedSum(column)`: the sum of integers from 0, exact up to MAX_INTEGER, which stands for all above it; null
+    where there is none.
+    """
+
+    name = "bounded_sum"
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(BoundedSum, "postgresql")
+def _postgres(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str:
+    total = f"sum({compiler.process(element.clauses, **options)})"
+    return f"(CASE WHEN {total} > {MAX_INTEGER} THEN {MAX_INTEGER} ELSE {total} END)"
+
+
+@compiles(BoundedSum, "sqlite")
+def _sqlite(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str:
+    """The upper and the lower halves of the numbers apart; SQLite takes equal sums once."""
+    value = f"({compiler.process(element.clauses, **options)})"
+    upper, lower = f"sum({value} / {HALF})", f"sum({value} % {HALF})"
+    exact = f"{upper} * {HALF} + {lower}"
+    return f"(CASE WHEN {upper} + {lower} / {HALF} < {HALF // 2} THEN {exact} WHEN {upper} >= 0 THEN {MAX_INTEGER} END)"
