@@ -1,10 +1,17 @@
 # syntax=docker/dockerfile:1
 # Two stages: the first has uv and installs the locked dependencies into one folder, the second gets only that folder.
+# The base is named by a tag, so that a build has Debian's latest security updates. Who wants the very same base each time
+# gives its digest: --build-arg PYTHON=python:3.11-slim-bookworm@sha256:…
 ARG PYTHON=python:3.11-slim-bookworm
 
 FROM docker.io/library/${PYTHON} AS build
 ARG UV_VERSION=0.13.8
-RUN python3 -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir uv==${UV_VERSION}
+# Of its wheels for x86-64 and ARM; a newer UV_VERSION needs its own: `pip download` it, and `pip hash` says them.
+ARG UV_HASHES="--hash=sha256:e18a57b8b352eb7c8feb317b9f6f533c8f0ad9673fd6cf34bbe3cf1a9f6a8984 \
+--hash=sha256:0b3e8b1a4f5e405e31e2ff33de8af4744831e9f7338539671efbd8c3c94e791d"
+RUN echo "uv==${UV_VERSION} ${UV_HASHES}" > /tmp/uv.txt \
+ && python3 -m venv /opt/uv \
+ && /opt/uv/bin/pip install --no-cache-dir --no-deps --only-binary :all: --require-hashes -r /tmp/uv.txt
 ENV UV_PROJECT_ENVIRONMENT=/opt/threadmill UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 UV_PYTHON_DOWNLOADS=never
 WORKDIR /src
 # Dependencies first: this layer stays the same until the lock file changes. Wheels only, so no compiler is needed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from helm.schema import ELSEWHERE, comments, values_schema
 from pipeline.__main__ import COMMANDS
 from pipeline.cli.gateway import STOP_DEADLINE as GATEWAY_DEADLINE
 from pipeline.cli.worker import STOP_DEADLINE
+from pipeline.gateway.app import ROUTERS
 from pipeline.gateway.security import hashed, parse_tokens
 from pipeline.observability import metrics
 from pipeline.settings import Settings, load
@@ -153,3 +155,25 @@ def test_every_alert_has_a_runbook() -> None:
     runbooks = (CHART.parents[1] / "docs" / "operations" / "runbooks.md").read_text()
     assert alerts
     assert [name for name in alerts if f"\n## {name}\n" not in runbooks] == []
+
+
+def test_metrics_and_probes_are_not_published() -> None:
+    """They need no token. Everything else of the gateway is reached from outside."""
+    template = (CHART / "templates" / "gateway.yaml").read_text()
+    exact, prefixes = (
+        re.findall(r'"([^"]+)"', line) for line in re.findall(r"\$(?:exact|prefixes) := list (.*) }}", template)
+    )
+    assert "pathType: Prefix" in template
+    paths = {route.path for router in ROUTERS for route in router.routes} | {"/openapi.json"}  # type: ignore[attr-defined]
+    published = {path for path in paths if path in exact or path.startswith(tuple(f"{one}/" for one in prefixes))}
+    assert paths - published == {"/metrics", "/livez", "/readyz"}
+    assert set(exact) <= paths
+
+
+def test_what_the_image_installs_has_hashes() -> None:
+    lines = (CHART.parents[1] / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
+    installed = [line for line in lines if "pip install" in line or "uv sync" in line]
+    assert len(installed) == 3
+    assert [line for line in installed if "--require-hashes" not in line and "uv sync --frozen" not in line] == []
+    [hashes] = [line for line in lines if line.startswith("ARG UV_HASHES")]
+    assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", hashes)) == 2
