@@ -52,6 +52,7 @@ WIRES: Final[dict[str, Wire]] = {
     "ag-ui": Wire(),
     "agents-sdk": Wire(kind="event", framing="named-sse"),
     "google-adk": Wire(untyped=True, boxed=True),
+    "langgraph": Wire(kind="event", framing="named-sse", untyped=True, boxed=True),
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
     "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True),
     "pi-agent": Wire(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from json import dumps
 from typing import Any, Final
 
 import pytest
@@ -15,7 +16,10 @@ from tests.corpus.compare_wires import thread as assembled
 ORIGIN = Origin("0b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11", "agent-1", 1_768_903_200_000)
 
 # The wires whose recordings are here, and the events with which a stream says itself that it ended well.
-GOOD_ENDS: Final[dict[str, Callable[[Any], bool]]] = {"ag-ui": lambda event: event["type"] == "RUN_FINISHED"}
+GOOD_ENDS: Final[dict[str, Callable[[Any], bool]]] = {
+    "ag-ui": lambda event: event["type"] == "RUN_FINISHED",
+    "langgraph": lambda event: any(end in dumps(event) for end in ('"event": "end"', "on_chain_end", "lifecycle")),
+}
 RECORDINGS = [recording for wire in GOOD_ENDS for recording in recordings(wire)]
 
 every_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.stream.stem)

@@ -27,6 +27,7 @@ FILES = {
     "ag-ui": "*.sse",
     "agents-sdk": "*.sse",
     "google-adk": "*.jsonl",
+    "langgraph": "*.*",
     "openai-agents": "*.jsonl",
     "openai-chat": "*.sse",
     "pi-agent": "*.jsonl",
@@ -62,7 +63,8 @@ HOSTILE: list[Any] = [
 @cache
 def streams(dialect: str) -> list[list[Any]]:
     folder = CORPUS / dialect if (CORPUS / dialect).exists() else CORPUS / "wires" / dialect
-    files = [file for file in sorted(folder.rglob(FILES[dialect])) if file.stat().st_size < 200_000]
+    found = (file for file in sorted(folder.rglob(FILES[dialect])) if not file.name.endswith(".json"))
+    files = [file for file in found if file.stat().st_size < 200_000]
     framed = [decode(file.read_bytes(), DIALECTS[dialect].wire) for file in files]
     found = [[item.event for item in items if item.event is not None] for items in framed]
     return [events for events in found if events]

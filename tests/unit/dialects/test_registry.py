@@ -16,6 +16,7 @@ from pipeline.dialects.shared_hash import CARRIERS
 from threadmill.wires import WIRES
 
 FOLDER = Path(pipeline.dialects.__file__).parent
+STARTED = {"event": "tool-started", "tool_name": "search"}
 SILENT = "thread-protocol"  # its turns are whole: nothing is shown while they come
 ENDLESS = frozenset({"google-adk", "openai-agents"})  # their streams just stop: the publisher says how they ended
 
@@ -73,6 +74,7 @@ def test_a_stream_shows_its_text_and_says_when_it_is_over(name: str) -> None:
     [
         ("ag-ui", {"type": "REASONING_MESSAGE_CONTENT", "messageId": "m", "delta": "Hm"}, Shown("thinking", "Hm")),
         ("ag-ui", {"type": "TOOL_CALL_START", "toolCallName": "search"}, Shown("tool", "search")),
+        ("langgraph", {"type": "event", "method": "tools", "params": {"data": STARTED}}, Shown("tool", "search")),
         ("vercel-ai", {"type": "reasoning-delta", "delta": "Hm"}, Shown("thinking", "Hm")),
         ("vercel-ai", {"type": "tool-input-available", "toolName": "search"}, Shown("tool", "search")),
         ("pydantic-ai", {"event_kind": "function_tool_call", "part": {"tool_name": "search"}}, Shown("tool", "search")),

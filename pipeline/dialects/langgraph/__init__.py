@@ -1,0 +1,25 @@
+"""LangGraph's streams, and the messages of LangChain."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.format import Format
+from pipeline.dialects.langgraph import events, export, history, live, losses
+from pipeline.dialects.langgraph.request import begin
+from threadmill.wires import WIRES
+
+DIALECT: Final = Dialect(
+    name="langgraph",
+    wire=WIRES["langgraph"],
+    handlers=events.HANDLERS,
+    unknown=events.read,
+    begin=begin,
+    finish=events.finish,
+    shows=live.shows,
+    ended=live.ended,
+    losses=losses.LOSSES,
+    carriers=losses.CARRIERS,
+    formats=(Format("langchain", export.messages, history.READER),),
+)

@@ -1,0 +1,251 @@
+"""LangGraph's streams (dialect `langgraph`) in four forms: the platform's SSE, tuples, `astream_events`, protocol v3.
+
+| mode or event | what it does |
+|---|---|
+| values | the whole state; the first is that from before the run, the last of the root is the authority |
+| updates | what a node wrote: whole messages, which win over chunks |
+| `__interrupt__` in both | SystemMessage custom:langgraph.interrupt |
+| messages | chunks, added up by task and id; whole messages that were not streamed |
+| messages/metadata, messages/partial, messages/complete | a message as far as it is; whole |
+| on_chat_model_stream, on_chat_model_end | the same of `astream_events` |
+| on_chain_start, on_chain_stream, on_chain_end | of the root: its input, what nodes wrote, its last state and the end |
+| lifecycle (v3) | of the root: completed, interrupted: the turn is complete; failed: it is not |
+| messages (v3) | content blocks of a message, and its tokens |
+| input.requested (v3) | SystemMessage custom:langgraph.interrupt |
+| tools (v3), on_tool_start, on_tool_end | nothing: the state has the results |
+| custom, on_custom_event | {type: data-sys-*, data}: telemetry; else SystemMessage custom:langgraph.custom |
+| error | SystemMessage `error`; the turn is interrupted |
+| end | the turn is complete |
+| metadata, feedback, tasks, checkpoints, debug | nothing; debug holds request headers |
+| any other | SystemMessage data-app-MODE |
+
+Source: langchain-ai/langgraph (pregel, langgraph-api), and what `add_messages` makes of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Handler
+from pipeline.assembly.parts import Message
+from pipeline.dialects.langgraph.protocol_v3 import message_event
+from pipeline.dialects.langgraph.shapes import V3, Heard, heard, message_of
+from pipeline.dialects.langgraph.stream import Stream
+from pipeline.dialects.langgraph.turn import write
+from topics.json_text import Fields
+
+Mode = Callable[[Builder, Stream, Heard], None]
+
+
+def read(builder: Builder, event: Fields) -> None:
+    """Any event, whatever its form. Behind the end, nothing counts."""
+    stream: Stream = builder.scratch["stream"]
+    told = heard(event)
+    if told.token is not None:
+        if told.token in stream.replays:
+            return
+        stream.replays.add(told.token)
+    if stream.over:
+        return
+    mode = MODES.get(told.mode)
+    if mode is not None:
+        mode(builder, stream, told)
+    else:
+        _beside(builder, stream, f"data-app-{told.mode.removeprefix(f'{V3}:')}", told.data)
+
+
+def finish(builder: Builder, end: str) -> None:
+    """Before the turn is built."""
+    write(builder, builder.scratch["stream"], end)
+
+
+def _nothing(builder: Builder, stream: Stream, told: Heard) -> None:
+    """For display, or for others."""
+
+
+def _values(builder: Builder, stream: Stream, told: Heard) -> None:
+    if told.namespace:
+        return
+    state = told.data
+    if isinstance(state, dict):
+        _interrupts(builder, stream, state.get("__interrupt__"))
+        rest = {key: value for key, value in state.items() if key not in ("messages", "__interrupt__")}
+        state = state.get("messages")
+        if stream.based and rest:
+            stream.rest = rest
+    if isinstance(state, list):
+        stream.set(state, builder.at)
+
+
+def _updates(builder: Builder, stream: Stream, told: Heard) -> None:
+    if not isinstance(told.data, dict):
+        raise TypeError(f"an update is an object, got {told.data!r:.80}")
+    for node, wrote in told.data.items():
+        if node == "__interrupt__":
+            if not told.namespace:
+                _interrupts(builder, stream, wrote)
+        elif node != "__metadata__":
+            for update in wrote if isinstance(wrote, list) else [wrote]:
+                _wrote(builder, stream, told.namespace, node, update)
+
+
+def _wrote(builder: Builder, stream: Stream, namespace: tuple[str, ...], node: str, update: Any) -> None:
+    """One update of a node: messages, and what else its graph keeps."""
+    if not isinstance(update, dict):
+        return
+    update = update["update"] if isinstance(update.get("update"), dict) and "graph" in update else update
+    if message_of(update) is not None:  # the state is a list of messages
+        update = {"messages": [update]}
+    messages = update.get("messages")
+    messages = messages if isinstance(messages, list) else [messages] if messages is not None else []
+    if namespace:
+        for message in filter(None, map(message_of, messages)):
+            stream.snapshot(message, namespace, {}, builder.at, whole=True)
+        return
+    if messages:
+        stream.write(messages, builder.at)
+    rest = {key: value for key, value in update.items() if key != "messages" and value is not None}
+    if rest:
+        _beside(builder, stream, "custom:langgraph.update", {"node": node, "update": rest})
+
+
+def _messages(builder: Builder, stream: Stream, told: Heard) -> None:
+    raw, metadata = told.data if isinstance(told.data, list) and len(told.data) == 2 else (told.data, {})
+    _hear(builder, stream, told.namespace, raw, metadata if isinstance(metadata, dict) else {})
+
+
+def _hear(builder: Builder, stream: Stream, namespace: tuple[str, ...], raw: Any, metadata: Fields) -> None:
+    message = message_of(raw)
+    if message is None:
+        raise TypeError(f"no message: {raw!r:.80}")
+    if message["type"] == "remove":
+        return
+    if message["chunk"]:
+        stream.chunk(message, namespace, metadata, builder.at)
+    else:
+        stream.snapshot(message, namespace, metadata, builder.at, whole=True)
+
+
+def _partial(*, whole: bool) -> Mode:
+    def snapshots(builder: Builder, stream: Stream, told: Heard) -> None:
+        for message in filter(None, map(message_of, told.data)):
+            known = stream.known.get(str(message.get("id")), {})
+            final = whole or message["type"] != "ai"
+            stream.snapshot(message, told.namespace, known, builder.at, whole=final)
+
+    return snapshots
+
+
+def _metadata(builder: Builder, stream: Stream, told: Heard) -> None:
+    for message_id, known in told.data.items():
+        metadata = known.get("metadata") if isinstance(known, dict) else None
+        stream.known[message_id] = metadata if isinstance(metadata, dict) else {}
+
+
+def _custom(builder: Builder, stream: Stream, told: Heard) -> None:
+    said = told.data
+    kind = said.get("type", said.get("name")) if isinstance(said, dict) else None
+    if not isinstance(kind, str) or not kind.startswith("data-sys-"):
+        _beside(builder, stream, "custom:langgraph.custom", said)
+        return
+    value = said.get("data", said.get("value"))
+    spoken = [entry for entry in (*stream.heard, *stream.state) if entry.message.get("type") == "ai" and not entry.old]
+    if kind == "data-sys-usage" and isinstance(value, dict) and spoken:
+        spoken[-1].usage = value  # counts where its message has no tokens
+    else:
+        builder.telemetry.append((builder.at, kind, value))
+
+
+def _error(builder: Builder, stream: Stream, told: Heard) -> None:
+    said = told.data if isinstance(told.data, dict) else {"message": told.data}
+    _beside(builder, stream, "error", said)
+    text = said.get("message")
+    builder.error_text = text if isinstance(text, str) else None
+    builder.ended, stream.over = "error", True
+
+
+def _end(builder: Builder, stream: Stream, told: Heard) -> None:
+    builder.ended, stream.over = "complete", True
+
+
+def _events(builder: Builder, stream: Stream, told: Heard) -> None:
+    """`astream_events`: the root has no parents, its nodes one."""
+    event = told.data
+    kind, data, parents = event["event"], event["data"], event.get("parent_ids") or []
+    metadata = event.get("metadata") if isinstance(event.get("metadata"), dict) else {}
+    task = metadata.get("langgraph_checkpoint_ns")
+    namespace = tuple(task.split("|")[:-1]) if isinstance(task, str) else ()
+    if kind == "on_chat_model_stream":
+        _hear(builder, stream, namespace, data["chunk"], metadata)
+    elif kind == "on_chat_model_end":
+        _hear(builder, stream, namespace, data["output"], metadata)
+    elif kind == "on_chain_start" and len(parents) <= 1 and not stream.based:
+        given = data.get("input")
+        messages = given.get("messages") if isinstance(given, dict) else None
+        if parents and isinstance(messages, list):  # of the root, they have no ids yet
+            stream.set(messages, builder.at)
+    elif kind == "on_chain_stream" and not parents and isinstance(data.get("chunk"), dict):
+        _updates(builder, stream, Heard("updates", (), data["chunk"]))
+    elif kind == "on_chain_end" and not parents:
+        if isinstance(data.get("output"), dict) and (stream.based or not stream.told):
+            _values(builder, stream, Heard("values", (), data["output"]))
+        builder.ended, stream.over = "complete", True
+    elif kind == "on_custom_event":
+        said = {"type": event.get("name"), "data": data} if str(event.get("name")).startswith("data-sys-") else data
+        _custom(builder, stream, Heard("custom", (), said))
+
+
+def _lifecycle(builder: Builder, stream: Stream, told: Heard) -> None:
+    kind = told.data["event"]
+    if told.namespace or kind not in ("completed", "failed", "interrupted"):
+        return
+    if kind == "failed":
+        _error(builder, stream, told._replace(data={"message": told.data.get("error")}))
+    else:
+        builder.ended, stream.over = "complete", True
+
+
+def _v3_messages(builder: Builder, stream: Stream, told: Heard) -> None:
+    message_event(stream, told.namespace, told.data, builder.at)
+
+
+def _requested(builder: Builder, stream: Stream, told: Heard) -> None:
+    _beside(builder, stream, "custom:langgraph.interrupt", told.data)
+
+
+def _interrupts(builder: Builder, stream: Stream, interrupts: Any) -> None:
+    for interrupt in interrupts if isinstance(interrupts, list) else []:
+        known = [message.fields["event_data"] for message in stream.beside]
+        if interrupt not in known:
+            _beside(builder, stream, "custom:langgraph.interrupt", interrupt)
+
+
+def _beside(builder: Builder, stream: Stream, event_type: str, data: Any) -> None:
+    fields = {"event_type": event_type, "event_data": data}
+    stream.beside.append(Message("system", builder.at, fields=fields, closed=True))
+
+
+MODES: Final[dict[str, Mode]] = {
+    "values": _values,
+    "updates": _updates,
+    "messages": _messages,
+    "messages/metadata": _metadata,
+    "messages/partial": _partial(whole=False),
+    "messages/complete": _partial(whole=True),
+    "custom": _custom,
+    "events": _events,
+    "error": _error,
+    "end": _end,
+    **dict.fromkeys(("metadata", "feedback", "tasks", "checkpoints", "debug"), _nothing),
+    f"{V3}:values": _values,
+    f"{V3}:updates": _updates,
+    f"{V3}:messages": _v3_messages,
+    f"{V3}:lifecycle": _lifecycle,
+    f"{V3}:custom": _custom,
+    f"{V3}:input.requested": _requested,
+    **dict.fromkeys((f"{V3}:tools", f"{V3}:tasks", f"{V3}:checkpoints", f"{V3}:debug"), _nothing),
+}
+
+HANDLERS: Final[dict[str, Handler]] = {}  # an event's type is in its shape: all go to `read`

@@ -1,0 +1,199 @@
+"""Thread document -> LangChain messages, in the plain form in which a graph's state holds them.
+
+`langchain_core.messages.convert_to_messages` and `graph.update_state` take them. Content is what each provider's
+package writes, where the thread came from there; else LangChain's own standard blocks. Sources and errors have no place
+in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.dialects.langgraph.parts import META
+from topics import json_text
+from topics.json_text import Fields
+
+REASONS: Final = {"tool_call": "tool_calls"}
+
+
+def messages(document: Fields) -> list[Fields]:
+    """-> [{"type": "human" | "ai" | "tool", "content", "id", ...}], oldest first."""
+    found: list[Fields] = []
+    for turn in document.get("turns", ()):
+        made = list(_turn(turn))
+        for number, message in enumerate(made):
+            message["id"] = message.get("id") or f"{turn.get('meta:turn_id', 'turn')}-{number}"
+        found += made
+    return found
+
+
+def _turn(turn: Fields) -> Iterator[Fields]:
+    if turn.get("turn_type") == "user":
+        yield from _request(turn.get("parts", ()))
+        return
+    for message in turn.get("messages", ()):
+        if message.get("message_type") == "request":
+            yield from _request(message.get("parts", ()))
+        elif message.get("message_type") == "response":
+            yield _response(message)
+
+
+def _request(parts: Any) -> Iterator[Fields]:
+    for part in parts:
+        kind, meta = part.get("part_kind"), part.get(META, {})
+        if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
+            yield _tool(part)
+        elif kind in ("user-prompt", "retry-prompt", "text"):
+            yield {"type": "human", "content": _said(part.get("content", "")), **meta}
+
+
+def _tool(part: Fields) -> Fields:
+    failed = part.get("part_kind") == "retry-prompt" or part.get("status", "success") != "success"
+    content = part["content_ref"] if "content" not in part and "content_ref" in part else part.get("content")
+    plain = isinstance(content, list) and all(isinstance(item, str | dict) for item in content)
+    message: Fields = {
+        "type": "tool",
+        "content": content if plain else _text(content),
+        "tool_call_id": str(part.get("tool_call_id", "")),
+        "name": str(part.get("tool_name", "")),
+        "status": "error" if failed else "success",
+    }
+    if "metadata" in part:
+        message["artifact"] = part["metadata"]
+    return {**message, **part.get(META, {})}
+
+
+def _response(response: Fields) -> Fields:
+    parts, meta = response.get("parts", ()), response.get(META, {})
+    content: list[Fields] = []
+    calls: list[Fields] = []
+    broken: list[Fields] = []
+    extra: Fields = {}
+    for place, part in enumerate(parts):
+        kind = part.get("part_kind", "")
+        if kind == "tool-call":
+            (broken if _is_broken(part) else calls).append(_call(part))
+        elif kind == "thinking" and part.get(META, {}).get("as") == "reasoning_content":
+            extra["reasoning_content"] = part.get("content", "")
+        else:
+            content += _block(parts, place, part)
+    plain = all(block == {"type": "text", "text": block.get("text")} for block in content) and len(content) < 2
+    told = {"model_name": response.get("model_name"), "model_provider": response.get("provider_name")}
+    told["id"] = response.get("provider_response_id")
+    reason = response.get("finish_reason")
+    told["finish_reason"] = REASONS.get(str(reason), reason)
+    return {
+        "type": "ai",
+        "content": "".join(block["text"] for block in content) if plain else content,
+        "additional_kwargs": extra,
+        "response_metadata": {key: value for key, value in told.items() if value is not None},
+        "tool_calls": calls,
+        "invalid_tool_calls": broken,
+        **_usage(response.get("usage")),
+        **meta,
+    }
+
+
+def _usage(usage: Any) -> Fields:
+    """Tokens as LangChain counts them: input with caches, output with thoughts."""
+    if not isinstance(usage, dict) or not isinstance(usage.get("input_tokens"), int):
+        return {}
+    counts = {"input_tokens": usage["input_tokens"], "output_tokens": usage.get("output_tokens") or 0}
+    found: Fields = {**counts, "total_tokens": usage.get("total_tokens") or sum(counts.values())}
+    read = {"cache_read": usage.get("cache_read_tokens"), "cache_creation": usage.get("cache_write_tokens")}
+    thought = {"reasoning": usage.get("thinking_tokens")}
+    for name, details in (("input_token_details", read), ("output_token_details", thought)):
+        told = usage.get(name) or {key: value for key, value in details.items() if value is not None}
+        if told:
+            found[name] = told
+    return {"usage_metadata": found}
+
+
+def _is_broken(part: Fields) -> bool:
+    args = part.get("args")
+    return not isinstance(args, dict | None) or (isinstance(args, dict) and set(args) == {"INVALID_JSON"})
+
+
+def _call(part: Fields) -> Fields:
+    args = part.get("args")
+    names = {"name": str(part.get("tool_name", "")), "id": str(part.get("tool_call_id", ""))}
+    if not _is_broken(part):
+        return {**names, "args": args or {}, "type": "tool_call"}
+    text = args["INVALID_JSON"] if isinstance(args, dict) else args
+    return {**names, "args": _text(text), "error": None, "type": "invalid_tool_call"}
+
+
+def _block(parts: Any, place: int, part: Fields) -> list[Fields]:
+    """A part of a response that is no call of a tool -> content blocks."""
+    kind, meta = part.get("part_kind", ""), part.get(META, {})
+    if kind == "text":
+        said: Fields = {"type": "text", "text": part.get("content") or ""}
+        return [{**said, "annotations": meta["annotations"]} if "annotations" in meta else said]
+    if kind == "thinking":
+        return _thought(parts, place, part)
+    if kind == "builtin-tool-call":
+        told = {"id": part.get("tool_call_id"), "name": part.get("tool_name"), "args": part.get("args") or {}}
+        return [{"type": "server_tool_call", **told}]
+    if kind == "builtin-tool-return":
+        status = "error" if part.get("outcome", "success") != "success" else "success"
+        told = {"tool_call_id": part.get("tool_call_id"), "status": status, "output": part.get("content")}
+        return [{"type": "server_tool_result", **told}]
+    if kind == "file":
+        return _file(part.get("content"))
+    return [part["block"]] if kind == "custom:langchain" and isinstance(part.get("block"), dict) else []
+
+
+def _thought(parts: Any, place: int, part: Fields) -> list[Fields]:
+    """As its provider takes it back: with its signature, or the summary with its encrypted content."""
+    meta, signature = part.get(META, {}), part.get("signature")
+    identity = {"id": part["thinking_id"]} if isinstance(part.get("thinking_id"), str) else {}
+    if "group" in meta:
+        group = [other.get("content", "") for other in parts[place : place + meta["group"]]]
+        sealed = {"encrypted_content": signature} if signature is not None else {}
+        summary = [{"type": "summary_text", "text": text, "index": n} for n, text in enumerate(group)]
+        return [{"type": "reasoning", **identity, "summary": summary, **sealed}]
+    if any(meta_of.get("group", 0) > back for back, meta_of in enumerate(_before(parts, place), 1)):
+        return []  # it is in the summary of the first
+    if meta.get("as") == "thinking" or (signature is not None and meta.get("as") != "reasoning"):
+        sealed = {"signature": signature} if signature is not None else {}
+        return [{"type": "thinking", "thinking": part.get("content") or "", **sealed}]
+    if meta.get("sealed") == "encrypted_content":
+        return [{"type": "reasoning", **identity, "summary": [], "encrypted_content": signature}]
+    extras = {"extras": {"signature": signature}} if signature is not None else {}
+    return [{"type": "reasoning", **identity, "reasoning": part.get("content") or "", **extras}]
+
+
+def _before(parts: Any, place: int) -> Iterator[Fields]:
+    return (part.get(META, {}) for part in reversed(parts[:place]))
+
+
+def _file(held: Any) -> list[Fields]:
+    if not isinstance(held, dict):
+        return []
+    media_type = str(held.get("media_type") or held.get("content_type") or "application/octet-stream")
+    kind = media_type.partition("/")[0]
+    block: Fields = {"type": kind if kind in ("image", "audio", "video") else "file", "mime_type": media_type}
+    if isinstance(held.get("data"), str):
+        return [{**block, "base64": held["data"]}]
+    return [{**block, "url": held["url"]}] if isinstance(held.get("url"), str) else []
+
+
+def _said(content: Any) -> Any:
+    if not isinstance(content, list):
+        return _text(content)
+    found: list[Fields] = []
+    for item in content:
+        if isinstance(item, str):
+            found.append({"type": "text", "text": item})
+        elif isinstance(item, dict) and item.get("kind") == "text-content":
+            found.append({"type": "text", "text": str(item.get("content", ""))})
+        elif isinstance(item, dict) and item.get("kind") == "custom:langchain" and isinstance(item.get("block"), dict):
+            found.append(item["block"])
+        else:
+            found += _file(item)
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else json_text.dumps(value)

@@ -1,0 +1,76 @@
+"""What a LangGraph stream tells while it comes, to those who don't assemble it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.assembly.dialect import Shown, StreamEnd
+from pipeline.dialects.langgraph.shapes import Heard, heard, message_of
+from pipeline.dialects.langgraph.stream import OF_TOOLS
+from topics.json_text import Fields
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Texts and thoughts of chunks, and the calls of tools; not of agents inside of tools."""
+    told = _heard(event)
+    if told is None or (told.namespace and told.namespace[0].startswith(OF_TOOLS)):
+        return ()
+    match told:
+        case Heard(mode="messages", data=[dict() as raw, dict()]):
+            return _of_chunk(raw)
+        case Heard(mode="events", data={"event": "on_chat_model_stream", "data": {"chunk": dict() as raw}}):
+            return _of_chunk(raw)
+        case Heard(mode="v3:messages", data={"delta": dict() as delta} | [{"delta": dict() as delta}, _]):
+            return _of_delta(delta)
+        case Heard(mode="v3:tools", data={"event": "tool-started", "tool_name": str(name)}):
+            return [Shown("tool", name)]
+    return ()
+
+
+def _of_chunk(raw: Fields) -> list[Shown]:
+    message = message_of(raw)
+    if message is None or message["type"] != "ai" or not message["chunk"]:
+        return []
+    content = message.get("content")
+    found = []
+    for block in content if isinstance(content, list) else [content]:
+        match block:
+            case str(text) | {"type": "text", "text": str(text)} if text:
+                found.append(Shown("text", text))
+            case {"type": "thinking", "thinking": str(text)} | {"type": "reasoning", "reasoning": str(text)} if text:
+                found.append(Shown("thinking", text))
+    pieces = message.get("tool_call_chunks")
+    for piece in pieces if isinstance(pieces, list) else []:
+        match piece:
+            case {"name": str(name)} if name:
+                found.append(Shown("tool", name))
+    return found
+
+
+def _of_delta(delta: Fields) -> list[Shown]:
+    match delta:
+        case {"type": "text-delta", "text": str(text)}:
+            return [Shown("text", text)]
+        case {"type": "reasoning-delta", "reasoning": str(text)} | {"type": "reasoning-delta", "text": str(text)}:
+            return [Shown("thinking", text)]
+    return []
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """Only some forms say it: `end` of old servers, the root's last event of `astream_events`, v3's lifecycle."""
+    match _heard(event):
+        case Heard(mode="end", namespace=()):
+            return "complete"
+        case Heard(mode="events", data={"event": "on_chain_end"} as said) if not said.get("parent_ids"):
+            return "complete"
+        case Heard(mode="v3:lifecycle", namespace=(), data={"event": "completed" | "interrupted"}):
+            return "complete"
+    return before
+
+
+def _heard(event: Any) -> Heard | None:
+    try:
+        return heard(event)
+    except (TypeError, KeyError, AttributeError, ValueError):
+        return None

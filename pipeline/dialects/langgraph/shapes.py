@@ -1,0 +1,114 @@
+"""What LangGraph writes, told apart by shape: platform SSE, tuples of `astream`, `astream_events` v2, and protocol v3.
+
+Whatever the form, an event is heard as a mode, a namespace (the sub-graph that speaks; the root's is empty) and data.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from topics.json_text import Fields
+
+MODES: Final = frozenset(
+    {"values", "updates", "messages", "custom", "tasks", "checkpoints", "debug", "events", "error", "end", "metadata"}
+    | {"messages/metadata", "messages/partial", "messages/complete", "feedback"}
+)
+V3: Final = "v3"  # before a method of protocol v3, which may have the name of a mode
+CLASSES: Final = {
+    "AIMessage": "ai",
+    "AIMessageChunk": "ai",
+    "assistant": "ai",
+    "HumanMessage": "human",
+    "HumanMessageChunk": "human",
+    "user": "human",
+    "ToolMessage": "tool",
+    "ToolMessageChunk": "tool",
+    "SystemMessage": "system",
+    "SystemMessageChunk": "system",
+    "developer": "system",
+    "RemoveMessage": "remove",
+}
+KINDS: Final = frozenset({"ai", "human", "tool", "system", "remove", "function", "chat"})
+
+
+class Heard(NamedTuple):
+    """One event. `token`: what a replay of the same event has, too."""
+
+    mode: str
+    namespace: tuple[str, ...]
+    data: Any
+    token: Any = None
+
+
+def heard(event: Fields) -> Heard:
+    """-> what an event is; TypeError where it has none of the shapes."""
+    name = event.get("event")
+    if isinstance(name, str):
+        if name.startswith("on_") and "data" in event and "run_id" in event:
+            return Heard("events", (), event)
+        data = event.get("data")
+        if isinstance(data, dict) and data.get("type") == "event" and "method" in data:
+            return _v3(data)
+        mode, *namespace = name.split("|")
+        return Heard(mode, tuple(namespace), data)
+    if event.get("type") == "event" and "method" in event:
+        return _v3(event)
+    if "event" in event and "data" in event:
+        return _tuple(event["data"])
+    if isinstance(event.get("type"), str) and "ns" in event and "data" in event:
+        return Heard(event["type"], _namespace(event["ns"]), event["data"])
+    return _alone(event)
+
+
+def _v3(event: Fields) -> Heard:
+    params = event["params"]
+    token = event.get("event_id", event.get("seq"))
+    return Heard(f"{V3}:{event['method']}", _namespace(params.get("namespace")), params.get("data"), token)
+
+
+def _tuple(value: Any) -> Heard:
+    """What `astream` yields of several modes, of sub-graphs, or of messages alone."""
+    if not isinstance(value, list) or len(value) not in (2, 3):
+        raise TypeError(f"neither a tuple nor an object: {value!r:.80}")
+    if len(value) == 3:
+        namespace, mode, data = value
+        if not isinstance(mode, str):
+            raise TypeError(f"a mode is a text, got {mode!r:.80}")
+        return Heard(mode, _namespace(namespace), data)
+    first, second = value
+    if isinstance(first, str):
+        return Heard(first, (), second)
+    if isinstance(first, list):
+        if isinstance(second, list):
+            return Heard("messages", _namespace(first), second)
+        return _alone(second)._replace(namespace=_namespace(first))
+    return Heard("messages", (), value)
+
+
+def _alone(data: Any) -> Heard:
+    """A state, or an update: {node: what it wrote}."""
+    if not isinstance(data, dict):
+        raise TypeError(f"neither a state nor an update: {data!r:.80}")
+    return Heard("values" if isinstance(data.get("messages"), list) else "updates", (), data)
+
+
+def _namespace(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def message_of(raw: Any) -> Fields | None:
+    """A message in any of its serialisations -> its fields, `type` one of KINDS, `chunk` where it is a piece of one."""
+    if not isinstance(raw, dict):
+        return None
+    fields, kind = raw, raw.get("type", raw.get("role"))
+    if raw.get("lc") and isinstance(raw.get("kwargs"), dict):
+        names = raw.get("id")
+        fields, kind = raw["kwargs"], names[-1] if isinstance(names, list) and names else None
+    elif isinstance(raw.get("data"), dict) and "content" not in raw:
+        fields = raw["data"]
+    if not isinstance(kind, str):
+        return None
+    plain = CLASSES.get(kind, kind)
+    if plain not in KINDS:
+        return None
+    return {**fields, "type": plain, "chunk": kind.endswith("Chunk")}

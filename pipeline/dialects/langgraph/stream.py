@@ -1,0 +1,198 @@
+"""What the handlers of a LangGraph stream remember of it: the state of the root graph, and what was heard meanwhile.
+
+Whole messages of updates and states are the authority; chunks and snapshots are heard before them, and some never get
+into the state: a router's thoughts, an attempt that failed, an agent inside of a tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.assembly.parts import Message
+from pipeline.dialects.langgraph.merge import added, is_run_id
+from pipeline.dialects.langgraph.shapes import message_of
+from topics.json_text import Fields
+
+MANY: Final = 256  # texts that are joined
+ALL: Final = "__remove_all__"
+OF_TOOLS: Final = "tools:"
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A message: whole, or the sum of its chunks so far. Times in epoch ms.
+
+    `rank`: step and place of the task that wrote it, where several ran at once. `old`: of an earlier run. `confirmed`:
+    the state has it. `told`: it was heard before it was written.
+    """
+
+    message: Fields
+    at: int
+    last_at: int
+    namespace: tuple[str, ...] = ()
+    ids: set[str] = field(default_factory=set)
+    texts: list[str] = field(default_factory=list)
+    whole: bool = False
+    first_at: int | None = None
+    rank: tuple[int, int] | None = None
+    old: bool = False
+    confirmed: bool = False
+    told: bool = True
+    usage: Fields | None = None
+
+    def add(self, chunk: Fields) -> None:
+        """One more chunk; most are a text and nothing else."""
+        text = chunk.get("content")
+        beside = ("tool_call_chunks", "usage_metadata", "additional_kwargs")
+        plain = isinstance(text, str) and isinstance(self.message.get("content"), str)
+        if plain and not any(chunk.get(key) for key in beside) and len(chunk.get("response_metadata") or ()) < 2:
+            self.texts.append(str(text))
+            if len(self.texts) >= MANY:
+                self.texts[:] = ["".join(self.texts)]
+            return
+        self.settle()
+        self.message = added(self.message, chunk)
+
+    def settle(self) -> Fields:
+        """The message with all that came."""
+        if self.texts:
+            self.message = added(self.message, {"content": "".join(self.texts)})
+            self.texts.clear()
+        return self.message
+
+    def is_other(self, message_id: Any) -> bool:
+        """Whether a chunk of this id is of the next message: one message may have its provider's id and LangChain's."""
+        if not isinstance(message_id, str) or message_id in self.ids:
+            return False
+        return any(is_run_id(known) == is_run_id(message_id) for known in self.ids)
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """One run so far. `told`: updates or states were there. `valued`: the newest word was a whole state."""
+
+    state: list[Entry] = field(default_factory=list)
+    told: bool = False
+    based: bool = False
+    valued: bool = False
+    over: bool = False
+    heard: list[Entry] = field(default_factory=list)
+    open: dict[str, Entry] = field(default_factory=dict)  # by task, and by id
+    known: dict[str, Fields] = field(default_factory=dict)  # metadata by message id (messages/metadata)
+    replays: set[Any] = field(default_factory=set)  # of events that say which they are
+    beside: list[Message] = field(default_factory=list)
+    rest: Fields = field(default_factory=dict)  # what else is in the state
+
+    def chunk(self, chunk: Fields, namespace: tuple[str, ...], metadata: Fields, at: int) -> None:
+        """A piece of a message. Tasks run side by side, and one message may change its id."""
+        message_id, task = chunk.get("id"), metadata.get("langgraph_checkpoint_ns")
+        entry = self.open.get(message_id) if isinstance(message_id, str) else None
+        entry = entry or (self.open.get(task) if isinstance(task, str) else None)
+        if entry is None or entry.whole or entry.is_other(message_id):
+            told = {
+                key: value for key, value in chunk.items() if key not in ("tool_calls", "invalid_tool_calls", "chunk")
+            }
+            entry = Entry(told, at, at, namespace, rank=_rank(metadata))
+            self.heard.append(entry)
+        else:
+            entry.add({key: value for key, value in chunk.items() if key not in ("tool_calls", "invalid_tool_calls")})
+        entry.last_at = at
+        entry.first_at = at if entry.first_at is None else entry.first_at
+        for name in (message_id, task):
+            if isinstance(name, str):
+                self.open[name] = entry
+        if isinstance(message_id, str):
+            entry.ids.add(message_id)
+
+    def snapshot(self, message: Fields, namespace: tuple[str, ...], metadata: Fields, at: int, *, whole: bool) -> None:
+        """A message as far as it is, or whole."""
+        message_id = message.get("id")
+        entry = self.open.get(message_id) if isinstance(message_id, str) else None
+        said = {key: value for key, value in message.items() if key != "tool_call_chunks"}
+        if entry is None or entry.whole:
+            entry = Entry(said, at, at, namespace, rank=_rank(metadata), first_at=at)
+            self.heard.append(entry)
+        entry.texts.clear()
+        entry.message, entry.last_at, entry.whole = _keeping_usage(said, entry.message), at, whole
+        if isinstance(message_id, str):
+            self.open[message_id] = entry
+            entry.ids.add(message_id)
+
+    def write(self, raws: Iterable[Any], at: int) -> None:
+        """What a node wrote, as LangGraph's add_messages: the same id replaces, a RemoveMessage removes.
+
+        Some nodes write the whole conversation: a message that stands before a known one is older than that.
+        """
+        messages = [message for message in map(message_of, raws) if message is not None]
+        for number, message in enumerate(messages):
+            found = self._find(message)
+            if message["type"] == "remove":
+                self.state = [] if message.get("id") == ALL else [entry for entry in self.state if entry is not found]
+            elif found is not None:
+                found.message, found.last_at = _keeping_usage(message, found.message), at
+            else:
+                later = (self._find(other) for other in messages[number + 1 :])
+                behind = next((entry for entry in later if entry is not None), None)
+                place = self.state.index(behind) if behind is not None else len(self.state)
+                self.state.insert(place, self._confirmed(message, at))
+        self.told, self.valued = True, False
+
+    def set(self, raws: Iterable[Any], at: int) -> None:
+        """The whole state. The first is from before the run: all in it is old, and the user's last words are new."""
+        messages = [message for message in map(message_of, raws) if message is not None]
+        first = not self.based and not self.told and not any(entry.namespace == () for entry in self.heard)
+        before = list(self.state)
+        self.state = []
+        for message in messages:
+            found = next((entry for entry in before if _same(entry.message, message)), None)
+            if found is None:
+                found = self._confirmed(message, at)
+                found.old = first
+            else:
+                before.remove(found)
+                found.message = _keeping_usage(message, found.message)
+            self.state.append(found)
+        self.based = True
+        self.told = self.told or not first
+        self.valued = not first
+
+    def _find(self, message: Fields) -> Entry | None:
+        return next((entry for entry in self.state if _same(entry.message, message)), None)
+
+    def _confirmed(self, message: Fields, at: int) -> Entry:
+        """A new message of the state, with the times of what was heard of it."""
+        message_id = message.get("id")
+        heard = next((entry for entry in self.heard if message_id in entry.ids and not entry.confirmed), None)
+        entry = Entry(message, at, at, whole=True, confirmed=True)
+        if heard is None:
+            spoken = any(other.message.get("type") == "ai" for other in self.heard)
+            entry.told = not isinstance(message_id, str) or spoken
+            return entry
+        heard.confirmed = heard.whole = True
+        entry.at, entry.last_at, entry.first_at, entry.rank = heard.at, heard.last_at, heard.first_at, heard.rank
+        entry.message = _keeping_usage(message, heard.settle())
+        entry.usage = heard.usage
+        return entry
+
+
+def _same(one: Fields, other: Fields) -> bool:
+    """The same message: by id, or without any by what it says."""
+    if one.get("id") is not None or other.get("id") is not None:
+        return one.get("id") == other.get("id")
+    return all(one.get(key) == other.get(key) for key in ("type", "content", "tool_call_id"))
+
+
+def _keeping_usage(message: Fields, before: Fields) -> Fields:
+    """Some serialisations have no tokens: then those that were told before count."""
+    if message.get("usage_metadata") or not before.get("usage_metadata"):
+        return message
+    return {**message, "usage_metadata": before["usage_metadata"]}
+
+
+def _rank(metadata: Fields) -> tuple[int, int] | None:
+    path, step = metadata.get("langgraph_path"), metadata.get("langgraph_step")
+    if isinstance(path, list) and len(path) > 1 and path[0] == "__pregel_push":
+        return (step, path[1]) if isinstance(step, int) and isinstance(path[1], int) else None
+    return None

@@ -1,0 +1,237 @@
+"""The messages of a LangGraph run -> the responses and requests of its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.langgraph.parts import META, content, response_parts
+from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream
+from pipeline.turns.arguments import arguments
+from topics.json_text import Fields
+
+REASONS: Final = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "completed": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_call",
+    "tool_use": "tool_call",
+    "function_call": "tool_call",
+    "length": "length",
+    "max_tokens": "length",
+    "incomplete": "length",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "refusal": "content_filter",
+}
+
+
+def write(builder: Builder, stream: Stream, end: str) -> None:
+    """Append the run's messages to the builder's turn: those of the state, where it was told; else what was heard."""
+    complete = end == "complete"
+    if stream.told:
+        new = [entry for entry in stream.state if not entry.old]
+        chosen = [(entry, True) for entry in (new if stream.valued else _in_order(new))]
+        chosen += [] if complete else [(entry, False) for entry in stream.heard if _unsettled(entry)]
+    else:
+        root = [entry for entry in stream.heard if not entry.namespace]
+        chosen = [(entry, complete or entry.whole or entry is not root[-1]) for entry in root]
+    prompts = [_prompt(entry) for entry in _asked(stream)]
+    for entry, whole in chosen:
+        message, kind = entry.settle(), entry.message.get("type")
+        if kind == "ai":
+            _respond(builder, entry, message, whole=whole, billed=entry.told or stream.valued or not stream.heard)
+        elif kind == "tool" and whole:
+            _answer(builder, entry, message)
+        elif kind == "human" and whole and builder.last_response() is None:
+            prompts.append(_prompt(entry))
+        elif kind == "human" and whole:
+            builder.at, at = max(builder.at, entry.at), builder.at
+            builder.request_after(None).parts.append(Part(_prompt(entry), done=True))
+            builder.at = at
+    if prompts and not builder.user_turns:
+        builder.user_turn(prompts)
+    if stream.rest:
+        stream.beside.append(_system(builder.at, "custom:langgraph.state", stream.rest))
+    for beside in sorted([*stream.beside, *_children(stream)], key=lambda message: message.at):
+        _place(builder, beside)
+
+
+def _asked(stream: Stream) -> list[Entry]:
+    """What the user said behind the last answer of the state from before the run."""
+    old = [entry for entry in stream.state if entry.old and entry.message.get("type") in ("ai", "tool", "human")]
+    spoken = [n for n, entry in enumerate(old) if entry.message["type"] != "human"]
+    return old[spoken[-1] + 1 :] if spoken else old
+
+
+def _in_order(entries: list[Entry]) -> list[Entry]:
+    """Tasks that ran side by side write as they are done; the state has them in their order."""
+    found = list(entries)
+    start = 0
+    while start < len(found):
+        end = start + 1
+        rank = found[start].rank
+        while end < len(found) and rank is not None and (other := found[end].rank) is not None and other[0] == rank[0]:
+            end += 1
+        found[start:end] = sorted(found[start:end], key=lambda entry: entry.rank or (0, 0))
+        start = end
+    return found
+
+
+def _unsettled(entry: Entry) -> bool:
+    """What a run that broke off had shown without writing it into the state; not what is a tool's own agent's."""
+    return not entry.confirmed and not (entry.namespace and entry.namespace[0].startswith(OF_TOOLS))
+
+
+def _respond(builder: Builder, entry: Entry, message: Fields, *, whole: bool, billed: bool) -> None:
+    parts = [Part(fields, done=whole) for fields in response_parts(message)] + _open_calls(message, whole=whole)
+    fields = response_fields(message)
+    if not billed:
+        fields.pop("usage", None)
+    elif "usage" not in fields and entry.usage is not None:
+        fields["usage"] = entry.usage
+    if not parts and "usage" not in fields:
+        return
+    response = Message("response", entry.at, parts, fields, closed=whole, last_at=entry.last_at)
+    response.first_part_at = entry.first_at
+    builder.messages.append(response)
+    for sourced in _sources(parts):
+        builder.messages.append(_system(entry.last_at, "source.url", sourced))
+
+
+def response_fields(message: Fields) -> Fields:
+    """Tokens, model, and why the response ended."""
+    told = message.get("response_metadata")
+    told = told if isinstance(told, dict) else {}
+    reason = next((told[key] for key in ("finish_reason", "stop_reason", "status") if told.get(key)), None)
+    fields = {
+        "model_name": told.get("model_name", told.get("model")),
+        "provider_name": told.get("model_provider"),
+        "provider_response_id": told.get("id"),
+        "finish_reason": REASONS.get(str(reason).lower()),
+    }
+    fields = {key: value for key, value in fields.items() if isinstance(value, str)}
+    if fields.get("finish_reason") == "stop" and (message.get("tool_calls") or message.get("invalid_tool_calls")):
+        fields["finish_reason"] = "tool_call"
+    if isinstance(message.get("usage_metadata"), dict):
+        fields["usage"] = dict(message["usage_metadata"])
+    kept = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
+    return {**fields, META: kept} if kept else fields
+
+
+def _open_calls(message: Fields, *, whole: bool) -> list[Part]:
+    """Calls whose arguments came in pieces, and that no whole message told."""
+    if message.get("tool_calls") or message.get("invalid_tool_calls"):
+        return []
+    pieces = message.get("tool_call_chunks") or [
+        block for block in _objects(message.get("content")) if block.get("type") == "tool_call_chunk"
+    ]
+    return [open_call(piece, whole=whole) for piece in _objects(pieces)]
+
+
+def open_call(piece: Fields, *, whole: bool) -> Part:
+    """The sum of a call's pieces -> its part."""
+    text = piece.get("args")
+    text = text if isinstance(text, str) else ""
+    names = {"tool_name": str(piece.get("name") or ""), "tool_call_id": str(piece.get("id") or "")}
+    return Part({"part_kind": "tool-call", **names, "args": arguments(text) if whole else None}, [text], whole)
+
+
+def _answer(builder: Builder, entry: Entry, message: Fields) -> None:
+    """A tool's result, in the request behind the newest response that holds its call."""
+    call_id = str(message.get("tool_call_id") or "")
+    holders = (m for m in reversed(builder.messages) if m.kind == "response" and _calls(m, call_id))
+    response = next(holders, None)
+    part = tool_return(message)
+    if response is not None:
+        call = next(part for part in response.parts if part.fields.get("tool_call_id") == call_id)
+        part["tool_name"] = part["tool_name"] or call.fields["tool_name"]
+    request = _request(builder, response, entry.at)
+    request.parts[:] = [other for other in request.parts if other.fields.get("tool_call_id") != call_id]
+    request.parts.append(Part(part, done=True))
+
+
+def _request(builder: Builder, response: Message | None, at: int) -> Message:
+    if response is None and builder.last_response() is None:  # it answers an earlier run's call
+        opening = next((message for message in builder.messages if message.kind == "request"), None)
+        if opening is None:
+            opening = Message("request", at, closed=True)
+            builder.messages.append(opening)
+        return opening
+    builder.at, before = at, builder.at
+    request = builder.request_after(response)
+    builder.at = before
+    return request
+
+
+def tool_return(message: Fields) -> Fields:
+    """A ToolMessage -> tool-return part; old ones have no status."""
+    name, artifact = message.get("name"), message.get("artifact")
+    part: Fields = {
+        "part_kind": "tool-return",
+        "tool_name": name if isinstance(name, str) else "",
+        "tool_call_id": str(message.get("tool_call_id") or ""),
+        "status": "error" if message.get("status") == "error" else "success",
+        "content": message.get("content"),
+    }
+    if artifact is not None:
+        part["metadata"] = artifact
+    return {**part, META: {"id": message["id"]}} if isinstance(message.get("id"), str) else part
+
+
+def _calls(message: Message, call_id: str) -> bool:
+    return any(part.fields.get("tool_call_id") == call_id for part in message.parts)
+
+
+def _prompt(entry: Entry) -> Fields:
+    return prompt_part(entry.message)
+
+
+def prompt_part(message: Fields) -> Fields:
+    """A HumanMessage -> user-prompt part."""
+    part: Fields = {"part_kind": "user-prompt", "content": content(message.get("content"))}
+    kept = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
+    return {**part, META: kept} if kept else part
+
+
+def _sources(parts: list[Part]) -> Iterator[Fields]:
+    """Citations of texts that have an address, each once."""
+    told: set[str] = set()
+    for part in parts:
+        for cited in _objects((part.fields.get(META) or {}).get("annotations")):
+            url = cited.get("url")
+            if isinstance(url, str) and url not in told:
+                told.add(url)
+                title = {"title": cited["title"]} if isinstance(cited.get("title"), str) else {}
+                yield {"url": url, **title}
+
+
+def _children(stream: Stream) -> Iterator[Message]:
+    """Messages of agents whose words never reach the root's state: one system message for each namespace."""
+    ids = {entry.message.get("id") for entry in stream.state}
+    groups: dict[tuple[str, ...], list[Entry]] = {}
+    for entry in stream.heard:
+        if entry.namespace and stream.told and entry.whole and not entry.ids & ids:
+            groups.setdefault(entry.namespace, []).append(entry)
+    for namespace, entries in groups.items():
+        names = (entry.message.get("name") for entry in entries if entry.message.get("type") == "ai")
+        name = next((name for name in names if isinstance(name, str)), namespace[-1].partition(":")[0])
+        messages = [{k: v for k, v in entry.settle().items() if k != "chunk" and v} for entry in entries]
+        data = {"name": name, "namespace": list(namespace), "messages": messages}
+        yield _system(entries[0].at, "custom:langgraph.subagent", data)
+
+
+def _system(at: int, event_type: str, data: Any) -> Message:
+    return Message("system", at, fields={"event_type": event_type, "event_data": data}, closed=True)
+
+
+def _place(builder: Builder, message: Message) -> None:
+    later = (n for n, other in enumerate(builder.messages) if other.at > message.at)
+    builder.messages.insert(next(later, len(builder.messages)), message)
+
+
+def _objects(values: Any) -> list[Fields]:
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []

@@ -1,0 +1,187 @@
+"""LangGraph's streams -> turns: the state of the root graph rules, in whatever form it is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.assembled import Assembled, assembled
+from threadmill.wires import box
+from topics.thread_rules import check
+
+Fields = dict[str, Any]
+USAGE = {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15}
+TASK = {"langgraph_step": 1, "langgraph_checkpoint_ns": "model:1"}
+CALL = {"name": "weather", "args": {"city": "Paris"}, "id": "c1", "type": "tool_call"}
+
+
+def ai(message_id: str, content: Any = "Sun.", **more: Any) -> Fields:
+    return {"type": "ai", "id": message_id, "content": content, "usage_metadata": USAGE, **more}
+
+
+def human(content: str = "Weather?", message_id: str = "h1") -> Fields:
+    return {"type": "human", "id": message_id, "content": content}
+
+
+def tool(content: Any = "sun", **more: Any) -> Fields:
+    return {"type": "tool", "id": "t1", "content": content, "tool_call_id": "c1", "name": "weather", **more}
+
+
+def chunk(message_id: str, content: Any, metadata: Fields = TASK, **more: Any) -> Any:
+    return box([[], "messages", [{"type": "AIMessageChunk", "id": message_id, "content": content, **more}, metadata]])
+
+
+def updates(*messages: Fields, node: str = "model", namespace: tuple[str, ...] = ()) -> Any:
+    return box([list(namespace), "updates", {node: {"messages": list(messages)}}])
+
+
+def run(*events: Any, end: str | None = "complete", **rest: Any) -> Assembled:
+    got = assembled("langgraph", list(events), **({"end": end} if end else {}), **rest)
+    assert [finding for finding in check(got.document) if finding.severity == "error"] == []
+    return got
+
+
+def said(got: Assembled) -> list[Any]:
+    return [part.get("content", part.get("args")) for part in got.parts("response")]
+
+
+def test_whole_messages_win_over_chunks() -> None:
+    answer = updates(ai("m1", "Let me look.", tool_calls=[CALL]))
+    got = run(chunk("m1", "Let"), chunk("m1", " me…"), answer, updates(tool(), node="tools"), updates(ai("m2")))
+    assert said(got) == ["Let me look.", {"city": "Paris"}, "Sun."]
+    assert got.parts("request")[0]["content"] == "sun"
+    assert got.agent_turns[0]["total_usage"]["input_tokens"] == 24
+
+
+def test_a_message_may_have_its_providers_id_and_langchains() -> None:
+    got = run(chunk("resp_1", "Su"), chunk("lc_run--1", "n."), chunk("lc_run--2", "More."), end="complete")
+    assert said(got) == ["Sun.", "More."]
+
+
+def test_tasks_side_by_side_are_in_their_order() -> None:
+    def part(number: int) -> Fields:
+        return {
+            "langgraph_step": 1,
+            "langgraph_path": ["__pregel_push", number],
+            "langgraph_checkpoint_ns": f"p:{number}",
+        }
+
+    events = [chunk("b", "B", part(1)), chunk("a", "A", part(0)), updates(ai("b", "B")), updates(ai("a", "A"))]
+    assert said(run(*events)) == ["A", "B"]
+
+
+def test_what_never_gets_into_the_state_is_not_in_the_turn() -> None:
+    assert said(run(chunk("router", "yes"), updates(ai("m1")))) == ["Sun."]
+    broken = run(chunk("router", "yes"), updates(ai("m1")), chunk("m2", "Mo"), end=None)
+    assert said(broken) == ["Sun."]
+    shown = [part["content"] for m in broken.agent_turns[0]["meta:partial"]["messages"] for part in m["parts"]]
+    assert shown == ["yes", "Mo"]
+
+
+def test_the_first_state_is_from_before_the_run() -> None:
+    before = [human("Hi", "h0"), ai("m0", "Hello"), human()]
+    states = [box(["values", {"messages": before}]), box(["values", {"messages": [*before, ai("m1")], "mood": "good"}])]
+    got = run(*states)
+    assert said(got) == ["Sun."]
+    assert got.user_turns[0]["parts"][0]["content"] == "Weather?"
+    assert got.messages("system")[0]["event_data"] == {"mood": "good"}
+
+
+def test_messages_that_are_taken_back_are_gone() -> None:
+    got = run(updates(ai("m1", "Never!")), updates({"type": "remove", "id": "m1", "content": ""}, ai("m2")))
+    assert said(got) == ["Sun."]
+
+
+def test_an_earlier_message_that_is_written_again_costs_nothing() -> None:
+    again = updates(ai("m0", "Shall I?", tool_calls=[CALL]))
+    got = run(again, updates(tool(), node="tools"), chunk("m1", "Su"), updates(ai("m1")))
+    assert said(got) == ["Shall I?", {"city": "Paris"}, "Sun."]
+    assert got.agent_turns[0]["total_usage"]["input_tokens"] == 12
+
+
+def test_an_agent_inside_of_a_tool_is_told_beside() -> None:
+    asked = updates(ai("m1", "", tool_calls=[CALL]))
+    inner = updates(ai("i1", "Hm.", name="helper"), namespace=("tools:1",))
+    got = run(asked, inner, updates(tool(), node="tools"), updates(ai("m2")))
+    assert said(got) == [{"city": "Paris"}, "Sun."]
+    (told,) = [m["event_data"] for m in got.messages("system") if m["event_type"] == "custom:langgraph.subagent"]
+    assert (told["name"], told["namespace"], told["messages"][0]["content"]) == ("helper", ["tools:1"], "Hm.")
+
+
+@pytest.mark.parametrize(
+    ("events", "status"),
+    [
+        ([{"event": "end", "data": None}], "complete"),
+        ([{"event": "error", "data": {"error": "ValueError", "message": "no"}}], "interrupted"),
+        ([box(["updates", {"__interrupt__": [{"value": "Sure?", "id": "i1"}]}])], "interrupted"),
+        ([], "interrupted"),
+    ],
+)
+def test_how_a_stream_ends_by_itself(events: list[Any], status: str) -> None:
+    assert run(updates(ai("m1")), *events, end=None).agent_turns[0]["completion_status"] == status
+
+
+def test_forms_of_one_message() -> None:
+    """The same words in every shape that LangGraph has for them."""
+    lc = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "AIMessage"], "kwargs": ai("m1")}
+    todict = {"type": "ai", "data": ai("m1")}
+    namespace: list[str] = []
+    shapes: list[Any] = [
+        {"model": {"messages": [lc]}},
+        {"event": "updates", "data": {"model": {"messages": [todict]}}},
+        {"type": "updates", "ns": [], "data": {"model": {"messages": ai("m1")}}},
+        box([namespace, {"model": [{"messages": [ai("m1")]}]}]),
+        {
+            "type": "event",
+            "method": "updates",
+            "params": {"namespace": [], "data": {"model": {"messages": [ai("m1")]}}},
+        },
+        {"event": "messages/complete", "data": [ai("m1")]},
+        box([ai("m1"), TASK]),
+    ]
+    assert [said(run(shape)) for shape in shapes] == [["Sun."]] * len(shapes)
+
+
+def test_protocol_v3() -> None:
+    def event(seq: int, method: str, **data: Any) -> Fields:
+        return {"type": "event", "seq": seq, "method": method, "params": {"namespace": [], "data": data}}
+
+    delta = {"type": "text-delta", "text": "Sun."}
+    events = [
+        event(1, "messages", event="message-start", role="ai", id="m1"),
+        event(2, "messages", event="content-block-start", index=0, content={"type": "reasoning", "reasoning": "Hm"}),
+        event(3, "messages", event="content-block-delta", index=0, delta=delta),
+        event(3, "messages", event="content-block-delta", index=0, delta=delta),
+        event(4, "messages", event="message-finish", usage=USAGE),
+        event(5, "lifecycle", event="completed"),
+    ]
+    got = run(*events, end=None)
+    assert said(got) == ["Hm", "Sun."]
+    assert got.agent_turns[0]["completion_status"] == "complete"
+    assert got.agent_turns[0]["total_usage"]["output_tokens"] == 3
+
+
+def test_content_blocks_of_every_provider() -> None:
+    content = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+        {"type": "reasoning", "id": "rs", "summary": [{"text": "A"}, {"text": "B"}], "encrypted_content": "gAA"},
+        {"type": "web_search_call", "id": "ws", "action": {"query": "sun"}},
+        {"type": "text", "text": "Sun.", "annotations": [{"url": "https://example.org", "title": "Sun"}]},
+        {"type": "image", "base64": "AAAA", "mime_type": "image/png"},
+        {"type": "tool_use", "id": "c1", "name": "weather", "input": {}},
+        {"type": "redacted_thinking", "data": "x"},
+    ]
+    got = run(updates(ai("m1", content, tool_calls=[CALL])))
+    assert [part["part_kind"] for part in got.parts("response")] == [
+        "thinking", "thinking", "thinking", "builtin-tool-call", "builtin-tool-return", "text", "file", "tool-call",
+        "custom:langchain",
+    ]  # fmt: skip
+    assert got.messages("system")[0]["event_data"] == {"url": "https://example.org", "title": "Sun"}
+
+
+def test_telemetry_that_a_node_writes() -> None:
+    usage = box(["custom", {"type": "data-sys-usage", "data": {"input_tokens": 5, "output_tokens": 1}}])
+    got = run(box([[], "updates", {"model": {"messages": [{**ai("m1"), "usage_metadata": None}]}}]), usage)
+    assert got.agent_turns[0]["total_usage"]["input_tokens"] == 5
+    assert run(updates(ai("m1")), box(["custom", {"step": 1}])).messages("system")[0]["event_data"] == {"step": 1}
