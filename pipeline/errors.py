@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threadmill.errors import BrokerError, CallerError, InvalidRecord, Reason, ThreadmillError
 
-__all__ = ["BrokerError", "CallerError", "InvalidRecord", "Reason", "StoreError", "ThreadmillError"]
+__all__ = ["BrokerError", "CallerError", "InvalidRecord", "Reason", "StoreError", "ThreadmillError", "UnstorableData"]
 
 
 class StoreError(ThreadmillError):
@@ -18,3 +18,7 @@ class StoreError(ThreadmillError):
     def __init__(self, message: str, *, transient: bool = False) -> None:
         super().__init__(message)
         self.transient = transient
+
+
+class UnstorableData(StoreError):
+    """The thread store is well, and can't take what it was given: some record of the batch is to blame."""

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     INVALID_EVENT = "invalid_event"  # an event of the wrong shape
     PROTOCOL_VIOLATION = "protocol_violation"  # well-formed, but against its dialect's rules at this place
     TOO_LARGE = "too_large"  # over the size that a record may have
+    UNPROCESSABLE = "unprocessable"  # well-formed, but a stage fails at it, and no other record is to blame
     LATE_EVENT = "late_event"  # its turn is closed, and can't be reopened
 
 

@@ -8,7 +8,8 @@ events, then the higher revision, then the one whose end the publisher has said 
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+import re
+from typing import Any, Final, NotRequired, TypedDict
 
 import orjson
 
@@ -18,6 +19,7 @@ from threadmill.nesting import OWN_LEVELS
 from topics import json_text
 
 VERSION = 1
+KEY: Final = re.compile(r"[^\0\ud800-\udfff]{1,500}", re.DOTALL)
 
 
 class TurnRecord(TypedDict):
@@ -61,4 +63,7 @@ def decode(data: bytes | None) -> TurnRecord:
     missing = [k for k in ("thread_id", "run_id", "turn_id", "agent_id", "revision", "status") if k not in value]
     if missing:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"turn record without {', '.join(missing)}")
+    wrong = [k for k in ("thread_id", "turn_id") if not isinstance(value[k], str) or not KEY.fullmatch(value[k])]
+    if wrong:
+        raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"turn record whose {', '.join(wrong)} is no key of a database")
     return value  # type: ignore[return-value]  # checked above; the rest is ours

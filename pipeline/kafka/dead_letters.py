@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 from pipeline.assembly.records import Record, Refused
 from pipeline.errors import InvalidRecord
@@ -36,6 +37,11 @@ def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -
     # A record with neither key nor value can't be sent.
     value = b"" if letter.key is None and letter.value is None else letter.value
     return Outgoing(catalog.DEAD_LETTERS.full_name(prefix), letter.key, value, partition, letter.headers())
+
+
+def without_value(letter: Outgoing) -> Outgoing:
+    """What to send of a dead letter that its topic does not take: it still says why, and where the record is."""
+    return replace(letter, value=b"") if letter.value else letter
 
 
 def log_refused(topic: str, partition: int, refused: Refused) -> None:

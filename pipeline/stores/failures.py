@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from pipeline.errors import StoreError
+from pipeline.errors import StoreError, UnstorableData
 from threadmill.settings import without_password
 
 MIGRATE: Final = "run `threadmill store migrate`"
@@ -41,6 +41,9 @@ SQLITE: Final[tuple[tuple[str, bool, str], ...]] = (
     ("no such table", False, f"the tables are not there: {MIGRATE}"),
     ("no such column", False, f"the tables are of another version: {MIGRATE}"),
 )
+# Classes of SQLSTATE, and parts of SQLite's messages, that say that the data is at fault, where none of the above fits.
+POSTGRES_DATA: Final = ("21", "22", "23", "54")  # cardinality, values, constraints, sizes and depths
+SQLITE_DATA: Final = ("constraint failed", "integer overflow", "too big", "binding parameter", "datatype mismatch")
 
 
 def store_error(error: BaseException, url: str) -> StoreError:
@@ -55,12 +58,18 @@ def store_error(error: BaseException, url: str) -> StoreError:
     for part, transient, advice in SQLITE if not state else ():
         if part in message:
             return StoreError(f"{where}: {advice}", transient=transient)
+    if state.startswith(POSTGRES_DATA) or (not state and any(part in message for part in SQLITE_DATA)):
+        return UnstorableData(_refused(where, cause, message))
     if isinstance(cause, OSError | TimeoutError) or _disconnected(error):
         why = message or type(cause).__name__
         return StoreError(
             f"{where} can't be reached ({why}): is it running, is THREADMILL_STORE right?", transient=True
         )
-    return StoreError(f"{where} refused: {type(cause).__name__}: {message[:300]}", transient=False)
+    return StoreError(_refused(where, cause, message), transient=False)
+
+
+def _refused(where: str, cause: BaseException, message: str) -> str:
+    return f"{where} refused: {type(cause).__name__}: {message[:300]}"
 
 
 def _disconnected(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.errors import CallerError, StoreError
+from pipeline.errors import CallerError, StoreError, UnstorableData
 from pipeline.stores.failures import store_error
 from pipeline.stores.sql import ThreadStore
 
@@ -159,3 +159,22 @@ def test_each_failure_has_its_advice(error: Exception, advice: str, transient: b
     assert told.transient is transient
     assert "secret" not in str(told)
     assert "DETAIL" not in str(told)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.DataError("invalid input for query argument $1"),
+        asyncpg.UniqueViolationError("agents_pkey"),
+        asyncpg.NotNullViolationError("status"),
+        asyncpg.ProgramLimitExceededError("index row size 3000 exceeds btree version 4 maximum 2704"),
+        asyncpg.StatementTooComplexError("stack depth limit exceeded"),
+        sqlite3.IntegrityError("UNIQUE constraint failed: agents.agent_id"),
+        sqlite3.OperationalError("integer overflow"),
+        sqlite3.DataError("string or blob too big"),
+        sqlite3.ProgrammingError("Error binding parameter 3: type 'dict' is not supported"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_the_data_is_to_blame_for(error: Exception) -> None:
+    assert type(store_error(error, "sqlite:///x")) is UnstorableData

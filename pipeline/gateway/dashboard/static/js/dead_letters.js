@@ -7,7 +7,7 @@ import { bytes, exact, inFull, moment } from "./format.js";
 
 const REASONS = [
   "undecodable", "not_an_envelope", "unsupported_version", "unknown_dialect", "invalid_event", "protocol_violation",
-  "too_large", "late_event",
+  "too_large", "unprocessable", "late_event",
 ];
 
 export function deadLetters(main, signal, query) {
