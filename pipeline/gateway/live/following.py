@@ -11,15 +11,19 @@ from typing import Final
 from pipeline.gateway.live.recent_events import Held, Place, Reading, RunPlace, first_offset
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
+from pipeline.gateway.security import Still
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 
-LASTS: Final = 3600.0  # seconds until a stream ends, to be resumed: then the token is looked at again
+LASTS: Final = 3600.0  # seconds until a stream ends, to be resumed
+ASK_AGAIN: Final = 5.0  # seconds between two looks at whether the reader may go on
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What a reader follows: a thread's records from `start` on; `stop` is the end of the topic when it came."""
+    """What a reader follows: a thread's records from `start` on; `stop` is the end of the topic when it came, `still`
+    says whether its token holds.
+    """
 
     thread_id: str
     partition: int
@@ -27,6 +31,7 @@ class Following:
     stop: int
     reading: Reading
     runs: dict[str, RunPlace]
+    still: Still
 
 
 class Live:
@@ -48,7 +53,9 @@ class Live:
         """Whether they were told to end."""
         return self._stopping
 
-    async def follow(self, thread_id: str, tenant: str | None, after: Place | None, replay: str) -> Following:
+    async def follow(
+        self, thread_id: str, tenant: str | None, after: Place | None, replay: str, still: Still
+    ) -> Following:
         """Raises BrokerError, and Problem for a place that is not there."""
         await self._tail.ready()
         partition = self._tail.partition_of(thread_id)
@@ -62,16 +69,22 @@ class Live:
             start = min(start, after.offset)
         elif replay != "recent":
             hidden = {run_id for run_id, run in runs.items() if replay == "none" or run.over}
-        return Following(thread_id, partition, start, stop, Reading(tenant, after, hidden, stop), runs)
+        return Following(thread_id, partition, start, stop, Reading(tenant, after, hidden, stop), runs, still)
 
     async def records(self, following: Following, *, follow: bool, silence: float) -> AsyncGenerator[list[Held]]:
-        """Records of the thread, in order; an empty list after `silence` seconds. Ends when the gateway stops."""
+        """Records of the thread, in order; an empty list after `silence` seconds. Ends when the gateway stops, and when
+        the reader's token does not hold any more.
+        """
         recent, partition, position = self._tail.recent, following.partition, following.start
-        ends = time.monotonic() + LASTS
+        asked, ends = time.monotonic(), time.monotonic() + LASTS
         self._count(1)
         try:
             async with self._tail.heard(following.thread_id) as news:
                 while not self._stopping and time.monotonic() < ends:
+                    if time.monotonic() - asked > ASK_AGAIN:
+                        if not await following.still():
+                            return
+                        asked = time.monotonic()
                     news.clear()
                     if position >= recent.floor[partition]:
                         found = recent.since(following.thread_id, position)

@@ -18,7 +18,7 @@ from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, fr
 from pipeline.gateway.live.following import Following
 from pipeline.gateway.live.recent_events import LiveEvent, Place, Reading, visible
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Reader
+from pipeline.gateway.security import Reader, Standing
 from pipeline.gateway.threads import ThreadId
 from pipeline.observability import metrics as m
 from threadmill.envelope import encode
@@ -58,6 +58,7 @@ router = APIRouter(prefix="/v1/threads", tags=["live"])
 async def live(
     gateway: TheGateway,
     principal: Reader,
+    still: Standing,
     thread_id: ThreadId,
     dialect: Annotated[
         Literal[RESUMABLE] | None,  # type: ignore[valid-type]
@@ -83,7 +84,7 @@ async def live(
     """
     after = _place(last_event_id or from_id)
     uuid = await _thread(gateway, thread_id, principal.tenant)
-    following = await gateway.live.follow(uuid, principal.tenant, after, replay)
+    following = await gateway.live.follow(uuid, principal.tenant, after, replay, still)
     if dialect is not None:
         return await _resumed(gateway, following, DIALECTS[dialect], after, principal.tenant)
     if not (following.runs or wait or await _has(gateway, following, after, principal.tenant)):

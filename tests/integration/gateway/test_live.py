@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
-from pipeline.gateway.live import tail
+from pipeline.gateway.live import following, tail
 from pipeline.settings import Settings
 from tests.support.gateways import Message, Running, Tokens, client, messages, replayed, running, sse, talk, words
 from tests.support.topic_records import publish
@@ -300,3 +302,21 @@ async def test_a_page_is_bounded_by_what_is_read(gateway_settings: Settings, mon
     narrow = gateway_settings.model_copy(update={"gateway_live_bytes": 2000})
     async with running(narrow) as gateway, client(gateway.url) as http:
         exact(await replayed(http, "chat-1"), events)
+
+
+async def test_a_stream_ends_when_its_token_is_revoked(
+    gateway_settings: Settings, tokens: Tokens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "ASK_AGAIN", 0.0)
+    file = tmp_path / "tokens.jsonl"
+    file.write_text(tokens.setting)
+    settings = gateway_settings.model_copy(update={"gateway_tokens": SecretStr(str(file))})
+    envelope = {"v": 1, "thread_id": THREAD, "run_id": "r1", "agent_id": "a", "dialect": "vercel-ai", "tenant": "acme"}
+    async with running(settings) as gateway, client(gateway.url, tokens.acme) as http:
+        async with http.stream("GET", f"/v1/threads/{THREAD}/live?wait=true") as answer, asyncio.timeout(PATIENCE):
+            file.write_text(Tokens().setting)
+            records = [{**envelope, "seq": n, "ts": 5, "events": [event]} for n, event in enumerate(talk(9)[:9])]
+            events = [(THREAD.encode(), encode(record)) for record in records]
+            await publish(gateway_settings, EVENTS, events, pause=0.3)
+            found = [message async for message in messages(answer)]
+        assert len(found) < 9
