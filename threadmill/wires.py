@@ -51,6 +51,7 @@ def box(value: Any) -> dict[str, Any]:
 WIRES: Final[dict[str, Wire]] = {
     "ag-ui": Wire(),
     "agents-sdk": Wire(kind="event", framing="named-sse"),
+    "anthropic": Wire(done_marker="[DONE]", untyped=True),
     "google-adk": Wire(untyped=True, boxed=True),
     "langgraph": Wire(kind="event", framing="named-sse", untyped=True, boxed=True),
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),

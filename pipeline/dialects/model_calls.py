@@ -34,9 +34,9 @@ class RequestReader:
     """How the request bodies of a wire are read; bodies may be any JSON, and these raise nothing.
 
     `items`: the messages of a body. `is_own`: whether the model said this one. `parts`: what another one says, as
-    `user-prompt`, or `tool-return` with the id of its call; none for configuration. `names`: tools by the ids of the
-    calls that one of the model's own messages made. `continues`: the response that this call goes on from, where the
-    server keeps the history.
+    `user-prompt`, `file`, or `tool-return` with the id of its call; none for configuration. `names`: tools by the ids
+    of the calls that one of the model's own messages made. `continues`: the response that this call goes on from, where
+    the server keeps the history.
     """
 
     items: Callable[[Any], list[Fields]]
@@ -89,6 +89,12 @@ def ask(builder: Builder, body: Any) -> None:
     names = [calls.reader.names(item) for item in items if calls.reader.is_own(item)]
     write(builder, new, opening=opening, names=dict(pair for found in names for pair in found.items()))
     calls.items, calls.continues = items, continues
+    next_call(builder)
+
+
+def next_call(builder: Builder) -> None:
+    """Another call begins, of which nobody told what it is asked."""
+    calls = calls_of(builder)
     calls.answer = calls.response = None
     calls.whole = calls.shut = calls.awaits = False
     builder.ended, builder.error_text = None, None
@@ -157,9 +163,9 @@ def write(
     `opening`: they come before the run's first response. Words are the user turn then, and results those of calls that
     an earlier run made: `names` has their tools.
     """
-    prompts = [part for part in parts if part["part_kind"] == "user-prompt"]
-    if opening and prompts:
-        builder.user_turn(prompts)
+    words = [part for part in parts if part["part_kind"] != "tool-return"]
+    if opening and words:
+        builder.user_turn(_prompts(words))
     results = [part for part in parts if part["part_kind"] == "tool-return"]
     if opening and results:
         named = [{**part, "tool_name": (names or {}).get(part["tool_call_id"], "")} for part in results]
@@ -169,6 +175,16 @@ def write(
             _answer(builder, part, (names or {}).get(part["tool_call_id"], ""))
         else:
             builder.request_after(None).parts.append(Part(part, done=True))
+
+
+def _prompts(words: list[Fields]) -> list[Fields]:
+    """Words of the user with files beside them are one prompt."""
+    if all(part["part_kind"] == "user-prompt" for part in words):
+        return words
+    content: list[Any] = []
+    for part in words:
+        content += part["content"] if isinstance(part["content"], list) else [part["content"]]
+    return [{"part_kind": "user-prompt", "content": content}]
 
 
 def withdraw(builder: Builder, response: Message) -> None:

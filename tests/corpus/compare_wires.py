@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pipeline.cli.assemble import RUN_INFO
 from pipeline.dialects import DIALECTS
+from pipeline.turns.text import mend
 from tests.support.assembled import assembled
 from threadmill.framing import decode
 from topics.thread_rules import check
@@ -170,6 +171,8 @@ def _plain(value: Any) -> Any:
 
 
 def _tidy(value: Any) -> Any:
+    if isinstance(value, str):
+        return mend(value)  # no turn holds half of a surrogate pair
     if isinstance(value, dict):
         tidied = {key: _tidy(item) for key, item in value.items()}
         return {key: item for key, item in tidied.items() if item not in (None, {}, [])}

@@ -11,7 +11,7 @@ from pipeline.turns.text import join
 from tests.corpus.compare_wires import Recording, events, recordings, texts, thread
 from topics.thread_rules import check
 
-WIRES = ("openai-chat",)
+WIRES = ("anthropic", "openai-chat")
 RECORDINGS = [recording for wire in WIRES for recording in recordings(wire)]
 CUTS = 40  # of one stream
 

@@ -26,6 +26,7 @@ CORPUS = Path(__file__).parent.parent / "corpus"
 FILES = {
     "ag-ui": "*.sse",
     "agents-sdk": "*.sse",
+    "anthropic": "*.sse",
     "google-adk": "*.jsonl",
     "langgraph": "*.*",
     "openai-agents": "*.jsonl",

@@ -45,6 +45,8 @@ def _asked(parts: Any) -> Iterator[Fields]:
             meta = part.get(META, {})
             content = meta.get("blocks") or _content(part.get("content"))
             yield {"role": "user", "content": content, **({"name": meta["name"]} if "name" in meta else {})}
+        elif kind == "file":
+            yield {"role": "user", "content": [_block(part.get("content"))]}
         elif kind == "retry-prompt" and not part.get("tool_name"):
             yield {"role": "user", "content": _text(part.get("content"))}
 

@@ -19,6 +19,7 @@ LOSSES: Final = {
     "an answer without `finish_reason`, but with `[DONE]`": "complete",
     "`<think>` in texts": "stays text, as the SDK has it",
     "usage, where the server tells none": "unknown, not 0",
+    "half of a surrogate pair": "U+FFFD, as everywhere in a turn",
     "times": "of receipt",
 }
 

@@ -1,0 +1,24 @@
+"""Anthropic's Messages API, and its messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.format import Format
+from pipeline.dialects.anthropic import events, export, history, live, losses
+from threadmill.wires import WIRES
+
+DIALECT: Final = Dialect(
+    name="anthropic",
+    wire=WIRES["anthropic"],
+    handlers=events.HANDLERS,
+    unknown=events.unknown,
+    begin=events.begin,
+    finish=events.finish,
+    shows=live.shows,
+    ended=live.ended,
+    losses=losses.LOSSES,
+    carriers=losses.CARRIERS,
+    formats=(Format("anthropic", export.messages, history.READER),),
+)

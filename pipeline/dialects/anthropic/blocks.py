@@ -1,0 +1,141 @@
+"""Content blocks of one message -> parts of a response.
+
+A block may come whole, or begin hollow and grow by deltas. The text of a call's arguments overrules the input that its
+start held. A signature replaces, text is appended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.assembly.parts import Part
+from pipeline.dialects.anthropic.keys import note
+from pipeline.turns.arguments import arguments
+from pipeline.turns.text import join
+from topics.json_text import Fields
+
+CALLS: Final = {"tool_use": "tool-call", "server_tool_use": "builtin-tool-call", "mcp_tool_use": "builtin-tool-call"}
+RESULT: Final = "_tool_result"  # the end of the types of server tools' results
+REDACTED: Final = "redacted_thinking"
+OF_DELTA: Final = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """One content block. `given`: the input that its start held."""
+
+    part: Part
+    kind: str
+    given: Any = None
+    citations: list[Any] = field(default_factory=list)
+
+    def add(self, delta: Fields) -> None:
+        """Take one delta; what does not belong to this kind of block says nothing."""
+        match self.part.fields["part_kind"], delta:
+            case "text", {"type": "text_delta", "text": str(text)}:
+                self.part.chunks.append(text)
+            case "text", {"type": "citations_delta", "citation": citation}:
+                self.citations.append(citation)
+            case "thinking", {"type": "thinking_delta", "thinking": str(text)}:
+                self.part.chunks.append(text)
+            case "thinking", {"type": "signature_delta", "signature": str(signature)}:
+                self.part.fields["signature"] = signature
+            case "tool-call" | "builtin-tool-call", {"type": "input_json_delta", "partial_json": str(text)}:
+                self.part.chunks.append(text)
+            case kind, {"type": str()} if kind.startswith("custom:"):
+                self.part.fields["block"] |= {key: value for key, value in delta.items() if key != "type"}
+
+    def close(self) -> None:
+        """The block is whole."""
+        fields = self.part.fields
+        if self.kind in CALLS:
+            text = join(self.part.chunks)
+            fields["args"] = arguments(text) if text.strip() else _given(self.given)
+            self.part.chunks.clear()
+        if self.citations:
+            note(fields, citations=self.citations)
+        self.part.done = True
+
+
+def opened(block: Fields, provider: str) -> Block:
+    """The block that a `content_block_start`, or a whole message, holds."""
+    kind = block.get("type")
+    kind = kind if isinstance(kind, str) else "block"
+    if kind == "text":
+        found = Block(Part({"part_kind": "text", "content": ""}), kind)
+        found.part.chunks += _texts(block.get("text"))
+        found.citations += block["citations"] if isinstance(block.get("citations"), list) else ()
+        return found
+    if kind in ("thinking", REDACTED):
+        return Block(_thought(block, kind, provider), kind)
+    if kind in CALLS:
+        call: Fields = {
+            "part_kind": CALLS[kind],
+            "tool_name": _text(block.get("name")),
+            "tool_call_id": _text(block.get("id")),
+        }
+        call["args"] = None
+        note(call, type=kind, **_rest(block, "type", "id", "name", "input"))
+        return Block(Part(call), kind, block.get("input"))
+    if kind.endswith(RESULT):
+        return Block(Part(_result(block, kind)), kind)
+    if kind == "container_upload":
+        return Block(Part({"part_kind": "file", "content": {"kind": "custom:anthropic", "block": dict(block)}}), kind)
+    return Block(Part({"part_kind": f"custom:{kind}", "block": dict(block)}), kind)
+
+
+def hollow(delta: Fields, provider: str) -> Block | None:
+    """A block whose start never came, by its first delta; None where that does not tell what it is."""
+    kind = OF_DELTA.get(str(delta.get("type")))
+    return None if kind is None else opened({"type": kind}, provider)
+
+
+def _thought(block: Fields, kind: str, provider: str) -> Part:
+    part = Part({"part_kind": "thinking", "content": "", "provider_name": provider})
+    if kind == REDACTED:
+        part.fields |= {"signature": _text(block.get("data")), "thinking_id": REDACTED}
+    elif _text(block.get("signature")):
+        part.fields["signature"] = block["signature"]
+    part.chunks += _texts(block.get("thinking"))
+    note(part.fields, type=kind)
+    return part
+
+
+def _result(block: Fields, kind: str) -> Fields:
+    content = block.get("content")
+    failed = block.get("is_error") is True or (
+        isinstance(content, dict) and _text(content.get("type")).endswith("_error")
+    )
+    part: Fields = {
+        "part_kind": "builtin-tool-return",
+        "tool_name": "",
+        "tool_call_id": _text(block.get("tool_use_id")),
+        "status": "error" if failed else "success",
+        "content": content,
+    }
+    note(part, type=kind, **_rest(block, "type", "tool_use_id", "content"))
+    return part
+
+
+def _given(value: Any) -> Fields:
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else arguments(value if isinstance(value, str) else "")
+
+
+def _rest(block: Fields, *known: str) -> Fields:
+    return {key: value for key, value in block.items() if key not in known}
+
+
+def _texts(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) and value else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,198 @@
+"""Anthropic's Messages API, streamed (dialect `anthropic`), as Anthropic, clouds and gateways write it.
+
+| event | what it does |
+|---|---|
+| threadmill.request | a call begins; what is new in its messages is the request behind the response before |
+| threadmill.error | the server refused the call: interrupted, unless another call follows |
+| message_start | begins a response; blocks that it holds stand first; once more before any block says nothing |
+| content_block_start | begins a part: text, thinking, a call, the result of a server's tool, custom:TYPE |
+| content_block_delta | extends the block of its index; a signature replaces |
+| content_block_stop | nothing: `message_stop` closes all |
+| message_delta | why the message ends, and its usage so far, which replaces what was told before |
+| message_stop | the call ended well; what follows it belongs to no message |
+| message | a whole answer, as one event |
+| error | the call failed: interrupted, unless another call follows |
+| ping | nothing |
+| any other | SystemMessage data-app-TYPE |
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Handler, Violation, nothing
+from pipeline.dialects import model_calls
+from pipeline.dialects.anthropic.message import Answer
+from pipeline.dialects.anthropic.request import READER
+from pipeline.dialects.model_calls import calls_of
+from topics.json_text import Fields
+
+PAUSED: Final = "pause_turn"  # the answer is sent back as it is, and goes on in the next response
+
+
+def begin(builder: Builder) -> None:
+    """What the run's first call is asked is in an event, or in `run.request`."""
+    model_calls.begin(builder, READER)
+    builder.scratch["names"] = {}
+
+
+def request(builder: Builder, event: Fields) -> None:
+    """A call begins."""
+    body = event["request"]
+    _settle(builder)
+    model_calls.ask(builder, body)
+
+
+def refused(builder: Builder, event: Fields) -> None:
+    """An answer with an HTTP status that is no success."""
+    model_calls.refused(builder, event)
+
+
+def message_start(builder: Builder, event: Fields) -> None:
+    """A message begins. One that was cut off by another, without a request, is given up."""
+    message = event["message"]
+    if not isinstance(message, dict):
+        raise Violation(f"message_start: 'message' is an object, got {message!r:.80}")
+    calls = calls_of(builder)
+    if calls.answer is not None and (calls.whole or calls.answer.blocks):
+        _settle(builder)
+        model_calls.next_call(builder)
+    _start(builder, message)
+
+
+def message(builder: Builder, event: Fields) -> None:
+    """An answer that was not streamed."""
+    _settle(builder)
+    if calls_of(builder).answer is not None:
+        model_calls.next_call(builder)
+    _start(builder, event)
+    _end(builder)
+
+
+def content_block_start(builder: Builder, event: Fields) -> None:
+    """A block begins."""
+    index, block = _index(event), event["content_block"]
+    if not isinstance(block, dict):
+        raise Violation(f"content_block_start: 'content_block' is an object, got {block!r:.80}")
+    answer = _open_answer(builder)
+    if answer is not None:
+        answer.open(index, block, builder.at)
+
+
+def content_block_delta(builder: Builder, event: Fields) -> None:
+    """A piece of a block."""
+    index, delta = _index(event), event["delta"]
+    if not isinstance(delta, dict):
+        raise Violation(f"content_block_delta: 'delta' is an object, got {delta!r:.80}")
+    answer = _open_answer(builder)
+    if answer is not None:
+        answer.add(index, delta, builder.at)
+
+
+def message_delta(builder: Builder, event: Fields) -> None:
+    """The end of the message, and its usage."""
+    delta = event.get("delta")
+    answer = _open_answer(builder)
+    if answer is not None:
+        answer.end(delta if isinstance(delta, dict) else {}, event.get("usage"))
+        _count(builder, answer)
+
+
+def message_stop(builder: Builder, event: Fields) -> None:
+    """The message is whole."""
+    if _open_answer(builder) is not None:
+        _end(builder)
+
+
+def error(builder: Builder, event: Fields) -> None:
+    """The server gave up."""
+    _settle(builder)
+    model_calls.fail(builder, event.get("error"))
+    calls_of(builder).shut = True
+
+
+def unknown(builder: Builder, event: Fields) -> None:
+    """Protocols grow: what is not known is kept."""
+    kind = event.get("type")
+    if kind is None and event.get("error"):
+        error(builder, event)
+        return
+    if not isinstance(kind, str):
+        raise Violation(f"an event's 'type' is a text, got {kind!r:.80}")
+    model_calls.ask_first(builder)
+    builder.system(f"data-app-{kind}", {key: value for key, value in event.items() if key != "type"})
+
+
+def finish(builder: Builder, end: str) -> None:
+    """Before the turn is built."""
+    model_calls.ask_first(builder)
+    _settle(builder)
+    model_calls.close(builder, end)
+
+
+def _start(builder: Builder, message: Fields) -> None:
+    calls = calls_of(builder)
+    response = model_calls.open_response(builder)
+    if calls.answer is None:
+        calls.answer = Answer(response, builder.context.provider_name or "anthropic")
+    calls.shut = False
+    calls.answer.start(message, builder.at)
+    _count(builder, calls.answer)
+
+
+def _open_answer(builder: Builder) -> Answer | None:
+    """The answer that is being written; None behind its end. Some streams lack their message_start."""
+    calls = calls_of(builder)
+    if calls.whole or calls.shut:
+        return None
+    if calls.answer is None:
+        _start(builder, {})
+    answer: Answer = calls.answer
+    return answer
+
+
+def _end(builder: Builder) -> None:
+    answer: Answer = calls_of(builder).answer
+    answer.response.last_at = builder.at
+    model_calls.end_call(builder, awaits=bool(answer.calls()) or answer.stop_reason == PAUSED)
+
+
+def _count(builder: Builder, answer: Answer) -> None:
+    usage = answer.spent()
+    if usage is not None:
+        builder.usage(usage, answer.response)
+
+
+def _settle(builder: Builder) -> None:
+    """The newest call is over."""
+    calls = calls_of(builder)
+    answer: Answer | None = calls.answer
+    if answer is None or answer.settled:
+        return
+    whole = calls.whole and not model_calls.torn(builder)
+    answer.settle(builder.scratch["names"], whole=whole)
+    for part in answer.calls() if whole else ():
+        builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
+
+
+def _index(event: Fields) -> int:
+    index: Any = event.get("index", 0)
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise Violation(f"{event['type']}: 'index' is a number, got {index!r:.80}")
+    return index
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    model_calls.REQUEST: request,
+    model_calls.ERROR: refused,
+    "message_start": message_start,
+    "content_block_start": content_block_start,
+    "content_block_delta": content_block_delta,
+    "content_block_stop": nothing,
+    "message_delta": message_delta,
+    "message_stop": message_stop,
+    "message": message,
+    "error": error,
+    "ping": nothing,
+}

@@ -1,0 +1,185 @@
+"""Thread document -> messages of the Messages API.
+
+What came over the wire is given back with `meta:anthropic`: server tools with their results, citations, thoughts with
+their signatures. Of other threads: thoughts without a signature of Anthropic's are left out, as the API asks, and so
+are files of the model and sources; other providers' own tool calls become calls with results. Results stand in the
+message behind their calls, before any words; a call that nobody answered is left out, unless the thread ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.dialects.anthropic.blocks import REDACTED
+from pipeline.dialects.anthropic.keys import META
+from topics import json_text
+from topics.json_text import Fields
+
+RESULTS: Final = frozenset({"tool-return", "retry-prompt"})
+OWN: Final = "anthropic"
+
+
+def messages(document: Fields) -> list[Fields]:
+    """Thread document -> messages, oldest first, in turns of user and assistant; without system prompts."""
+    found: list[Fields] = []
+    for turn in document["turns"]:
+        if turn.get("turn_type") == "user":
+            _say(found, "user", _asked(turn.get("parts", ())))
+            continue
+        for message in turn.get("messages", ()):
+            if message.get("message_type") == "response":
+                parts = message.get("parts", [])
+                _say(found, "assistant", [block for part in parts for block in _answered(part)])
+                _say(found, "user", [_result(part) for part in parts if _is_foreign_result(part)])
+            elif message.get("message_type") == "request":
+                _say(found, "user", _asked(message.get("parts", ())))
+    paired = _paired(found)
+    return [{**message, "content": _short(message)} for message in paired if message["content"]]
+
+
+def _say(found: list[Fields], role: str, blocks: list[Fields]) -> None:
+    """Append to the message of this role that is newest, or begin one."""
+    if not blocks:
+        return
+    if not found or found[-1]["role"] != role:
+        found.append({"role": role, "content": []})
+    content = found[-1]["content"]
+    if role == "user":  # results first
+        last = next((n for n, block in enumerate(content) if block["type"] != "tool_result"), len(content))
+        results = [block for block in blocks if block["type"] == "tool_result"]
+        content[last:last] = results
+        blocks = [block for block in blocks if block["type"] != "tool_result"]
+    content.extend(blocks)
+
+
+def _asked(parts: Any) -> list[Fields]:
+    """Parts of a user turn or a request -> blocks."""
+    found: list[Fields] = []
+    for part in parts:
+        kind = part.get("part_kind")
+        if kind in RESULTS and (kind == "tool-return" or part.get("tool_name")):
+            found.append(_result(part))
+        elif kind in ("user-prompt", "retry-prompt"):
+            found += _words(part)
+        elif kind == "file":
+            found += [{**_piece(part.get("content")), **part.get(META, {})}]
+    return found
+
+
+def _words(part: Fields) -> Iterator[Fields]:
+    meta, content = part.get(META, {}), part.get("content")
+    if "block" in meta:
+        yield meta["block"]
+        return
+    for piece in content if isinstance(content, list) else [content]:
+        block = _piece(piece)
+        if block.get("text") != "":  # the API refuses empty texts
+            yield {**block, **meta}
+
+
+def _answered(part: Fields) -> Iterator[Fields]:
+    """A part of a response -> blocks of the assistant's message."""
+    kind, meta = part.get("part_kind", ""), part.get(META, {})
+    if kind == "text":
+        if part.get("content"):
+            yield {"type": "text", "text": part["content"], **meta}
+    elif kind == "thinking":
+        yield from _thought(part)
+    elif kind in ("tool-call", "builtin-tool-call"):
+        named = {
+            "id": part.get("tool_call_id", ""),
+            "name": part.get("tool_name", ""),
+            "input": _input(part.get("args")),
+        }
+        yield {"type": "tool_use", **meta, **named}
+    elif kind == "builtin-tool-return" and META in part:
+        yield {**meta, "tool_use_id": part.get("tool_call_id", ""), "content": part.get("content")}
+    elif kind.startswith("custom:") and isinstance(part.get("block"), dict) and part["block"].get("type") == kind[7:]:
+        yield part["block"]
+
+
+def _thought(part: Fields) -> Iterator[Fields]:
+    signature = part.get("signature")
+    if not signature or not (META in part or part.get("provider_name") == OWN):
+        return
+    if part.get("thinking_id") == REDACTED:
+        yield {"type": REDACTED, "data": signature}
+    else:
+        yield {"type": "thinking", "thinking": part.get("content") or "", "signature": signature}
+
+
+def _is_foreign_result(part: Fields) -> bool:
+    return part.get("part_kind") == "builtin-tool-return" and META not in part
+
+
+def _result(part: Fields) -> Fields:
+    content = part.get("content")
+    blocks = isinstance(content, list) and bool(content) and all(_is_block(block) for block in content)
+    found: Fields = {"type": "tool_result", "tool_use_id": part.get("tool_call_id", "")}
+    found["content"] = (
+        content if blocks or isinstance(content, str) else "" if content is None else json_text.dumps(content)
+    )
+    if part.get("part_kind") == "retry-prompt" or part.get("status", "success") != "success":
+        found["is_error"] = True
+    return found
+
+
+def _is_block(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("type")
+    return (kind == "text" and isinstance(value.get("text"), str)) or (
+        kind in ("image", "document", "search_result") and ("source" in value)
+    )
+
+
+def _piece(piece: Any) -> Fields:
+    """A piece of content -> a block."""
+    if not isinstance(piece, dict):
+        return {"type": "text", "text": piece if isinstance(piece, str) else json_text.dumps(piece)}
+    media, kind = str(piece.get("media_type") or ""), piece.get("kind")
+    name = "image" if media.startswith("image/") or kind == "image-url" else "document"
+    if isinstance(piece.get("data"), str) and (name == "image" or media == "application/pdf"):
+        return {"type": name, "source": {"type": "base64", "media_type": media, "data": piece["data"]}}
+    if isinstance(piece.get("url"), str) and kind in ("image-url", "document-url"):
+        return {"type": name, "source": {"type": "url", "url": piece["url"]}}
+    if kind == "custom:anthropic" and isinstance(piece.get("block"), dict):
+        return dict(piece["block"])
+    if kind == "text-content" and isinstance(piece.get("content"), str):
+        return {"type": "text", "text": piece["content"]}
+    return {"type": "text", "text": piece["url"] if isinstance(piece.get("url"), str) else json_text.dumps(piece)}
+
+
+def _input(args: Any) -> Any:
+    """Arguments of a call: the API takes objects alone."""
+    return args if isinstance(args, dict) else {} if args is None else {"INVALID_JSON": json_text.dumps(args)}
+
+
+def _paired(found: list[Fields]) -> list[Fields]:
+    """Each call has its result in the message behind it, and each result its call."""
+    for place, message in enumerate(found):
+        if message["role"] != "assistant":
+            continue
+        behind = found[place + 1] if place + 1 < len(found) else None
+        answered = {b["tool_use_id"] for b in behind["content"] if b["type"] == "tool_result"} if behind else set()
+        message["content"] = [
+            block
+            for block in message["content"]
+            if block["type"] != "tool_use" or behind is None or block["id"] in answered
+        ]
+    for place, message in enumerate(found):
+        if message["role"] == "user":
+            before = found[place - 1]["content"] if place else []
+            calls = {block["id"] for block in before if block["type"] == "tool_use"}
+            message["content"] = [
+                b for b in message["content"] if b["type"] != "tool_result" or b["tool_use_id"] in calls
+            ]
+    return found
+
+
+def _short(message: Fields) -> Any:
+    """A user's bare text is a text."""
+    content = message["content"]
+    bare = message["role"] == "user" and len(content) == 1 and content[0].keys() == {"type", "text"}
+    return content[0]["text"] if bare else content

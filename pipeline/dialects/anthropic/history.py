@@ -1,0 +1,57 @@
+"""Histories of the Messages API (`messages`) -> exchanges."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.format import Messages, Reader
+from pipeline.dialects import model_calls
+from pipeline.dialects.anthropic import request
+from pipeline.dialects.anthropic.message import Answer
+from topics.json_text import Fields
+
+
+def split(messages: Messages) -> list[Messages]:
+    """A user's message behind an answer without calls begins an exchange."""
+    exchanges: list[list[Fields]] = [[]]
+    settled = False
+    for message in messages:
+        role = message["role"]
+        if role == "user" and settled:
+            exchanges.append([])
+        settled = role == "assistant" and not any(b.get("type") == "tool_use" for b in request.blocks(message))
+        exchanges[-1].append(message)
+    return [exchange for exchange in exchanges if exchange]
+
+
+def fill(builder: Builder, messages: Messages) -> str | None:
+    """As the calls of a run that is over."""
+    model_calls.begin(builder, request.READER)
+    names: Fields = {}
+    first = next((n for n, message in enumerate(messages) if message["role"] == "assistant"), len(messages))
+    model_calls.write(builder, [part for message in messages[:first] for part in request.parts(message)], opening=True)
+    for message in messages[first:]:
+        if message["role"] == "assistant":
+            _respond(builder, message, names)
+        else:
+            model_calls.write(builder, request.parts(message))
+    return "complete" if first < len(messages) else None
+
+
+def time(messages: Messages) -> int | None:
+    """The messages tell no time."""
+    return None
+
+
+def _respond(builder: Builder, message: Fields, names: Fields) -> None:
+    response = builder.open_response()
+    response.keep_empty = True
+    answer = Answer(response, "anthropic")
+    answer.start({"content": request.blocks(message)}, builder.at)
+    answer.settle(names, whole=True)
+    for call in answer.calls():
+        builder.calls[call.fields["tool_call_id"]] = (response, call)
+
+
+READER: Final = Reader(split, fill, time)

@@ -1,0 +1,46 @@
+"""What a stream of the Messages API tells while it comes, to those who don't assemble it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.assembly.dialect import Shown, StreamEnd
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Text and thoughts as they come, and the calls of tools."""
+    match event:
+        case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
+            return [Shown("text", text)]
+        case {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": str(text)}}:
+            return [Shown("thinking", text)]
+        case {"type": "content_block_start", "content_block": block}:
+            return _of_block(block)
+        case {"type": "message_start", "message": {"content": list(blocks)}} | {
+            "type": "message",
+            "content": list(blocks),
+        }:
+            return [piece for block in blocks for piece in _of_block(block)]
+    return ()
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """`message_stop` is the end of a call; the next one begins anew, and an error is no good end."""
+    match event:
+        case {"type": "message_stop" | "message"}:
+            return "complete"
+        case {"type": "threadmill.request" | "threadmill.error" | "message_start" | "error"}:
+            return None
+    return before
+
+
+def _of_block(block: Any) -> Sequence[Shown]:
+    match block:
+        case {"type": "text", "text": str(text)} if text:
+            return [Shown("text", text)]
+        case {"type": "thinking", "thinking": str(text)} if text:
+            return [Shown("thinking", text)]
+        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use", "name": str(name)}:
+            return [Shown("tool", name)]
+    return ()

@@ -1,0 +1,82 @@
+"""The bodies of Messages requests -> what is new in them; and their messages, as histories hold them.
+
+user       content: text, or (text | tool_result | image | document | …)[]
+assistant  content: text, or blocks as the stream has them
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from pipeline.dialects.anthropic.blocks import CALLS
+from pipeline.dialects.anthropic.keys import note
+from pipeline.dialects.model_calls import RequestReader
+from pipeline.turns.media_kinds import url_kind
+from topics.json_text import Fields
+
+
+def items(body: Any) -> list[Fields]:
+    """The messages of a body."""
+    found = body.get("messages") if isinstance(body, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def blocks(message: Fields) -> list[Fields]:
+    """The content of a message; a bare text is one block."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def parts(message: Fields) -> list[Fields]:
+    """What a user message says: words, files, results of tools."""
+    return [_part(block) for block in blocks(message)] if message.get("role") == "user" else []
+
+
+def names(message: Fields) -> dict[str, str]:
+    """The calls of an assistant message: id -> name."""
+    found = [block for block in blocks(message) if block.get("type") in CALLS]
+    return {block["id"]: str(block.get("name") or "") for block in found if isinstance(block.get("id"), str)}
+
+
+def _part(block: Fields) -> Fields:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            part: Fields = {"part_kind": "user-prompt", "content": text}
+            note(part, **{key: value for key, value in block.items() if key not in ("type", "text")})
+            return part
+        case {"type": "tool_result", "tool_use_id": str(call_id)}:
+            status = "error" if block.get("is_error") is True else "success"
+            return {
+                "part_kind": "tool-return",
+                "tool_call_id": call_id,
+                "status": status,
+                "content": block.get("content", ""),
+            }
+        case {"type": "image" | "document", "source": {"type": "base64", "data": str(data), "media_type": str(media)}}:
+            return _file(block, {"kind": "binary", "data": data, "media_type": media, "identifier": _identifier(data)})
+        case {"type": "image" | "document" as kind, "source": {"type": "url", "url": str(url)}}:
+            media = "image/*" if kind == "image" else "application/pdf"
+            return _file(
+                block, {"kind": url_kind(media), "url": url, "media_type": media, "identifier": _identifier(url)}
+            )
+        case {"type": "document", "source": {"type": "text", "data": str(text)}}:
+            part = {"part_kind": "user-prompt", "content": text}
+            note(part, block=block)
+            return part
+    return {"part_kind": "user-prompt", "content": [{"kind": "custom:anthropic", "block": block}]}
+
+
+def _file(block: Fields, content: Fields) -> Fields:
+    part: Fields = {"part_kind": "file", "content": content}
+    note(part, **{key: value for key, value in block.items() if key not in ("type", "source")})
+    return part
+
+
+def _identifier(text: str) -> str:
+    return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:6]
+
+
+READER: Final = RequestReader(items, lambda item: item.get("role") == "assistant", parts, names)
