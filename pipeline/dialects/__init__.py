@@ -1,4 +1,4 @@
-"""The wires that agents speak, one folder each: `threadmill.wires` says which there are."""
+"""The wires that agents speak, one folder each. `threadmill.wires` lists them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from threadmill.wires import WIRES
 
 
 def package_of(name: str) -> str:
-    """The package that holds what is known of a wire: "vercel-ai" -> "pipeline.dialects.vercel_ai"."""
+    """Name of a wire -> the package that holds its dialect: "vercel-ai" -> "pipeline.dialects.vercel_ai"."""
     return f"{__name__}.{name.replace('-', '_')}"
 
 

@@ -23,7 +23,7 @@ TIMES: Final = frozenset({"submitted_at", "started_at", "completed_at", "interru
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a history does not say of itself; `at` (epoch ms) is for messages that have no time."""
+    """What a history lacks: ids and names. `at` (epoch ms) is the time of messages that have none."""
 
     thread_id: str
     agent_id: str
@@ -75,11 +75,11 @@ def _read(read: Callable[[], T], what: str) -> T:
         raise InvalidRecord(Reason.INVALID_EVENT, f"{what}: {type(error).__name__}: {error}") from None
 
 
-# ---- times: turns follow each other, whatever the clocks of their messages said
+# ---- times: no turn begins before the end of the one before it, even where the clocks of their messages differ
 
 
 def _not_before(turn: Fields, floor: int) -> Fields:
-    """The turn with no time before `floor` (epoch ms)."""
+    """The turn, its times raised to `floor` (epoch ms) where they are before it."""
     later = {key: _clamped(value, floor) if key in TIMES else value for key, value in turn.items()}
     if isinstance(turn.get("interruption"), dict):
         later["interruption"] = _not_before(turn["interruption"], floor)

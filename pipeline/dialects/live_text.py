@@ -1,4 +1,4 @@
-"""What events show to people who look on, whatever wire they came over. Pure."""
+"""The text, thoughts and tool calls that events of any wire show to readers of a running run. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.dialects import DIALECTS
 
 
 def shown(dialect: str, event: Any) -> Sequence[Shown]:
-    """What one event adds; nothing where no wire has this name, or the event is not as it should be."""
+    """What one event adds. Empty where no wire has the name `dialect` or the event is malformed."""
     known = DIALECTS.get(dialect)
     return known.shows(event) if known is not None else ()
 

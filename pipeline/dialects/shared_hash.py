@@ -1,4 +1,4 @@
-"""The hash of what several wires share: a run has one, whichever of these wires it came over."""
+"""The hash of what several wires can all carry: a run has the same hash over each of them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CARRIERS: Final[dict[str, Carrier]] = {
 
 
 def shared_essence(turn: Fields, *wires: str) -> Fields:
-    """What is hashed of a turn, without what any of these wires can't carry: names in CARRIERS, or KeyError."""
+    """The turn's essence without what any of these wires can't carry. KeyError: a name is not in CARRIERS."""
     lossy = {name for wire in wires for name in _with_those_below(wire)}
-    said = essence(turn)
-    for carrier in CARRIERS.values():  # in this order, whatever the caller's: some rows build on those before
+    shared = essence(turn)
+    for carrier in CARRIERS.values():  # in the order of CARRIERS, not the caller's: some rows build on those before
         for loss in carrier.losses if carrier.name in lossy else ():
-            said = loss.drop(said)
-    return said
+            shared = loss.drop(shared)
+    return shared
 
 
 def _with_those_below(wire: str) -> list[str]:
@@ -31,5 +31,5 @@ def _with_those_below(wire: str) -> list[str]:
 
 
 def shared_hash(turn: Fields, *wires: str) -> str:
-    """Hex SHA-256 of `shared_essence`: alike where a run says the same on what all of these wires carry."""
+    """Hex SHA-256 of `shared_essence`: equal for two turns that differ only in what one of these wires can't carry."""
     return hashlib.sha256(jcs(shared_essence(turn, *wires))).hexdigest()

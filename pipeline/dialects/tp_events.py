@@ -1,9 +1,9 @@
-"""data-tp-*: events that ThreadProtocol itself defines. Whatever wire they come over, they mean the same.
+"""data-tp-*: events that ThreadProtocol itself defines. They mean the same on every wire.
 
 thread_spawn   the child thread gets a `spawned_from` link to this one
 thread_merge   this thread gets a `merged_from` link to the other one
 thread_end     this thread's `ended_at`
-error          what an interruption of this turn says
+error          the error text of this turn's interruption
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ MERGED: Final = ("merged_thread_id", "source_thread_id", "child_thread_id", "thr
 
 
 def interpret(builder: Builder, event_type: str, data: Any) -> None:
-    """What the event means for links and thread; its SystemMessage is the dialect's."""
-    said = data if isinstance(data, dict) else {}
+    """Apply the event to the builder's links, thread and error text. The dialect itself adds its SystemMessage."""
+    fields = data if isinstance(data, dict) else {}
     this = builder.context.thread_id
     if event_type == "data-tp-thread_spawn":
-        child = _thread(builder, said, SPAWNED)
+        child = _thread(builder, fields, SPAWNED)
         if child is not None:
             builder.links.append({"from": child, "thread_id": this, "relation": "spawned_from"})
     elif event_type == "data-tp-thread_merge":
-        other = _thread(builder, said, MERGED)
+        other = _thread(builder, fields, MERGED)
         if other is not None:
             builder.links.append({"thread_id": other, "relation": "merged_from"})
     elif event_type == "data-tp-thread_end":
-        at = epoch_ms(said.get("timestamp"))
+        at = epoch_ms(fields.get("timestamp"))
         builder.thread["ended_at"] = iso(builder.at if at is None else at)
     elif event_type == "data-tp-error":
-        text = said.get("error", said.get("message"))
+        text = fields.get("error", fields.get("message"))
         builder.error_text = text if isinstance(text, str) else builder.error_text
 
 
-def _thread(builder: Builder, said: dict[str, Any], names: tuple[str, ...]) -> str | None:
-    found = next((said[name] for name in names if isinstance(said.get(name), str) and said[name]), None)
+def _thread(builder: Builder, fields: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    found = next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), None)
     return thread_uuid(found, builder.context.tenant)[0] if found is not None else None

@@ -5,8 +5,8 @@
 | meta | model and start of the run; its ids go to telemetry |
 | message.start | a response, with its time |
 | message.delta | extends the message's last part if that is text, else begins a text part |
-| tool.delta | arguments, of use only where tool.call brings none |
-| tool.call | a call; one that comes again is updated |
+| tool.delta | arguments, used only where tool.call brings none |
+| tool.call | a call; a second one of the same id updates it |
 | tool.result | its result; of an unknown call: refused |
 | source | SystemMessage source.url |
 | status | telemetry |
@@ -34,12 +34,12 @@ from pipeline.dialects.agents_sdk.messages import (
     close,
     end_text,
     finish_reason,
-    give,
-    give_deltas,
     message_id_of,
     new_response,
     now,
     pending,
+    set_input,
+    set_input_from_deltas,
 )
 from pipeline.dialects.agents_sdk.request import user_turn
 from pipeline.dialects.vercel_ai.keys import META
@@ -50,7 +50,7 @@ TELEMETRY: Final = {"requestId": "request_id", "runId": "run_id", "endpoint": "e
 
 
 def begin(builder: Builder) -> None:
-    """The user's turn is in the request body."""
+    """Set up the run's state, and read the user's turn from the request body."""
     builder.scratch.update(messages={}, calls={}, newest="", latest=0, failed=False, over=False)
     user_turn(builder)
 
@@ -82,7 +82,7 @@ def _message_delta(builder: Builder, data: Fields) -> None:
     known: Open | None = builder.scratch["messages"].get(message_id)
     text = known.text if known is not None else None
     if text is None or not (text.done or builder.open_text.get(message_id) is text):
-        if builder.lossy:  # its beginning was lost
+        if builder.lossy:  # the event that began this text may have been lost
             return
         text = add_part(builder, message_id, {"part_kind": "text", "content": ""})
         builder.scratch["messages"][message_id].text = builder.open_text[message_id] = text
@@ -104,7 +104,7 @@ def _tool_call(builder: Builder, data: Fields) -> None:
     call.part.fields["tool_name"] = name
     call.part.done = True
     if "input" in data:
-        give(call.part, data["input"])
+        set_input(call.part, data["input"])
         call.has_input = True
 
 
@@ -120,7 +120,7 @@ def _tool_result(builder: Builder, data: Fields) -> None:
 
 
 def _source(builder: Builder, data: Fields) -> None:
-    """On the message of its tool call, where it has one."""
+    """Add the source behind the message of its tool call, where it names one."""
     call: Call | None = builder.scratch["calls"].get(data.get("toolCallId"))
     message_id = call.message_id if call is not None else message_id_of(builder, data)
     known: Open | None = builder.scratch["messages"].get(message_id)
@@ -131,12 +131,12 @@ def _source(builder: Builder, data: Fields) -> None:
         "tool_call_id": data.get("toolCallId"),
         "message_id": message_id or None,
     }
-    said = builder.system("source.url", {key: value for key, value in source.items() if value is not None})
-    said.at = now(builder)
+    message = builder.system("source.url", {key: value for key, value in source.items() if value is not None})
+    message.at = now(builder)
     if known is not None:
         end_text(builder, message_id)
         if known.response is builder.last_response():
-            said.fields["meta:after_part"] = len(known.response.parts)
+            message.fields["meta:after_part"] = len(known.response.parts)
 
 
 def _status(builder: Builder, data: Fields) -> None:
@@ -144,7 +144,7 @@ def _status(builder: Builder, data: Fields) -> None:
 
 
 def _error(builder: Builder, data: Fields) -> None:
-    """Whether it is the end, a `done` after it tells; one that can't be retried is waited for no longer."""
+    """Add the error. It ends the run, unless it is retryable or a `done` follows."""
     known = {key: data[key] for key in ("message", "code", "retryable") if key in data}
     builder.system("error", known).at = now(builder)
     builder.error_text = data["message"] if isinstance(data.get("message"), str) else None
@@ -179,27 +179,26 @@ def _done(builder: Builder, data: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Kept as it is."""
+    """Keep the event as a system message of its name."""
     if not isinstance(event["event"], str):
         raise Violation(f"an event's name is a text, got {event['event']!r:.80}")
-    said = builder.system(
-        event["event"], event.get("data"), **{META: {"transient": True}}
-    )  # clients show nothing of it
-    said.at = now(builder)
+    # Transient: clients do not show it.
+    message = builder.system(event["event"], event.get("data"), **{META: {"transient": True}})
+    message.at = now(builder)
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Arguments that only came as deltas; a run that broke off after an error ended with it."""
+    """Read arguments that only came as deltas, and end the turn. A run that broke off after an error failed with it."""
     for call in builder.scratch["calls"].values():
         if call.part.done and not call.has_input:
-            give_deltas(call)
+            set_input_from_deltas(call)
     if builder.messages:
         failed = builder.scratch["failed"] and end in ("disconnected", "timeout")
         builder.end_turn("error" if failed else end, max(builder.last_at, now(builder)))
 
 
 def _handler(apply: Handler) -> Handler:
-    """A handler of an event's data; after `done`, nothing is said any more."""
+    """A handler of an event's data. It ignores events behind `done`."""
 
     def handle(builder: Builder, event: Fields) -> None:
         data = event["data"]
@@ -212,7 +211,7 @@ def _handler(apply: Handler) -> Handler:
 
 
 def _moment(builder: Builder, data: Fields) -> int | None:
-    """When the event's thing was created, epoch ms; the turn lasts at least until then."""
+    """The event's `createdAt` in epoch ms. The turn lasts at least until then."""
     created = epoch_ms(data.get("createdAt"))
     if created is not None:
         builder.scratch["latest"] = max(builder.scratch["latest"], created)

@@ -1,4 +1,4 @@
-"""What a stream of the Agents SDK tells while it comes, to those who don't assemble it."""
+"""What single events of the Agents SDK show, and where the stream ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """`done` is the end."""
+    """`done` ends the stream."""
     match event:
         case {"event": "done"}:
             return "complete"
@@ -27,7 +27,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 
 
 def conversation(event: Any) -> str | None:
-    """The first event tells it, to those whom the envelope does not."""
+    """The conversation's id from the `meta` event, for streams whose envelope names no thread."""
     match event:
         case {"event": "meta", "data": dict(data)}:
             found = data.get("conversationId") or data.get("sessionId")

@@ -49,7 +49,7 @@ class Call:
 
 
 def message_id_of(builder: Builder, data: Fields) -> str:
-    """The message of an event; without an id it is the newest."""
+    """The id of an event's message. An event without one belongs to the newest message."""
     message_id = data.get("messageId")
     if not isinstance(message_id, str):
         return str(builder.scratch["newest"])
@@ -58,7 +58,7 @@ def message_id_of(builder: Builder, data: Fields) -> str:
 
 
 def call_id_of(data: Fields) -> str:
-    """The toolCallId of an event."""
+    """The toolCallId of an event. Violation: it is no text."""
     call_id = data["toolCallId"]
     if not isinstance(call_id, str):
         raise Violation(f"'toolCallId' must be a text, got {call_id!r:.80}")
@@ -66,7 +66,7 @@ def call_id_of(data: Fields) -> str:
 
 
 def call_of(builder: Builder, data: Fields) -> Call:
-    """The call of an event, at the place where it was heard of first."""
+    """The call of an event; the first event of a call adds it to its message."""
     call_id = call_id_of(data)
     call: Call | None = builder.scratch["calls"].get(call_id)
     if call is None:
@@ -78,8 +78,8 @@ def call_of(builder: Builder, data: Fields) -> Call:
     return call
 
 
-def give(part: Part, given: Any) -> None:
-    """A call's arguments. They are data; what is none is kept as it came, for UI messages."""
+def set_input(part: Part, given: Any) -> None:
+    """Set a call's arguments as data. A null or a text is kept under META, too, for UI messages."""
     part.fields.pop(META, None)
     part.fields["args"] = given
     if given is None or isinstance(given, str):
@@ -87,17 +87,17 @@ def give(part: Part, given: Any) -> None:
         part.fields["args"] = {} if given is None else {"INVALID_JSON": given}
 
 
-def give_deltas(call: Call) -> None:
-    """The arguments of a call that only came as deltas, if they came at all."""
+def set_input_from_deltas(call: Call) -> None:
+    """Set the arguments of a call from its deltas; without deltas, from null."""
     text = join(call.deltas)
     try:
-        give(call.part, loads(text.encode()) if text else None)
+        set_input(call.part, loads(text.encode()) if text else None)
     except InvalidRecord:
-        give(call.part, text)
+        set_input(call.part, text)
 
 
 def add_part(builder: Builder, message_id: str, fields: Fields) -> Part:
-    """A new part of the message; a new response first, where the model has all the results it asked for."""
+    """Add a part to the message. It begins a new response if all calls of the current one have their results."""
     end_text(builder, message_id)
     known: Open | None = builder.scratch["messages"].get(message_id)
     response = known.response if known is not None else None
@@ -113,7 +113,7 @@ def add_part(builder: Builder, message_id: str, fields: Fields) -> Part:
 
 
 def new_response(builder: Builder, message_id: str) -> Message:
-    """The next response of a message."""
+    """Begin the next response of a message."""
     response = Message("response", now(builder))
     builder.messages.append(response)
     builder.scratch["messages"][message_id] = Open(response)
@@ -128,7 +128,7 @@ def pending(response: Message) -> set[str]:
 
 
 def end_text(builder: Builder, message_id: str) -> None:
-    """The message's last part is no longer text."""
+    """End the message's open text: its next content is another part."""
     text = builder.open_text.pop(message_id, None)
     if text is not None:
         text.done = True
@@ -138,7 +138,7 @@ def end_text(builder: Builder, message_id: str) -> None:
 
 
 def close(builder: Builder, message_id: str, known: Open) -> None:
-    """The message is over, and its text with it."""
+    """End the message and its open text."""
     text = builder.open_text.pop(message_id, None)
     if text is not None:
         text.done = True
@@ -147,7 +147,7 @@ def close(builder: Builder, message_id: str, known: Open) -> None:
 
 
 def finish_reason(last: Message, reason: Any) -> None:
-    """The run's reason is that of its last response. Models that call tools stop, too: then the calls say more."""
+    """Set the run's reason on its last response. `stop` is ignored where that one ends with a call."""
     kept = [part for part in last.parts if part.done]
     if reason == "stop" and kept and kept[-1].fields["part_kind"] == "tool-call":
         return
@@ -156,5 +156,5 @@ def finish_reason(last: Message, reason: Any) -> None:
 
 
 def now(builder: Builder) -> int:
-    """The time of this event, epoch ms: no earlier than what the wire says was created before it."""
+    """The time of this event, epoch ms: no earlier than any `createdAt` before it."""
     return max(builder.at, int(builder.scratch["latest"]))

@@ -1,6 +1,6 @@
 """The body that an Agents SDK endpoint was called with -> the user's turn: the stream itself does not carry it.
 
-Beside `projectId`, `sessionId` and `toolChoice` it has what the user says: a text or a message under `message`, `input`
+Beside `projectId`, `sessionId` and `toolChoice` it has the user's words: a text or a message under `message`, `input`
 or `prompt`, or the conversation under `messages` or `input`. A message has `content` or `parts`: a text, or a list.
 """
 
@@ -25,7 +25,7 @@ def user_turn(builder: Builder) -> None:
 
 
 def _new_messages(body: Fields) -> list[Any]:
-    """The user's messages since the assistant spoke."""
+    """The user's messages behind the assistant's last one."""
     for key in ("message", "input", "prompt"):
         if isinstance(body.get(key), str | dict):
             return [body[key]]

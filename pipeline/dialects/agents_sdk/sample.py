@@ -8,7 +8,7 @@ from topics.json_text import Fields
 
 
 def answer(deltas: Sequence[str]) -> list[Fields]:
-    """An answer of so many text deltas, and what the SDK sends around it."""
+    """-> the events of an answer with these text deltas."""
     return [
         {"event": "message.start", "data": {"messageId": "m1", "role": "assistant"}},
         *({"event": "message.delta", "data": {"messageId": "m1", "delta": delta}} for delta in deltas),

@@ -43,17 +43,17 @@ def messages(document: Fields) -> list[Fields]:
     found: list[Fields] = []
     for turn in document["turns"]:
         if turn.get("turn_type") == "user":
-            found += _asked(turn.get("parts", ()), _ms(turn.get("submitted_at")))
+            found += _from_parts(turn.get("parts", ()), _ms(turn.get("submitted_at")))
         for message in turn.get("messages", ()):
-            found += _said(message)
+            found += _messages_of(message)
     return found
 
 
-def _said(message: Fields) -> Iterator[Fields]:
+def _messages_of(message: Fields) -> Iterator[Fields]:
     at = _ms(message.get("timestamp"))
     kind = message.get("message_type")
     if kind == "request":
-        yield from _asked(message.get("parts", ()), at)
+        yield from _from_parts(message.get("parts", ()), at)
     elif kind == "response":
         yield _assistant(message, at)
         for part in message.get("parts", ()):
@@ -61,11 +61,11 @@ def _said(message: Fields) -> Iterator[Fields]:
                 yield _tool_result(part, at)
     elif str(message.get("event_type")).startswith(APP) and isinstance(message.get("event_data"), dict):
         meta = message.get("meta:pi") or {}
-        if "event" not in meta:  # it was no message
+        if "event" not in meta:  # those were events, not messages
             yield {"role": message["event_type"].removeprefix(APP), "timestamp": at, **message["event_data"]}
 
 
-def _asked(parts: Any, at: int) -> Iterator[Fields]:
+def _from_parts(parts: Any, at: int) -> Iterator[Fields]:
     """Parts of a user turn or a request -> messages."""
     for part in parts:
         kind = part.get("part_kind")
@@ -92,7 +92,7 @@ def _tool_result(part: Fields, at: int) -> Fields:
 
 
 def _result_content(part: Fields) -> list[Fields]:
-    """Tools of pi return texts and images; any other data becomes its JSON text."""
+    """A result's content as blocks. Tools of pi return texts and images; other data becomes JSON text."""
     content = part.get("content")
     if "meta:pi" in part or (isinstance(content, list) and any(_is_binary(piece) for piece in content)):
         return _content(content)
@@ -120,7 +120,7 @@ def _assistant(message: Fields, at: int) -> Fields:
 
 
 def _usage(usage: Fields, *, is_own: bool) -> Fields:
-    """`input` is what no cache held. Counts that pi does not know go back only where pi brought them."""
+    """ThreadProtocol's usage -> pi's, whose `input` leaves out cached tokens. `is_own`: it came from pi, keep all."""
     counts = {name: _count(usage.get(key)) for key, name in USAGE.items() if key in usage or name != "reasoning"}
     cached = counts["cacheRead"] + counts["cacheWrite"]
     found = {"input": max(0, _count(usage.get("input_tokens")) - cached), **counts}
@@ -164,7 +164,7 @@ def _arguments(args: Any) -> Any:
 
 
 def _content(content: Any) -> list[Fields]:
-    """User content or a tool's -> blocks."""
+    """Content of a user prompt or a tool's result -> blocks."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [_piece(piece) for piece in content] if isinstance(content, list) else []
@@ -183,7 +183,7 @@ def _piece(piece: Any) -> Fields:
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
-    """With what only pi has; `bare` content was a text."""
+    """The message with pi's own fields from `meta:pi`; under `bare`, its content was a text and becomes one again."""
     meta = dict(source.get("meta:pi") or {})
     if meta.pop("bare", False):
         message["content"] = source.get("content")

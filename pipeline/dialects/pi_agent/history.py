@@ -6,12 +6,12 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects.pi_agent.messages import Said, span, time_of, write
+from pipeline.dialects.pi_agent.messages import Received, span, time_of, write
 from topics.json_text import Fields
 
 
 def split(messages: Messages) -> list[Messages]:
-    """A user's message behind a response without calls begins an exchange."""
+    """Messages -> exchanges. A user's message behind a response without calls begins one."""
     exchanges: list[list[Fields]] = [[]]
     settled = False
     for message in messages:
@@ -24,18 +24,18 @@ def split(messages: Messages) -> list[Messages]:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """As the messages of a run that is over."""
+    """Read one exchange into the builder. -> how it ended; None where it has no message of the agent."""
     builder.returns_by_call = False
-    said = [Said(message) for message in messages]
-    end = write(builder, said) or "complete"
-    told = span(said)
-    if told is not None:
-        builder.last_at = max(told[1], *(message.at for message in builder.messages), builder.first_at)
+    received = [Received(message) for message in messages]
+    end = write(builder, received) or "complete"
+    times = span(received)
+    if times is not None:
+        builder.last_at = max(times[1], *(message.at for message in builder.messages), builder.first_at)
     return end if builder.messages else None
 
 
 def time(messages: Messages) -> int | None:
-    """The first message's time."""
+    """The first message's time, epoch ms; None without one."""
     return time_of(messages[0])
 
 

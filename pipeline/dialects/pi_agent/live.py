@@ -1,4 +1,4 @@
-"""What a stream of pi's AgentEvents tells while it comes, to those who don't assemble it."""
+"""What single AgentEvents of pi show, and where the stream ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def shows_of_message(update: Any) -> Sequence[Shown]:
-    """The same of an event of one message, as pi's proxy streams it, too."""
+    """The same for an event of one message; pi's proxy streams such events alone."""
     match update:
         case {"type": "text_delta", "delta": str(text)}:
             return [Shown("text", text)]
@@ -29,7 +29,7 @@ def shows_of_message(update: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """`agent_end` is the end, unless pi tries again."""
+    """`agent_end` ends the stream, unless pi tries again."""
     match event:
         case {"type": "agent_end", "willRetry": True} | {"type": "agent_start"}:
             return None

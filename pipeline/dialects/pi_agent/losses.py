@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 
-# What readers of the docs should know.
+# For readers of the docs: what is lost -> what Threadmill does instead.
 LOSSES: Final = {
     "responses that failed or were aborted": "dropped, with their calls; their tokens and cost stay in `total_usage`",
     "text of system prompts": "not stored; tools that it adds or removes are `tool.grant` and `tool.revoke`",

@@ -1,4 +1,4 @@
-"""pi messages -> ThreadProtocol, for the dialects pi-agent and pi-proxy and for histories that are brought along.
+"""pi messages -> ThreadProtocol, for the dialects pi-agent and pi-proxy and for imported histories.
 
     user        {role, content: str | (text | image)[], timestamp}
     assistant   {role, content: (text | thinking | toolCall)[], api, provider, model, usage, stopReason, timestamp, …}
@@ -37,10 +37,10 @@ LARGEST: Final = 2**53  # what JavaScript counts; neither NaN nor infinity is be
 
 
 @dataclass(slots=True, eq=False)
-class Said:
-    """A message, and when it was received: its first part, and its end (epoch ms).
+class Received:
+    """A message, and when its first part and its end were received (epoch ms).
 
-    `is_event`: no message, but an event of a kind that pi does not know; `role` is its type.
+    `is_event`: it is an event of a type that pi does not define, and `role` is its type.
     """
 
     message: Fields
@@ -49,19 +49,19 @@ class Said:
     is_event: bool = False
 
 
-def write(builder: Builder, said: Sequence[Said]) -> str | None:
+def write(builder: Builder, received: Sequence[Received]) -> str | None:
     """Append messages to the builder's turn. -> how the last response was cut off (error, aborted, disconnected).
 
     User messages before the first response become one UserTurn. Behind a response, its results and the user messages
-    that follow become one request. A response that failed and was tried again is told of by a system message.
+    that follow become one request. A response that failed and was tried again becomes a system message `error`.
     """
     prompts: list[Fields] = []
     spent: list[Fields] = []
     response, request = builder.last_response(), None
-    final = max((n for n, item in enumerate(said) if item.message["role"] == "assistant"), default=-1)
+    final = max((n for n, item in enumerate(received) if item.message["role"] == "assistant"), default=-1)
     cut_off: str | None = None
     at = builder.first_at
-    for number, item in enumerate(said):
+    for number, item in enumerate(received):
         message, role = item.message, item.message["role"]
         at = time_of(message) or item.last_at or at
         if role == "assistant":
@@ -105,9 +105,9 @@ def time_of(message: Fields) -> int | None:
     return epoch_ms(message.get("timestamp")) or None
 
 
-def span(said: Iterable[Said]) -> tuple[int, int] | None:
-    """The first message's time, and the last moment that any tells of; None where they tell none."""
-    found = [(at, item.message.get("durationMs")) for item in said if (at := time_of(item.message)) is not None]
+def span(received: Iterable[Received]) -> tuple[int, int] | None:
+    """(the first message's time, the latest end of any), epoch ms; None where no message has a time."""
+    found = [(at, item.message.get("durationMs")) for item in received if (at := time_of(item.message)) is not None]
     if not found:
         return None
     return found[0][0], max(at + (int(duration) if _is_number(duration) else 0) for at, duration in found)
@@ -116,7 +116,7 @@ def span(said: Iterable[Said]) -> tuple[int, int] | None:
 # ---- messages
 
 
-def _response(builder: Builder, item: Said, at: int, *, closed: bool) -> Message:
+def _response(builder: Builder, item: Received, at: int, *, closed: bool) -> Message:
     message = item.message
     response = Message(
         "response",
@@ -126,7 +126,7 @@ def _response(builder: Builder, item: Said, at: int, *, closed: bool) -> Message
         closed=closed,
         first_part_at=item.first_part_at,
         last_at=item.last_at,
-        keep_empty=closed,  # a model may say nothing, and pi keeps that
+        keep_empty=closed,  # pi keeps complete responses without content
     )
     builder.messages.append(response)
     return response
@@ -144,7 +144,7 @@ def _request(builder: Builder, response: Message | None, request: Message | None
 
 
 def _beside(builder: Builder, event_type: str, data: Any, at: int, meta: Fields | None = None) -> None:
-    """A system message, in its place: what waited in a queue may be older than what was said before it."""
+    """Append a system message. A queued one may be older than the message before it: then it gets that one's time."""
     before = builder.messages[-1].at if builder.messages else 0
     builder.system(event_type, data, **({"meta:pi": meta} if meta else {})).at = max(at, before)
 
@@ -164,14 +164,14 @@ def response_fields(message: Fields) -> Fields:
         fields["finish_reason"] = "tool_call"
     if isinstance(message.get("usage"), dict):
         fields["usage"] = usage(message)
-    said = {"role", "content", "usage", "provider", "responseId"}
-    said |= {"stopReason"} if isinstance(stop, str) and stop in STOPS else set()
-    said |= {"model"} if model == message.get("model") and "responseModel" not in message else set()
-    return with_rest(fields, message, said)
+    known = {"role", "content", "usage", "provider", "responseId"}
+    known |= {"stopReason"} if isinstance(stop, str) and stop in STOPS else set()
+    known |= {"model"} if model == message.get("model") and "responseModel" not in message else set()
+    return with_rest(fields, message, known)
 
 
 def usage(message: Fields) -> Fields:
-    """Usage of pi, whose `input` is only what no cache held -> ThreadProtocol's, with pi's cost and cache split."""
+    """Usage of pi, whose `input` leaves out cached tokens -> ThreadProtocol's, with pi's cost and cache split."""
     if not isinstance(message.get("usage"), dict):
         return {}
     found: Fields = message["usage"]

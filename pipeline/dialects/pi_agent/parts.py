@@ -23,7 +23,7 @@ REDACTED: Final = "redacted_thinking"
 
 
 def response_parts(message: Fields) -> list[Fields]:
-    """The content of an assistant message -> parts; holes and blocks that say nothing are left out."""
+    """The content of an assistant message -> parts. Holes and empty blocks are left out."""
     provider = message.get("provider")
     provider = provider if isinstance(provider, str) else None
     parts = [_response_part(block, provider) for block in blocks(message.get("content"))]
@@ -58,27 +58,27 @@ def _text(block: Fields) -> Fields | None:
 
 
 def _thinking(block: Fields, provider: str | None) -> Fields | None:
-    """An opaque signature lets the provider take its thoughts back; of a JSON reasoning item it holds the id, too."""
+    """A thinking part, None for an empty block. A signature that is a JSON reasoning item also gives the part's id."""
     signature = block.get("thinkingSignature")
     signature = signature if isinstance(signature, str) else ""
     thought = str(block.get("thinking") or "")
     if not thought and not signature and not block.get("redacted"):
         return None
     part: Fields = {"part_kind": "thinking", "content": thought}
-    said = {"type", "thinking"}
+    known = {"type", "thinking"}
     if signature:
         part["signature"] = signature
-        said.add("thinkingSignature")
+        known.add("thinkingSignature")
     if provider is not None:
         part["provider_name"] = provider
     identity = _object(signature).get("id")
     if block.get("redacted"):
         part["thinking_id"] = REDACTED
-        del part["content"]  # what is there is a placeholder
-        said = said - {"thinking"} if thought else said
+        del part["content"]  # pi has a placeholder there
+        known = known - {"thinking"} if thought else known
     elif isinstance(identity, str):
         part["thinking_id"] = identity
-    return with_rest(part, block, said)
+    return with_rest(part, block, known)
 
 
 def _tool_call(block: Fields) -> Fields:
@@ -94,7 +94,7 @@ def _tool_call(block: Fields) -> Fields:
 
 
 def arguments(value: Any) -> Any:
-    """Tool arguments as data: pi makes an object of nothing; a text is what could not be parsed."""
+    """Tool arguments as data. None becomes {}; pi leaves a text where it could not parse the arguments."""
     return {"INVALID_JSON": value} if isinstance(value, str) else {} if value is None else value
 
 
@@ -117,15 +117,15 @@ def tool_return(message: Fields) -> Fields:
     opening = found if isinstance(found, str) else next((piece for piece in found if isinstance(piece, str)), "")
     if part["status"] == "error" and opening.startswith(f'Validation failed for tool "{name}":'):
         part["status"] = "validation_error"
-    said = {"role", "toolCallId", "toolName", "content", "isError"}
+    known = {"role", "toolCallId", "toolName", "content", "isError"}
     if message.get("details") not in (None, {}):
         part["metadata"] = message["details"]
-        said.add("details")
-    return with_rest(part, message, said, bare=isinstance(message.get("content"), str))
+        known.add("details")
+    return with_rest(part, message, known, bare=isinstance(message.get("content"), str))
 
 
 def content(value: Any) -> str | list[Any]:
-    """What users and tools say: one text as it is, else a list of texts and binaries."""
+    """Content of a user or a tool: one text as it is, else a list of texts and binaries."""
     if isinstance(value, str):
         return value
     pieces = [_piece(block) for block in blocks(value)]
@@ -148,7 +148,7 @@ def _piece(block: Fields) -> Any:
 
 
 def blocks(value: Any) -> list[Fields]:
-    """Content -> its blocks; a bare text is one, holes (JavaScript's sparse arrays) are none."""
+    """Content -> its blocks. A bare text is one block; holes (JavaScript's sparse arrays) are left out."""
     if isinstance(value, str):
         return [{"type": "text", "text": value}]
     return [block for block in value if isinstance(block, dict)] if isinstance(value, list) else []
@@ -172,9 +172,9 @@ def _object(text: str) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-def with_rest(fields: Fields, source: Fields, said: set[str], *, bare: bool = False) -> Fields:
-    """The fields, and under `meta:pi` those of pi's object that they do not say."""
-    rest = {key: value for key, value in source.items() if key not in said}
+def with_rest(fields: Fields, source: Fields, known: set[str], *, bare: bool = False) -> Fields:
+    """The fields, and under `meta:pi` those of `source` whose names are not in `known`."""
+    rest = {key: value for key, value in source.items() if key not in known}
     if bare:
         rest["bare"] = True  # content was a text, not a list
     return {**fields, "meta:pi": rest} if rest else fields

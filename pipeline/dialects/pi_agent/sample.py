@@ -8,12 +8,12 @@ from topics.json_text import Fields
 
 
 def answer(deltas: Sequence[str]) -> list[Fields]:
-    """An answer of so many text deltas, and what the SDK sends around it."""
-    said = {"role": "assistant", "content": [{"type": "text", "text": "".join(deltas)}], "stopReason": "stop"}
-    begun = {**said, "content": []}
+    """-> the events of an answer with these text deltas."""
+    message = {"role": "assistant", "content": [{"type": "text", "text": "".join(deltas)}], "stopReason": "stop"}
+    started = {**message, "content": []}
     return [
         {"type": "agent_start"},
-        {"type": "message_start", "message": begun},
+        {"type": "message_start", "message": started},
         *(
             {
                 "type": "message_update",
@@ -21,6 +21,6 @@ def answer(deltas: Sequence[str]) -> list[Fields]:
             }
             for delta in deltas
         ),
-        {"type": "message_end", "message": said},
-        {"type": "agent_end", "messages": [said]},
+        {"type": "message_end", "message": message},
+        {"type": "agent_end", "messages": [message]},
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.assembly.dialect import Violation
-from pipeline.dialects.pi_agent.messages import Said
+from pipeline.dialects.pi_agent.messages import Received
 from pipeline.turns.text import join
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord
@@ -24,33 +24,33 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """One SSE body: what it answers, and what came of it. `over`: its terminal event was there, or its client threw."""
+    """One SSE body: its request and its blocks. `over`: a terminal event came, or pi's client threw."""
 
     request: Any
     model: Fields
     blocks: dict[int, Block] = field(default_factory=dict)
     first_part_at: int | None = None
     over: bool = False
-    calls_tools: bool = False  # it is complete, and its client goes on with the results
+    calls_tools: bool = False  # it is complete, and the client sends the results in its next request
 
 
-def new_messages(body: Fields) -> list[Said]:
-    """What a request says behind the last answer."""
+def new_messages(body: Fields) -> list[Received]:
+    """The messages of a request body behind the assistant's last one."""
     context = body.get("context")
     messages = context.get("messages") if isinstance(context, dict) else None
-    tail: list[Said] = []
+    tail: list[Received] = []
     for message in messages if isinstance(messages, list) else []:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             continue
         if message["role"] == "assistant":
             tail.clear()
         elif message["role"] != "system":
-            tail.append(Said(message))
+            tail.append(Received(message))
     return tail
 
 
 def content(block: Block) -> Fields:
-    """Block -> content of a pi message. Violation where the arguments are no JSON."""
+    """Block -> a content block of a pi message. Violation: the arguments are no JSON."""
     kind = block.fields["type"]
     if kind != "toolCall":
         return {**block.fields, kind: join(block.chunks)}

@@ -3,7 +3,7 @@
 | event | what it does |
 |---|---|
 | start | nothing |
-| text_start, thinking_start, toolcall_start | opens the block `contentIndex`; one that is there is replaced |
+| text_start, thinking_start, toolcall_start | opens the block `contentIndex`, in place of one with this index |
 | text_delta, thinking_delta, toolcall_delta | appends to it |
 | text_end, thinking_end | closes it, with its signature; text that follows is still appended, as pi's client does |
 | toolcall_end | closes it; of an unknown block: nothing |
@@ -11,8 +11,8 @@
 | error | the message is incomplete |
 | any other | counted, ignored |
 
-The first terminal event wins. Whatever pi's client throws at makes the message incomplete: it is dropped, and the turn
-is interrupted. Model, provider, user prompts and tool results are not in the stream but in the request body.
+The first terminal event wins. An event at which pi's client throws makes the message incomplete: it is dropped, and
+the turn is interrupted. The request body, not the stream, holds model, provider, user prompts and tool results.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation, nothing
-from pipeline.dialects.pi_agent.messages import CUT_OFF, Said, span, write
+from pipeline.dialects.pi_agent.messages import CUT_OFF, Received, span, write
 from pipeline.dialects.pi_proxy.body import Block, Body, content, new_messages
 from topics.json_text import Fields
 
-CLIENT_ENDS: Final = frozenset({"complete", "disconnected", "timeout"})  # the client has the whole message all the same
+CLIENT_ENDS: Final = frozenset({"complete", "disconnected", "timeout"})  # the client has the whole message then
 
 
 def begin(builder: Builder) -> None:
-    """Read the request body: what comes after the last assistant message is new."""
+    """Read the request body: model, provider, and the messages behind the assistant's last one."""
     builder.returns_by_call = False
     body = builder.context.request if isinstance(builder.context.request, dict) else {}
     model = body.get("model")
@@ -40,7 +40,7 @@ def begin(builder: Builder) -> None:
     builder.context.provider_name = _text(model.get("provider")) or builder.context.provider_name
     tail = new_messages(body)
     if builder.messages and tail and not any(item.message["role"] == "toolResult" for item in tail):
-        builder.end_turn(builder.ended or "complete", builder.at)  # the user asks again: the next turn
+        builder.end_turn(builder.ended or "complete", builder.at)  # a new prompt of the user begins the next turn
     times = span(tail)
     if times is not None and not builder.messages:  # a body read from a file has no other time
         builder.first_at = max(builder.first_at, times[1])
@@ -49,7 +49,7 @@ def begin(builder: Builder) -> None:
 
 
 def _handler(apply: Callable[[Builder, Body, Fields], None]) -> Handler:
-    """A handler of one body's events: none after its end, and what is wrong with one ends it."""
+    """A handler of one body's events. It ignores events behind the body's end; an error in one ends the body."""
 
     def handle(builder: Builder, event: Fields) -> None:
         body: Body = builder.scratch["body"]
@@ -60,8 +60,8 @@ def _handler(apply: Callable[[Builder, Body, Fields], None]) -> Handler:
             return
         try:
             apply(builder, body, event)
-        except Exception as error:  # pi's client throws away the message, whatever it is
-            _give_up(builder, body, "error", str(error))
+        except Exception as error:  # pi's client drops the message at any exception
+            _break_off(builder, body, "error", str(error))
             raise
 
     return handle
@@ -102,7 +102,7 @@ def _end(kind: str, signature: str) -> Handler:
 
 
 def _toolcall_end(builder: Builder, body: Body, event: Fields) -> None:
-    """From 1.5 on it carries the call, which has what the deltas lack."""
+    """From 1.5 on, the event holds the whole call, with fields that the deltas lack."""
     block = body.blocks.get(_index(event))
     if block is None or block.fields["type"] != "toolCall":
         return
@@ -116,25 +116,25 @@ def _done(builder: Builder, body: Body, event: Fields) -> None:
         raise Violation("done: events of this message were lost")
     if not isinstance(event.get("reason"), str) or event["reason"] in CUT_OFF:
         raise Violation(f"done: 'reason' must be stop, length or toolUse, got {event.get('reason')!r:.80}")
-    said = [content(block) for _, block in sorted(body.blocks.items()) if block.ended]
-    _say(builder, body, event, said, event["reason"])
+    complete = [content(block) for _, block in sorted(body.blocks.items()) if block.ended]
+    _write(builder, body, event, complete, event["reason"])
     body.over = True
-    body.calls_tools = event["reason"] == "toolUse" or any(block["type"] == "toolCall" for block in said)
+    body.calls_tools = event["reason"] == "toolUse" or any(block["type"] == "toolCall" for block in complete)
     builder.ended = None if body.calls_tools else "complete"
 
 
 def _error(builder: Builder, body: Body, event: Fields) -> None:
     reason = "aborted" if event.get("reason") == "aborted" else "error"
-    _say(builder, body, event, [], reason)  # its tokens were spent
-    _give_up(builder, body, reason, str(event.get("errorMessage") or reason))
+    _write(builder, body, event, [], reason)  # its tokens count
+    _break_off(builder, body, reason, str(event.get("errorMessage") or reason))
 
 
 def _ignored(builder: Builder, body: Body, event: Fields) -> None:
     builder.sys_event("data-sys-unknown_event", {"type": str(event["type"])})
 
 
-def _say(builder: Builder, body: Body, event: Fields, blocks: list[Fields], stop: str) -> None:
-    """Write the message that pi's client made of the body."""
+def _write(builder: Builder, body: Body, event: Fields, blocks: list[Fields], stop: str) -> None:
+    """Write the message that pi's client makes of the body."""
     at = max(builder.at, builder.first_at)
     message = {
         "role": "assistant",
@@ -145,18 +145,18 @@ def _say(builder: Builder, body: Body, event: Fields, blocks: list[Fields], stop
         "usage": event.get("usage"),
         "stopReason": stop,
     }
-    said = {key: value for key, value in message.items() if value is not None}
-    write(builder, [Said(said, body.first_part_at, at)])
+    known = {key: value for key, value in message.items() if value is not None}
+    write(builder, [Received(known, body.first_part_at, at)])
 
 
-def _give_up(builder: Builder, body: Body, end: Any, why: str) -> None:
+def _break_off(builder: Builder, body: Body, end: Any, why: str) -> None:
     body.over = True
     builder.ended = end
     builder.error_text = why
 
 
 def finish(builder: Builder, end: str) -> None:
-    """A message that calls tools is complete, though its turn may go on in another body with their results."""
+    """End the turn as complete where its last message calls tools: another body with their results may never come."""
     body: Body = builder.scratch["body"]
     if body.calls_tools and end in CLIENT_ENDS:
         builder.end_turn("complete")
@@ -177,7 +177,7 @@ def _index(event: Fields) -> int:
 
 
 def _appended(event: Fields) -> str:
-    """What pi's client appends: JavaScript turns a delta that is not there, or is null, into a word."""
+    """The text that pi's client appends: JavaScript turns a missing delta into "undefined", a null into "null"."""
     delta = event.get("delta", "undefined")
     if delta is None:
         return "null"

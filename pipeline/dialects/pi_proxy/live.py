@@ -1,4 +1,4 @@
-"""What a stream of pi's proxy tells while it comes, to those who don't assemble it."""
+"""Where a stream of pi's proxy ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pipeline.assembly.dialect import StreamEnd
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """`done` is the end of a body; a run that calls tools goes on with the `start` of the next one."""
+    """`done` ends a body; a run that calls tools goes on with the `start` of the next one."""
     match event:
         case {"type": "done"}:
             return "complete"

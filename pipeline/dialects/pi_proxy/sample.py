@@ -8,7 +8,7 @@ from topics.json_text import Fields
 
 
 def answer(deltas: Sequence[str]) -> list[Fields]:
-    """An answer of so many text deltas, and what the SDK sends around it."""
+    """-> the events of an answer with these text deltas."""
     return [
         {"type": "start"},
         {"type": "text_start", "contentIndex": 0},

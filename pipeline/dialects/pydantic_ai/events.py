@@ -6,16 +6,16 @@
 | part_delta | extends the part; those of calls also after its premature end |
 | part_end | the part as it is by now; the last one's end (no `next_part_kind`) is the response's |
 | function_tool_call, output_tool_call | the call, whole; no more parts come |
-| function_tool_result, output_tool_result | its result, in the order of the calls, and what the tool says beside it |
+| function_tool_result, output_tool_result | its result, in the order of the calls, and the tool's prompt beside it |
 | final_result | which call is the answer; not the end: tools may still run |
 | enqueued_messages | steering: into the request that answers the tools, or as requests of their own |
 | tool_availability_delta, capability_load_delta, model_settings_delta | a part of the next request |
 | custom | SystemMessage data-NAME |
-| agent_run_result | the run is complete; its new messages replace what the events gave |
+| agent_run_result | the run is complete; its new messages replace those of the events |
 | builtin_tool_call, builtin_tool_result | for display: the response has both |
 | any other | SystemMessage pydantic-ai.KIND |
 
-Read leniently: releases differ in fields and events, and none of them reads another's.
+Events are read leniently: releases differ in their fields and kinds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pipeline.assembly.parts import Part
 from pipeline.dialects.pydantic_ai.messages import message, part
 from pipeline.dialects.pydantic_ai.prompt import add_prompt
 from pipeline.dialects.pydantic_ai.response import close, part_delta, part_end, part_start, settle
-from pipeline.dialects.pydantic_ai.result import TOLD, add_message, run_result
+from pipeline.dialects.pydantic_ai.result import HAS_MESSAGES, add_message, run_result
 from pipeline.dialects.pydantic_ai.tools import (
     add_implied,
     answering,
@@ -42,7 +42,7 @@ from topics.json_text import Fields
 
 
 def begin(builder: Builder) -> None:
-    """Results are put in order here: output tools may come first."""
+    """Turn off the builder's order of results: this dialect orders them itself, since output tools may come first."""
     builder.returns_by_call = False
 
 
@@ -54,7 +54,7 @@ def request_part(builder: Builder, event: Fields) -> None:
 
 
 def enqueued(builder: Builder, event: Fields) -> None:
-    """Messages that came in during the run: into the request that answers a tool, or as messages of their own."""
+    """Add messages that were sent during the run: to the request that answers a tool, or as messages of their own."""
     parts = [part(raw) for raw in event.get("parts") or ()]
     whole = [] if parts else [message(raw) for raw in event["messages"]]
     close(builder)
@@ -65,7 +65,7 @@ def enqueued(builder: Builder, event: Fields) -> None:
 
 
 def custom(builder: Builder, event: Fields) -> None:
-    """An event of the application, as Pydantic AI's Vercel adapter names it."""
+    """An event of the application, under the name that Pydantic AI's Vercel adapter gives it."""
     event_type = f"data-{event['name']}"
     beside = ("event_kind", "name", "tool_call_id", "tool_name")
     data: Any = {key: value for key, value in event.items() if key not in beside} or None
@@ -78,15 +78,15 @@ def custom(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Kept as it is."""
+    """Keep the event as a system message of its kind."""
     kind = event["event_kind"] + ""
     builder.system(f"pydantic-ai.{kind}", {key: value for key, value in event.items() if key != "event_kind"})
 
 
 def finish(builder: Builder, end: str) -> None:
-    """What was open is settled; the user's words may stand in the body of the server's request."""
+    """Settle open calls, add results that the wire leaves out, and read the user's words from the request body."""
     settle(builder)
-    if end == "complete" and not builder.scratch.get(TOLD):
+    if end == "complete" and not builder.scratch.get(HAS_MESSAGES):
         add_implied(builder)
     add_prompt(builder)
 

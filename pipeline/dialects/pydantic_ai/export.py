@@ -2,8 +2,8 @@
 
 A user turn becomes a request with its prompts; an agent turn its requests and responses. What came from Pydantic AI
 is restored to the letter; of other wires, what Pydantic AI has no place for (system messages, kinds of parts it does
-not know, sources) is left out. With `viewing_agent`, the turns of other agents are what that agent was told: their
-last answer as a user prompt of two pieces, the name and the text; their tool calls and thoughts are their own.
+not know, sources) is left out. With `viewing_agent`, a turn of another agent becomes what that agent sees of it: the
+last answer as a user prompt of two pieces, the name and the text, without tool calls and thoughts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def messages(document: Fields, *, for_version: str | None = None, viewing_agent:
             before = turn
             continue
         if viewing_agent is not None and turn.get("agent_id") != viewing_agent:
-            out.extend(_told(document, turn))
+            out.extend(_answer_of_other(document, turn))
         else:
             _add_turn(out, turn, before)
         before = None
@@ -90,7 +90,7 @@ def _finish_reason(reason: Any) -> Any:
 
 
 def _restored(message: Fields, source: Fields) -> Fields:
-    """With the fields that the SDK's own message had; null: it had none."""
+    """The message with the SDK's own fields from EXACT; a null there removes the field."""
     whole = {**message, **source.get(EXACT, {})}
     return {key: value for key, value in whole.items() if value is not None}
 
@@ -106,14 +106,14 @@ def _merge(prompts: Fields, message: Fields) -> None:
 
 
 def _repeats(part: Fields, prompts: list[Fields]) -> bool:
-    """Whether a first request says the user turn's words again, as the mapping document writes it."""
+    """Whether the part repeats a prompt of the user turn, as ThreadProtocol's mapping writes first requests."""
     return part["part_kind"] == "user-prompt" and any(
         part.get("content") == prompt.get("content") for prompt in prompts
     )
 
 
-def _told(document: Fields, turn: Fields) -> list[Fields]:
-    """Another agent's turn: its last words. Nothing where it had none."""
+def _answer_of_other(document: Fields, turn: Fields) -> list[Fields]:
+    """Another agent's turn -> one request with its last text; empty without one."""
     agent_id = turn.get("agent_id")
     for message in reversed(turn.get("messages", ())):
         if message.get("message_type") != "response":

@@ -1,4 +1,4 @@
-"""ThreadProtocol parts -> Pydantic AI's parts (2.68), by kind and by whether they are said or answered.
+"""ThreadProtocol parts -> Pydantic AI's parts (2.68), by kind, for requests and for responses.
 
 Each function gives a list: empty where Pydantic AI has no place for the part.
 """
@@ -23,7 +23,7 @@ CONTENT_KINDS: Final = frozenset(
     {*URL_KINDS, "binary"} | {"uploaded-file", "text-content", "structured-content", "cache-point"}
 )
 
-# Fields of each kind of part; what else a part of a thread has is not Pydantic AI's.
+# Fields of each kind of part. Pydantic AI knows no other ones.
 _PROVIDER: Final = ("id", "provider_name", "provider_details")
 _CALL: Final = ("tool_name", "args", "tool_call_id", "tool_kind", *_PROVIDER, "otel_metadata")
 _RETURN: Final = ("tool_name", "content", "tool_call_id", "tool_kind", "metadata", "timestamp", "outcome")
@@ -38,7 +38,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "user-prompt": ("content", "timestamp"),
     "file": ("content", *_PROVIDER),
 }
-# Kinds that only Pydantic AI has: as they are.
+# Kinds that only Pydantic AI has. They are given out as they are.
 OWN_REQUEST_KINDS: Final = frozenset(
     {"retry-feedback", "tool-availability-delta", "capability-load-delta", "model-settings-delta"}
     | {"instruction-delta", "instruction-baseline", "compaction", "speech"}
@@ -47,7 +47,7 @@ OWN_RESPONSE_KINDS: Final = frozenset({"compaction", "speech"})
 
 
 def request_part(part: Fields, at: str | None) -> list[Fields]:
-    """A part of a user turn or of a request; `at` where it has no time of its own."""
+    """A part of a user turn or of a request; `at` is its time where it has none of its own (ISO 8601)."""
     kind = part.get("part_kind", "")
     if kind in OWN_REQUEST_KINDS:
         return [_own(part)]
@@ -56,7 +56,7 @@ def request_part(part: Fields, at: str | None) -> list[Fields]:
 
 
 def response_part(part: Fields, at: str | None) -> list[Fields]:
-    """A part of a response."""
+    """A part of a response; `at` as in `request_part`."""
     kind = part.get("part_kind", "")
     if kind in OWN_RESPONSE_KINDS:
         return [_own(part)]
@@ -66,7 +66,7 @@ def response_part(part: Fields, at: str | None) -> list[Fields]:
 
 
 def usage(counts: Any, *, own: bool) -> Fields | None:
-    """A response's usage -> RequestUsage. `own`: it came from Pydantic AI, so that all it says is right there."""
+    """A response's usage -> RequestUsage. `own`: it came from Pydantic AI, so that all its counts are kept."""
     if not isinstance(counts, dict):
         return None
     known = {key: value for key, value in counts.items() if key not in USAGE_ONLY_HERE and value is not None}
@@ -77,8 +77,8 @@ def usage(counts: Any, *, own: bool) -> Fields | None:
         if _is_number(total):
             known["cost"] = str(total)
     details = known.get("details")
-    told = "output_reasoning_tokens" in known or (isinstance(details, dict) and "reasoning_tokens" in details)
-    if _is_number(counts.get("thinking_tokens")) and not told:
+    has_reasoning = "output_reasoning_tokens" in known or (isinstance(details, dict) and "reasoning_tokens" in details)
+    if _is_number(counts.get("thinking_tokens")) and not has_reasoning:
         known["output_reasoning_tokens"] = int(counts["thinking_tokens"])
     return known
 
@@ -102,7 +102,7 @@ def call_args(part: Fields) -> Any:
     return invalid if isinstance(invalid, str) and len(args) == 1 else args
 
 
-# ---- helpers of the tables below
+# ---- what REQUEST_PARTS and RESPONSE_PARTS call
 
 
 def _own(part: Fields) -> Fields:
@@ -150,7 +150,7 @@ def _native_return(part: Fields) -> list[Fields]:
 
 
 def _returned(part: Fields) -> Any:
-    """What a tool gave back, or where that is kept."""
+    """A tool's result, or the reference to its stored content."""
     reference = part.get("content_ref")
     return {"content_ref": reference} if "content" not in part and reference is not None else part.get("content")
 
@@ -163,7 +163,7 @@ def _retry(part: Fields) -> list[Fields]:
 
 
 def _error_details(item: Any) -> Fields:
-    """A validation error with all that Pydantic AI wants of one: type, loc, msg and input."""
+    """A validation error with all fields that Pydantic AI requires: type, loc, msg and input."""
     error = item if isinstance(item, dict) else {"msg": str(item)}
     loc = error.get("loc", error.get("field", []))
     return {
@@ -225,7 +225,7 @@ def _as_content(content: Any) -> Any:
 
 
 def _file(part: Fields) -> list[Fields]:
-    """Of a response, Pydantic AI has files by value only."""
+    """A file of a response. Pydantic AI has these by value only."""
     content = _as_content(part.get("content"))
     if content is None or content["kind"] != "binary":
         return []

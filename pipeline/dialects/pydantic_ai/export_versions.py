@@ -41,7 +41,7 @@ DETAILS: Final = frozenset({"type", "loc", "msg", "input"})
 
 
 def parse(version: str) -> Version:
-    """A version such as "1.107.10" -> (1, 107, 10). ValueError where it is none."""
+    """A version such as "1.107.10" -> (1, 107, 10). ValueError: it is no version."""
     if not re.fullmatch(r"\d+(\.\d+)*", version):
         raise ValueError(f"a version of pydantic-ai such as 2.68 or 1.107.10 is expected, not {version!r}")
     return tuple(int(number) for number in version.split("."))
@@ -66,8 +66,8 @@ def _part(part: Fields, kinds: dict[str, Version], release: Version) -> list[Fie
     if release < RETRIED and (kind == "retry-feedback" or part.get("outcome") == "retried"):
         return [_retry_prompt(part)]
     if release < kinds.get(kind, ALWAYS):
-        said_as = "user-prompt" if kinds is REQUEST_KINDS else "text"
-        return [{"content": part.get("transcript") or "", "part_kind": said_as}] if kind == "speech" else []
+        part_kind = "user-prompt" if kinds is REQUEST_KINDS else "text"
+        return [{"content": part.get("transcript") or "", "part_kind": part_kind}] if kind == "speech" else []
     older = dict(part)
     if older.get("outcome") == "interrupted" and release < INTERRUPTED:
         older["outcome"] = "failed"

@@ -15,7 +15,7 @@ CUT_OFF: Final = frozenset({"incomplete", "interrupted"})
 
 
 def split(messages: Messages) -> list[Messages]:
-    """A request begins an exchange with another run id; where there are none, with a prompt that answers no tool."""
+    """Messages -> exchanges. A request of another run id begins one; without run ids, a prompt that answers no tool."""
     exchanges: list[list[Fields]] = []
     for number, raw in enumerate(messages):
         before = messages[number - 1] if number else None
@@ -36,8 +36,8 @@ def _begins(request: Fields, before: Fields) -> bool:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """As a run's result is read. A response that its run did not finish breaks the exchange off."""
-    builder.returns_by_call = False  # they are in the SDK's order
+    """Read one exchange like a run's result. -> its end: `aborted` where its last response is unfinished."""
+    builder.returns_by_call = False  # results stay in the SDK's order
     replace(builder, [message(raw) for raw in messages])
     last = messages[-1]
     if last["kind"] == "response" and last.get("state") in CUT_OFF:
@@ -47,7 +47,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 
 
 def time(messages: Messages) -> int | None:
-    """When the first message came."""
+    """The first message's time, epoch ms; None without one."""
     return message(messages[0]).at
 
 

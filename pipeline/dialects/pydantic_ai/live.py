@@ -1,4 +1,4 @@
-"""What a stream of Pydantic AI's events tells while it comes, to those who don't assemble it."""
+"""What single events of Pydantic AI show, and where the stream ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """The result is the end."""
+    """The run's result ends the stream."""
     match event:
         case {"event_kind": "agent_run_result"}:
             return "complete"

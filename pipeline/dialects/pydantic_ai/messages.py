@@ -1,8 +1,8 @@
 """Pydantic AI's messages as JSON (ModelMessagesTypeAdapter, 1.20 to 2.68) -> ThreadProtocol parts and messages.
 
 Parts keep Pydantic's own names for what ThreadProtocol lacks (`outcome`, `retry`, `timestamp`, `provider_details`);
-kinds that it lacks are kept as they are. What a message says beside its parts is not what was said in the
-conversation: it goes under EXACT, out of the canonical hash, so that the export can restore it to the letter.
+kinds that it lacks are kept as they are. A message's fields beside its parts are no part of the conversation: they go
+under EXACT, out of the canonical hash, so that the export can restore them to the letter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TO_STANDARD_BASE64: Final = str.maketrans("-_", "+/")
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """One message: `fields` are ThreadProtocol's own of a response, `exact` what EXACT holds; `at` in epoch ms.
+    """One message: `fields` are ThreadProtocol's own of a response, `exact` goes under EXACT; `at` in epoch ms.
 
     `at` is None where neither the message nor a part of it has a time.
     """
@@ -36,7 +36,7 @@ class Converted:
 
 
 def message(raw: Fields) -> Converted:
-    """A ModelRequest or ModelResponse as JSON. KeyError, TypeError: it isn't one."""
+    """A ModelRequest or ModelResponse as JSON -> Converted. KeyError, TypeError: it isn't one."""
     kind = raw["kind"]
     parts = [part(item) for item in raw["parts"] if item["part_kind"] != "system-prompt"]
     exact = {key: value for key, value in raw.items() if value is not None}
@@ -86,7 +86,7 @@ def usage(raw: Any) -> Fields | None:
 
 
 def part(raw: Fields) -> Fields:
-    """A part of a request or a response. KeyError, TypeError: it isn't one."""
+    """A part of a request or a response -> ThreadProtocol's part. KeyError, TypeError: it isn't one."""
     if not isinstance(raw.get("tool_call_id"), str | None):
         raise TypeError("tool_call_id must be a string")
     convert = PARTS.get(raw["part_kind"])
@@ -148,7 +148,7 @@ PARTS: Final[dict[str, Callable[[Fields], Fields]]] = {
 
 
 def user_content(item: Any) -> Any:
-    """A piece of user content, without nulls; bytes as the specification writes them: standard base64."""
+    """A piece of user content without nulls. Its bytes become standard base64, as the specification asks."""
     if not isinstance(item, dict):
         return item
     fields = {key: value for key, value in item.items() if value is not None}

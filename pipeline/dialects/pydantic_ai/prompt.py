@@ -16,7 +16,7 @@ from topics.json_text import Fields
 
 
 def add_prompt(builder: Builder) -> None:
-    """The user turn from the request's body, where the stream had none; a body of another shape gives none."""
+    """Add the user turn from the request body where the stream had none. A body of another shape is ignored."""
     if builder.user_turns or builder.context.request is None:
         return
     try:
@@ -41,12 +41,12 @@ def prompt_parts(body: Any) -> list[Fields]:
 
 
 def _last_words(messages: list[Fields]) -> list[Fields]:
-    """What the user says in the last message; nothing where it is the agent's: the run goes on with that."""
+    """The prompts of the last message; empty where that is the agent's, with which the run goes on."""
     last = messages[-1] if messages else {}
     if last.get("kind") == "request":
         return [part(raw) for raw in last["parts"] if raw["part_kind"] == "user-prompt"]
     if last.get("role") != "user":
         return []
-    said = last["parts"] if isinstance(last.get("parts"), list) else [{"type": "text", "text": last["content"]}]
-    prompt = user_prompt(said)
+    parts = last["parts"] if isinstance(last.get("parts"), list) else [{"type": "text", "text": last["content"]}]
+    prompt = user_prompt(parts)
     return [] if prompt is None else [prompt]

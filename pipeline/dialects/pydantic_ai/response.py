@@ -17,9 +17,9 @@ from topics.json_text import Fields
 
 STREAMED: Final = frozenset({"text", "thinking", "tool-call", "builtin-tool-call"})  # kinds that get a part_end
 CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
-# Of the dialect's memory (builder.scratch), about the newest response:
+# Keys of the dialect's state (builder.scratch), about the newest response:
 LAST: Final = "last"  # the part that started last
-STEP: Final = "step"  # ids of the calls that were carried out, in that order
+STEP: Final = "step"  # ids of the calls that were executed, in that order
 FINAL: Final = "final"  # id of the call that the SDK took for the run's answer
 
 
@@ -44,7 +44,7 @@ def part_start(builder: Builder, event: Fields) -> None:
 
 
 def part_delta(builder: Builder, event: Fields) -> None:
-    """More of an open part."""
+    """Extend an open part."""
     found, delta = builder.open_text[str(event["index"])], event["delta"]
     DELTAS[delta["part_delta_kind"]](found, delta)
     fields = found.fields
@@ -55,7 +55,7 @@ def part_delta(builder: Builder, event: Fields) -> None:
 
 
 def part_end(builder: Builder, event: Fields) -> None:
-    """The part as it is by now; the last one's end is the response's."""
+    """Replace the part by the event's. The end of the last part ends the response."""
     raw = event["part"]
     found = builder.open_text[str(event["index"])]
     if raw["part_kind"] == found.fields["part_kind"] and raw.get("tool_call_id") == found.fields.get("tool_call_id"):
@@ -67,7 +67,7 @@ def part_end(builder: Builder, event: Fields) -> None:
 
 
 def _fill(target: Part, raw: Fields, fields: Fields) -> None:
-    """Give a part its content as of now. Text of arguments stays text until all of it is there."""
+    """Set a part's current content. Arguments that are text stay text until all of it is there."""
     target.fields = fields
     target.chunks = []
     if fields["part_kind"] in CALLS and isinstance(raw.get("args"), str):
@@ -75,7 +75,7 @@ def _fill(target: Part, raw: Fields, fields: Fields) -> None:
 
 
 def _place(builder: Builder, added: Part, index: int) -> None:
-    """Parts stand in the order of their index, which a late name of a tool may break."""
+    """Move a new part to the place of its index: a call whose name came late starts behind later parts."""
     before = sum(1 for key in builder.open_text if int(key) < index)
     response = builder.current_response()
     if before < len(response.parts) - 1:
@@ -126,7 +126,7 @@ DELTAS: Final[dict[str, Callable[[Part, Fields], None]]] = {
 
 
 def close(builder: Builder) -> None:
-    """No more parts come for the response: arguments that came as text are read."""
+    """End the response: read arguments that came as text."""
     settle(builder)
     for found in builder.open_text.values():
         found.done = found.done or found.fields["part_kind"] in CALLS
@@ -142,7 +142,7 @@ def settle(builder: Builder) -> None:
 
 
 def abandon(builder: Builder) -> None:
-    """A response that broke off before a new one started was tried again: it is none of the run's."""
+    """Drop an unfinished response before a new one starts: the SDK tried it again."""
     last = builder.scratch.get(LAST)
     if builder.response is not None and last is not None and not last.done and last in builder.response.parts:
         builder.messages.remove(builder.response)

@@ -1,4 +1,4 @@
-"""`agent_run_result`: the run's own messages, which then replace what its events gave.
+"""`agent_run_result`: the run's own messages, which replace those built from its events.
 
 The result holds the whole history; the run's own messages start at its `new_message_index` (1.x: `_state` and
 `_new_message_index`). The user's prompts of the first request become the user turn and are not repeated in the
@@ -16,18 +16,18 @@ from pipeline.dialects.pydantic_ai.messages import Converted, message, usage
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
 
-TOLD: Final = "told"  # scratch: the messages are the SDK's own
+HAS_MESSAGES: Final = "has_messages"  # key of builder.scratch: the run's messages came with its result
 
 
 def run_result(builder: Builder, event: Fields) -> None:
-    """The run is complete; its messages are the truth."""
+    """The run is complete; its messages replace those of the events."""
     result = event["result"]
     state = result.get("_state") or {}
     history = result.get("messages", state.get("message_history"))
     tokens = usage(result.get("usage", state.get("usage")))
     if history is not None:
         replace(builder, [message(raw) for raw in new_messages(history, result, state)])
-        builder.scratch[TOLD] = True
+        builder.scratch[HAS_MESSAGES] = True
     _run_usage(builder, tokens)
     builder.ended = "complete"
 
@@ -43,7 +43,7 @@ def new_messages(history: list[Fields], result: Fields, state: Fields) -> list[F
 
 
 def replace(builder: Builder, new: list[Converted]) -> None:
-    """Build the turn from `new`. Events beside the conversation and the times of the stream stay."""
+    """Build the turn from `new`. System messages and the times of the stream stay."""
     streamed = [old for old in builder.messages if old.kind == "response"]
     beside = _beside(builder)
     builder.close_response()
@@ -81,14 +81,14 @@ def _beside(builder: Builder) -> dict[int, list[Message]]:
 
 
 def split_prompts(builder: Builder, first: Converted, at: int) -> Converted | None:
-    """The user's prompts of the run's first message become the user turn; -> what is left of it, None for nothing."""
+    """Make the user prompts of the run's first message the user turn. -> the rest of the message, None without any."""
     prompts = [number for number, part in enumerate(first.parts) if part["part_kind"] == "user-prompt"]
     if not prompts:
         return first
     parts = [first.parts[number] for number in prompts]
     rest = [part for number, part in enumerate(first.parts) if number not in prompts]
     spoken = [time for part in parts if (time := epoch_ms(part.get("timestamp"))) is not None]
-    began = epoch_ms(builder.context.started_at)  # the prompt is stamped in the run, yet it was there before it
+    began = epoch_ms(builder.context.started_at)  # the SDK stamps the prompt within the run; it was sent before
     submitted = min(time for time in (at, *spoken, began) if time is not None)
     if rest:
         builder.user_turn(parts, at=submitted)
@@ -98,7 +98,7 @@ def split_prompts(builder: Builder, first: Converted, at: int) -> Converted | No
 
 
 def add_message(builder: Builder, converted: Converted, at: int) -> Message:
-    """Append a whole message; a request that follows a response directly is its answer."""
+    """Append a whole message. A request directly behind a response is linked to it."""
     exact = dict(converted.exact)
     fields = dict(converted.fields)
     if PROMPT_AT in exact:
@@ -115,7 +115,7 @@ def add_message(builder: Builder, converted: Converted, at: int) -> Message:
 
 
 def _run_usage(builder: Builder, tokens: Fields | None) -> None:
-    """The run's tokens; not where the count is shared with other runs (`usage=ctx.usage` of a delegation)."""
+    """Set the run's tokens, unless it shares its count with other runs (`usage=ctx.usage` of a delegation)."""
     if tokens is None:
         return
     responses = sum(1 for item in builder.messages if item.kind == "response")

@@ -8,7 +8,7 @@ from topics.json_text import Fields
 
 
 def answer(deltas: Sequence[str]) -> list[Fields]:
-    """An answer of so many text deltas, and what the SDK sends around it."""
+    """-> the events of an answer with these text deltas."""
     whole = {"part_kind": "text", "content": "".join(deltas)}
     return [
         {"event_kind": "part_start", "index": 0, "part": {"part_kind": "text", "content": ""}},

@@ -1,7 +1,7 @@
-"""Tools in Pydantic AI's event stream: calls as they are carried out, their results, and what the SDK leaves unsaid.
+"""Tools in Pydantic AI's event stream: calls as they are executed, their results, and results without an event.
 
 Results come as they complete; messages hold them in the order of their calls. Where output tools (those whose call is
-the run's answer) were carried out before the functions, their results stand first: 1.x always does so.
+the run's answer) were executed before the functions, their results stand first: 1.x always does so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipeline.dialects.pydantic_ai.messages import part
 from pipeline.dialects.pydantic_ai.response import FINAL, STEP, close
 from topics.json_text import Fields
 
-# Of the dialect's memory (builder.scratch):
+# Keys of the dialect's state (builder.scratch):
 RESUMED: Final = "resumed"  # ids of the calls of an earlier run that this one answers, in their order
 OUTPUTS: Final = "outputs"  # names of output tools
 
@@ -30,7 +30,7 @@ def final_result(builder: Builder, event: Fields) -> None:
 
 
 def function_called(builder: Builder, event: Fields) -> None:
-    """A call as it is carried out: the whole of it, whatever its deltas were."""
+    """The SDK executes a call: this event holds all of it, and replaces what the deltas gave."""
     fields = part(event["part"])
     call_id = fields["tool_call_id"]
     close(builder)
@@ -53,11 +53,11 @@ def output_called(builder: Builder, event: Fields) -> None:
 
 
 def returned(builder: Builder, event: Fields) -> None:
-    """A call's result, into the request behind its response; some versions report one twice."""
+    """Add a call's result to the request behind its response. Some versions send one twice: the last counts."""
     fields = part(event["part"] if "part" in event else event["result"])
     call_id, content = fields["tool_call_id"], event.get("content")
     response = builder.last_response()
-    # Without a response, the call is one of an earlier run: unless that response was lost.
+    # Without a response, an earlier run made the call, unless the response was lost.
     made = calls_of(response, call_id) if response is not None else []
     if not made and (builder.lossy or response is not None):
         raise Violation(f"result of {call_id!r}, which the response before it did not call")
@@ -75,7 +75,7 @@ def returned(builder: Builder, event: Fields) -> None:
 
 
 def calls_of(response: Message, call_id: str) -> list[Part]:
-    """The calls of this id in this response, mostly one: ids may be used again in a later one."""
+    """The calls of this id in this response: mostly one."""
     return [
         found
         for found in response.parts
@@ -93,7 +93,7 @@ def answering(builder: Builder) -> Message:
 
 
 def in_order(builder: Builder, response: Message | None, request: Message) -> None:
-    """Results by their calls, then the contents that tools gave beside their results, then the rest."""
+    """Sort the request: results in the order of their calls, then the prompts of tools, then the rest."""
     ids: list[str] = builder.scratch.get(RESUMED, [])
     outputs: set[str] = set()
     if response is not None:
@@ -115,9 +115,9 @@ def in_order(builder: Builder, response: Message | None, request: Message) -> No
 
 
 def add_implied(builder: Builder) -> None:
-    """Results that 1.x writes into its messages without an event, of a complete run.
+    """Add results of a complete run that 1.x writes into its messages without sending an event.
 
-    The output tool whose call was the answer, and functions that were not run because of it.
+    They answer the output tool whose call was the answer, and the functions that were not run because of it.
     """
     response, final = builder.last_response(), builder.scratch.get(FINAL)
     final_calls = calls_of(response, final) if response is not None and final is not None else []
@@ -130,7 +130,7 @@ def add_implied(builder: Builder) -> None:
     silent = [call for call in calls if call["tool_call_id"] not in answers and call["tool_call_id"] not in step]
     taken = None
     if PROCESSED not in answers.values():
-        # The first call of the output tool may have been refused; then the answer is another one.
+        # The first call of the output tool may have been refused; then another one is the answer.
         taken = next((call for call in silent if call["tool_name"] == final_calls[0].fields["tool_name"]), None)
         if taken is None:
             return

@@ -1,4 +1,4 @@
-"""ThreadProtocol itself, as a wire and as the form of whole threads."""
+"""ThreadProtocol itself, as a wire and as the format of whole threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIALECT: Final = Dialect(
     unknown=events.unknown,
     begin=events.begin,
     finish=events.finish,
-    ended=lambda event, before: "complete",  # each event is whole: so is a stream of them
+    ended=lambda event, before: "complete",  # each event is whole, so a stream may stop behind any
     losses=losses.LOSSES,
     formats=(Format("thread", export.document, options={"repeat_user_prompt": bool}, is_document=True),),
 )

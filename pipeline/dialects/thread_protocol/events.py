@@ -26,14 +26,14 @@ from topics.json_text import Fields
 from topics.thread_rules import check
 from topics.thread_versions import OLD, upgrade
 
-# A return may answer a call of an earlier turn, which is not at hand.
+# Numbers of rules that need earlier turns, which an event does not hold: a return may answer a call of one.
 ACROSS_TURNS: Final = frozenset({2})
 ANY_THREAD: Final = "00000000-0000-0000-0000-000000000000"
 ANY_TIME: Final = "1970-01-01T00:00:00Z"
 
 
 def begin(builder: Builder) -> None:
-    """The turns are in the events; the run itself is none."""
+    """Build no turn of the run itself: its events hold the turns."""
     builder.facts_only = True
 
 
@@ -44,7 +44,7 @@ def turn(turn_type: str) -> Handler:
         given = _object(event, "turn")
         if given.get("turn_type", turn_type) != turn_type:
             raise Violation(f"turn.turn_type: {given['turn_type']!r:.80} can't be in an event {event['type']!r}")
-        before = [said for said in builder.native[-1:] if said["turn_type"] == "user"]
+        before = [newest for newest in builder.native[-1:] if newest["turn_type"] == "user"]
         document = _document(turns=[*before, {"turn_type": turn_type, **given}])
         _refuse({**document, "turns": document["turns"][-1:]}, "turns[0]", "turn")
         builder.native.append(document["turns"][-1])
@@ -53,7 +53,7 @@ def turn(turn_type: str) -> Handler:
 
 
 def agent_config(builder: Builder, event: Fields) -> None:
-    """An agent of the thread; without a name it has its id's, without `created_at` it was created now."""
+    """Register an agent. Its name defaults to its id, `created_at` to the event's time."""
     given = _object(event, "agent")
     agent_id = given["agent_id"]
     config = {"agent_name": agent_id, "created_at": iso(builder.at), **given}
@@ -62,7 +62,7 @@ def agent_config(builder: Builder, event: Fields) -> None:
 
 
 def thread_metadata(builder: Builder, event: Fields) -> None:
-    """Title and metadata of the thread; later ones win, key by key."""
+    """Set title and metadata of the thread; later ones win, key by key."""
     facts = {key: value for key, value in event.items() if key != "type" and value is not None}
     _refuse(_document(**{key: facts[key] for key in ("title", "metadata") if key in facts}), "", "")
     if "metadata" in facts:
@@ -71,7 +71,7 @@ def thread_metadata(builder: Builder, event: Fields) -> None:
 
 
 def thread_link(builder: Builder, event: Fields) -> None:
-    """An outgoing link, of this thread unless `from` names another."""
+    """Add a link, from this thread unless `from` names another."""
     link = _object(event, "link")
     _refuse(_document(relationships={"links": [link]}), "relationships.links[0]", "link")
     if link.get("from") is not None and not is_uuid(link["from"]):
@@ -80,12 +80,12 @@ def thread_link(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """No such object."""
+    """Refuse an event of an unknown type."""
     raise Violation(f"type {event['type']!r:.80} is none of {', '.join(HANDLERS)}")
 
 
 def finish(builder: Builder, end: str) -> None:
-    """What the publisher knows of its agent goes into the registry with the agent's turns."""
+    """Register the publisher's agent if it has turns here and no event registered it."""
     context = builder.context
     known = {agent["agent_id"] for agent in builder.agents}
     speaks = any(turn.get("agent_id") == context.agent_id for turn in builder.native)
@@ -124,7 +124,7 @@ def _document(*, turns: list[Any] | None = None, agents: Fields | None = None, *
 
 
 def _refuse(document: Fields, place: str, name: str) -> None:
-    """Raise Violation where the document is wrong; the event calls its piece at `place` by `name`."""
+    """Raise Violation where the document breaks a rule, with the path of the event: `name` instead of `place`."""
     wrong = [found for found in check(document) if found.severity == "error" and found.rule not in ACROSS_TURNS]
     if wrong:
         path = wrong[0].path.replace(place, name, 1)

@@ -12,7 +12,7 @@
 | tool-input-available | the `tool-call` (`providerExecuted`: `builtin-tool-call`), whole |
 | tool-input-error | the call, and a `tool-return` of status `validation_error` |
 | tool-output-available | the `tool-return` behind the call's response; a preliminary one is for display |
-| tool-output-error, tool-output-denied | a `tool-return` of status `error`; denied: `outcome` says so |
+| tool-output-error, tool-output-denied | a `tool-return` of status `error`; a denied one has `outcome: denied` |
 | tool-approval-request, tool-approval-response | kept with the call |
 | file, reasoning-file | a `file` part, by value where the URL is `data:`, else by address |
 | custom | a part `custom:KIND` |
@@ -27,7 +27,7 @@
 | error | SystemMessage `error`; interrupted, unless the stream goes on to a good `finish` |
 | any other | SystemMessage data-app-TYPE |
 
-Source: the AI SDK's "Stream Protocols" page, and what its own reader does (processUIMessageStream).
+Source: the AI SDK's "Stream Protocols" page, and its own reader (processUIMessageStream).
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def _next_turn(builder: Builder) -> None:
 
 
 def start_step(builder: Builder, event: Event) -> None:
-    """A new response. Streams that are merged go on with the texts that they have open."""
+    """Begin a response. Texts that are still open stay open: merged streams go on with theirs."""
     builder.close_response(keep_open=True)
     stream_of(builder).step = builder.open_response()
 
 
 def finish_step(builder: Builder, event: Event) -> None:
-    """The response is complete, unless an abort cut it off. One in which an error fell is closed, too, and marked."""
+    """The response is complete, unless an abort cut it off. One in which an error came is closed, too, and marked."""
     response, stream = builder.response, stream_of(builder)
     if response is None or (response is stream.cut and builder.ended == "aborted"):
         return
@@ -85,7 +85,7 @@ def finish_step(builder: Builder, event: Event) -> None:
 
 
 def reset_step(builder: Builder, event: Event) -> None:
-    """Everything since the last start-step is taken back; without one, the whole message."""
+    """Drop everything since the last start-step; without one, the whole message."""
     stream, messages = stream_of(builder), builder.messages
     kept = messages.index(stream.step) if stream.step in messages else 0
     del messages[kept:]
@@ -105,7 +105,7 @@ def reset_step(builder: Builder, event: Event) -> None:
 
 
 def message_metadata(builder: Builder, event: Event) -> None:
-    """Metadata of the message, merged deeply. Pydantic AI tells there when its response came."""
+    """Merge the message's metadata deeply. Pydantic AI's metadata holds the time of its response."""
     new = event.get("messageMetadata")
     if new is None:
         return
@@ -118,7 +118,7 @@ def message_metadata(builder: Builder, event: Event) -> None:
 
 
 def finish(builder: Builder, event: Event) -> None:
-    """The message is over, well or not; what follows still belongs to it. Without a reason, a last error is one."""
+    """The message is over; events that follow still belong to it. Without a reason, an error just before is its end."""
     reason, stream = event.get("finishReason"), stream_of(builder)
     builder.ended = ENDS.get(reason, "complete")
     if reason is None and stream.failed == position(builder):
@@ -131,13 +131,13 @@ def finish(builder: Builder, event: Event) -> None:
 
 
 def abort(builder: Builder, event: Event) -> None:
-    """Someone stopped the run."""
+    """The user or the server stopped the run."""
     reason = event.get("reason")
     _cut(builder, "aborted", reason if isinstance(reason, str) else None)
 
 
 def error(builder: Builder, event: Event) -> None:
-    """Something failed; a `finish` that follows says whether the run did."""
+    """An error came. A `finish` that follows decides whether the run failed."""
     why = text_of(event, "errorText")
     _cut(builder, "error", why)
     stream_of(builder).failed = position(builder)
@@ -155,7 +155,7 @@ def _cut(builder: Builder, end: End, why: str | None) -> None:
 
 
 def close(builder: Builder, end: str) -> None:
-    """Before the turn is built."""
+    """Settle the calls of the turn before it is built."""
     tools.settle(builder)
     if end == "complete":  # the error was not the end
         for message in builder.messages:

@@ -20,7 +20,7 @@ RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"
 
 
 def messages(document: Fields) -> list[Fields]:
-    """-> [{"id", "role": "user" | "assistant", "metadata"?, "parts"}]; none without parts."""
+    """-> [{"id", "role": "user" | "assistant", "metadata"?, "parts"}]. Messages without parts are left out."""
     out: list[Fields] = []
     calls: dict[str, Fields] = {}  # the newest UI part of each tool call
     for turn in document.get("turns", ()):
@@ -37,7 +37,7 @@ def _message(role: str, message_id: Any, metadata: Any) -> Fields:
 
 
 def _user_messages(turn: Fields) -> list[Fields]:
-    """One message of each prompt: the SDK's own ids where it had them."""
+    """One message for each prompt, with the SDK's own id where the thread has it."""
     found: list[Fields] = []
     for number, part in enumerate(turn.get("parts", ())):
         meta = part.get(META, {})
@@ -70,21 +70,21 @@ def _add_turn(out: list[Fields], turn: Fields, calls: dict[str, Fields]) -> None
         elif kind == "request":
             message = _add_request(out, message, item, calls)
     if not message["parts"] and "metadata" in message:
-        message["parts"].append({"type": "step-start"})  # a message without parts is none
+        message["parts"].append({"type": "step-start"})  # `messages` leaves out a message without parts
 
 
 def _add_response(parts: list[Fields], response: Fields, sides: list[Fields], calls: dict[str, Fields]) -> None:
     """A step: the response's parts, and between them the side parts that came there."""
     if response.get(META, {}).get("step", True):
         parts.append({"type": "step-start"})
-    said = response.get("parts", [])
-    for place in range(len(said) + 1):
+    own_parts = response.get("parts", [])
+    for place in range(len(own_parts) + 1):
         for side in sides:
-            if min(side[PLACE], len(said)) == place:
+            if min(side[PLACE], len(own_parts)) == place:
                 parts.extend(side_part(side))
-        if place == len(said):
+        if place == len(own_parts):
             break
-        part = said[place]
+        part = own_parts[place]
         kind = part.get("part_kind", "")
         if kind in RESULTS:
             _answer(parts, part, calls)
@@ -96,7 +96,7 @@ def _add_response(parts: list[Fields], response: Fields, sides: list[Fields], ca
 
 
 def _add_request(out: list[Fields], message: Fields, request: Fields, calls: dict[str, Fields]) -> Fields:
-    """Results go to their calls. What the user said meanwhile stands between two messages, or in a steering part."""
+    """Put results to their calls; a prompt becomes a message of its own or a steering part. -> the open message."""
     for part in request.get("parts", ()):
         if part.get("part_kind") in RESULTS:
             _answer(message["parts"], part, calls)
@@ -107,17 +107,17 @@ def _add_request(out: list[Fields], message: Fields, request: Fields, calls: dic
             if "steering" in meta:
                 message["parts"].append({"type": "steering-message", "id": meta.get("id"), "parts": meta["steering"]})
             else:
-                said = _message("user", f"{message['id']}-user-{len(out)}", None)
-                said["parts"] = user_parts(part)
+                from_user = _message("user", f"{message['id']}-user-{len(out)}", None)
+                from_user["parts"] = user_parts(part)
                 message = _message("assistant", f"{message['id']}-{len(out)}", None)
-                out.extend((said, message))
+                out.extend((from_user, message))
     return message
 
 
 def _answer(parts: list[Fields], result: Fields, calls: dict[str, Fields]) -> None:
     call_id = result.get("tool_call_id")
     if not isinstance(call_id, str) or IMPLIED in result:
-        return  # a retry prompt of no tool is between agent and model; an implied result was not shown
+        return  # clients never got these: a retry prompt that answers no tool, and an implied result
     call = calls.get(call_id)
     if call is None:  # made in an earlier run that the thread doesn't hold
         call = dict(result.get(META, {}).get("call", {}))
@@ -125,8 +125,8 @@ def _answer(parts: list[Fields], result: Fields, calls: dict[str, Fields]) -> No
             return
         calls[call_id] = call
         parts.append(call)
-    for said in ANSWER:  # by an earlier result of the call; the SDK refuses a part with both
-        call.pop(said, None)
+    for key in ANSWER:  # an earlier result of the call may have set one; the SDK refuses a part with both
+        call.pop(key, None)
     call.update(result_fields(result))
     if call["state"] == "output-denied" and "approval" not in call:  # without it, the SDK refuses the message
         reason = result.get("content")

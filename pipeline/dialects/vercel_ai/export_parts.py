@@ -15,14 +15,14 @@ OF_CALL: Final = ("title", "toolMetadata", "callProviderMetadata", "approval")
 
 
 def response_part(part: Fields) -> list[Fields]:
-    """A part of a response that is no call and no result."""
+    """A part of a response, other than a call or a result -> UI parts."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind in ("text", "thinking"):
         name = "text" if kind == "text" else "reasoning"
-        said = {"type": name, "text": part.get("content") or "", "state": "done", **_provider(part)}
-        return [{**said, **{key: meta[key] for key in ("id", "citations") if key in meta}}]
+        found = {"type": name, "text": part.get("content") or "", "state": "done", **_provider(part)}
+        return [{**found, **{key: meta[key] for key in ("id", "citations") if key in meta}}]
     if kind == "file":
-        return [{**found, "type": meta.get("type", "file"), **_provider(part)} for found in _file(part)]
+        return [{**file, "type": meta.get("type", "file"), **_provider(part)} for file in _file(part)]
     if kind.startswith("custom:"):
         return [{"type": "custom", "kind": kind.removeprefix("custom:"), **_provider(part)}]
     rest = {key: value for key, value in part.items() if key != "part_kind" and not key.startswith("meta:")}
@@ -30,7 +30,7 @@ def response_part(part: Fields) -> list[Fields]:
 
 
 def call_part(part: Fields) -> Fields:
-    """A tool call that nobody has answered yet."""
+    """A tool call without a result -> its UI part."""
     meta = part.get(META, {})
     name = part.get("tool_name", "")
     found: Fields = {"type": "dynamic-tool", "toolName": name} if meta.get("dynamic") else {"type": f"tool-{name}"}
@@ -53,7 +53,7 @@ def call_part(part: Fields) -> Fields:
 
 
 def result_fields(part: Fields) -> Fields:
-    """What a tool-return, builtin-tool-return or retry-prompt says of its call."""
+    """A tool-return, builtin-tool-return or retry-prompt -> the fields that it adds to the UI part of its call."""
     metadata = part.get(META, {}).get("providerMetadata")
     found: Fields = {} if metadata is None else {"resultProviderMetadata": metadata}
     outcome = part.get("outcome", "success")
@@ -71,7 +71,7 @@ def result_fields(part: Fields) -> Fields:
 
 
 def side_part(message: Fields) -> list[Fields]:
-    """A system message: a source, or data. Errors are no part of a message, transient data neither."""
+    """A system message -> a source or data part. Errors and transient data give none."""
     kind, data, meta = message.get("event_type", ""), message.get("event_data"), message.get(META, {})
     if kind == "error" or meta.get("transient"):
         return []
@@ -83,8 +83,8 @@ def side_part(message: Fields) -> list[Fields]:
             "mediaType": "media_type",
             "filename": "filename",
         }
-        said = {name: data[key] for name, key in named.items() if data.get(key) is not None}
-        return [{"type": kind.replace(".", "-"), **said, **meta}]
+        fields = {name: data[key] for name, key in named.items() if data.get(key) is not None}
+        return [{"type": kind.replace(".", "-"), **fields, **meta}]
     return [{"type": kind if kind.startswith("data-") else f"data-{kind}", "data": data, **meta}]
 
 
@@ -98,7 +98,7 @@ def user_parts(part: Fields) -> list[Fields]:
     elif part.get("part_kind") in ("user-prompt", "text"):
         for place, item in enumerate(content if isinstance(content, list) else [content]):
             name = {"filename": names[str(place)]} if str(place) in names else {}
-            found.extend(said | name for said in _user_part(item))
+            found.extend(ui_part | name for ui_part in _user_part(item))
     return [*found, *meta.get("parts", [])]
 
 
@@ -129,7 +129,7 @@ def _file(part: Fields) -> list[Fields]:
 
 
 def _provider(part: Fields) -> Fields:
-    """Provider metadata as it came, or as Pydantic AI's own adapter writes what its parts have."""
+    """{"providerMetadata": …} as it came, or as Pydantic AI's own adapter writes it of its parts; {} without any."""
     if META in part or "part_kind" not in part:
         metadata = part.get(META, {}).get("providerMetadata")
         return {} if metadata is None else {"providerMetadata": metadata}

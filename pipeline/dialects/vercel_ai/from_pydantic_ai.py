@@ -1,9 +1,9 @@
-"""What is known of the streams that Pydantic AI's Vercel adapter writes, beyond what the protocol says.
+"""How the streams of Pydantic AI's Vercel adapter differ from what the protocol defines.
 
 1. Two text parts in a row, with nothing between them, are two responses: of one response it joins them.
 2. Its messages hold the results of a step in the order in which it ran the calls: 1.107 and later send each whole input
    just then. Before, the input was sent as soon as it was whole, and the results of output tools came first.
-3. `data-compaction` is a part of the response, `data-enqueued-messages` is what the user said meanwhile.
+3. `data-compaction` is a part of the response; `data-enqueued-messages` holds user messages sent during the run.
 4. `tool-input-error` comes alone, and is read by AI SDK 6.
 5. Calls that an output tool made needless have no result in the stream, but one in its messages.
 """
@@ -23,18 +23,18 @@ from pipeline.dialects.vercel_ai.stream import Event, note, noted, stream_of
 
 
 def compaction(builder: Builder, event: Event) -> bool:
-    """The summary that stands for earlier turns -> whether it is one."""
-    said = event.get("data")
-    if not isinstance(said, dict) or "content" not in said or len(event) > 2:
+    """Add the summary of earlier turns as a part. -> False where the event has another shape."""
+    data = event.get("data")
+    if not isinstance(data, dict) or "content" not in data or len(event) > 2:
         return False
-    builder.add_part({"part_kind": "compaction", **said})
+    builder.add_part({"part_kind": "compaction", **data})
     return True
 
 
 def enqueued_messages(builder: Builder, event: Event) -> None:
-    """User messages that the next request holds. The event itself stays, too."""
-    said = event.get("data")
-    messages: list[Any] = said.get("messages") or [] if isinstance(said, dict) else []
+    """Add the user messages to the next request. The caller keeps the event itself, too."""
+    data = event.get("data")
+    messages: list[Any] = data.get("messages") or [] if isinstance(data, dict) else []
     for message in messages:
         if isinstance(message, dict) and message.get("role") == "user" and isinstance(message.get("parts"), list):
             prompt = user_prompt(message["parts"])
@@ -44,7 +44,7 @@ def enqueued_messages(builder: Builder, event: Event) -> None:
 
 
 def settle(builder: Builder) -> None:
-    """Apply 1, 2, 4 and 5 to the turn that is over."""
+    """Apply rules 1, 2, 4 and 5 of this module to the turn that is over."""
     metadata = builder.notes.get(META, {}).get("metadata")
     own = isinstance(metadata, dict) and "pydantic_ai" in metadata
     ranks = {id(part): rank for rank, part in enumerate(stream_of(builder).whole)}
@@ -59,7 +59,7 @@ def settle(builder: Builder) -> None:
 
 
 def _order_results(builder: Builder, response: Message, ranks: dict[int, int]) -> None:
-    if response.request is None:  # it called nothing, or nothing answered
+    if response.request is None:  # there are no results
         return
     results = response.request.parts
     calls = [part for part in response.parts if part.fields["part_kind"] == "tool-call" and id(part) in ranks]
@@ -79,9 +79,9 @@ def _not_executed(call: Part) -> Part:
 
 
 def _cut(messages: list[Message]) -> list[Message]:
-    """With each response cut before every text that follows on a text, and what came between its parts at its place."""
-    groups: list[list[Message]] = [[]]  # a piece of a response, and what comes behind it
-    starts = [0]  # of the newest response's pieces
+    """The messages, each response cut before every text that follows a text. Side messages keep their places."""
+    groups: list[list[Message]] = [[]]  # a piece of a response, and the messages behind it
+    starts = [0]  # indices at which the newest response's pieces begin
     for message in messages:
         if message.kind == "response":
             kinds = [part.fields["part_kind"] for part in message.parts]

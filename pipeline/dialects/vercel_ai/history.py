@@ -22,7 +22,7 @@ OF_CALL: Final = ("toolCallId", "providerExecuted", "title", "toolMetadata")
 
 
 def split(messages: Messages) -> list[Messages]:
-    """Each message of the assistant ends an exchange; system messages are no part of a thread."""
+    """Messages -> exchanges. Each message of the assistant ends one; system messages are left out."""
     exchanges: list[list[Fields]] = [[]]
     for message in messages:
         if message["role"] != "system":
@@ -33,7 +33,7 @@ def split(messages: Messages) -> list[Messages]:
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
-    """The user's messages become the user turn. An exchange with a part that was still streaming is cut off."""
+    """Read one exchange into the builder. -> its end (`disconnected`: a part was streaming); None without an answer."""
     begin(builder)
     last = messages[-1]
     add_user_turn(builder, [message for message in messages if message["role"] == "user"])
@@ -44,23 +44,23 @@ def fill(builder: Builder, messages: Messages) -> str | None:
         kind = part["type"]
         read = _tool if kind == "dynamic-tool" or kind.startswith("tool-") else PARTS.get(kind, _as_it_is)
         read(builder, part, str(number))
-    _apply(builder, {"type": "finish-step"})  # what was whole stays, also where the rest never came
+    _apply(builder, {"type": "finish-step"})  # parts that were whole stay, even where the rest never came
     end = "disconnected" if any(part.get("state") in STREAMING for part in last["parts"]) else "complete"
     close(builder, end)
     return end
 
 
 def time(messages: Messages) -> int | None:
-    """`createdAt` of the first message or of its metadata, or Pydantic AI's; the SDK itself keeps no time."""
+    """Epoch ms from `createdAt` of the first message or its metadata, or from Pydantic AI's; the SDK keeps no time."""
     metadata = messages[0].get("metadata")
-    said = metadata if isinstance(metadata, dict) else {}
-    own = said.get("pydantic_ai")
-    told = (
+    fields = metadata if isinstance(metadata, dict) else {}
+    own = fields.get("pydantic_ai")
+    times = (
         messages[0].get("createdAt"),
-        said.get("createdAt"),
+        fields.get("createdAt"),
         own.get("timestamp") if isinstance(own, dict) else None,
     )
-    return next((at for at in map(epoch_ms, told) if at is not None), None)
+    return next((at for at in map(epoch_ms, times) if at is not None), None)
 
 
 def _apply(builder: Builder, event: Fields) -> None:
@@ -78,20 +78,20 @@ def _step_start(builder: Builder, part: Fields, key: str) -> None:
 
 
 def _text(builder: Builder, part: Fields, key: str) -> None:
-    """Text or reasoning; one without its end is discarded as on the wire."""
+    """Text or reasoning. One without its end is discarded, as on the wire."""
     name, block = part["type"], part.get("id", key)
-    said: Fields = {key: part[key] for key in ("providerMetadata", "citations") if key in part}
+    extra: Fields = {key: part[key] for key in ("providerMetadata", "citations") if key in part}
     _apply(builder, {"type": f"{name}-start", "id": block})
     opened = (builder.open_text if name == "text" else builder.open_thinking)[block]
     if "id" not in part:
-        forget(opened.fields, "id")  # it is ours
+        forget(opened.fields, "id")  # the message had none: this one was made up here
     _apply(builder, {"type": f"{name}-delta", "id": block, "delta": part["text"]})
     if part.get("state") not in STREAMING:
-        _apply(builder, {"type": f"{name}-end", "id": block, **said})
+        _apply(builder, {"type": f"{name}-end", "id": block, **extra})
 
 
 def _tool(builder: Builder, part: Fields, key: str) -> None:
-    """The call, then what became of it."""
+    """The call, then its results."""
     dynamic = part["type"] == "dynamic-tool"
     about: Fields = {name: part[name] for name in OF_CALL if name in part}
     about["toolName"] = part["toolName"] if dynamic else part["type"].removeprefix("tool-")

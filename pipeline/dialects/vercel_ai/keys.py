@@ -1,10 +1,10 @@
-"""The `meta:*` key of turns that came over an AI SDK UI message stream: what UI messages say beyond ThreadProtocol.
+"""The `meta:*` key of turns from an AI SDK UI message stream: fields of UI messages that ThreadProtocol lacks.
 
 It is out of the canonical hash; `export` restores the UI messages from it. Its value is an object, in the wire's own
 names:
 
     turn             id, metadata (of the UI message)
-    response         step (false: the SDK has it in one step with the response before), cut (true: an error fell in it)
+    response         step (false: the SDK has it in one step with the response before), cut (true: an error cut it off)
     text, thinking   id, providerMetadata, citations
     call             dynamic, title, toolMetadata, callProviderMetadata, providerExecuted (where it is false),
                      approval, input ([as it came], where `args` can't be), inputError, rawInput (true: the SDK shows it
@@ -13,7 +13,7 @@ names:
     file             providerMetadata, type (reasoning-file), url (where its content doesn't give it back)
     custom           providerMetadata
     user prompt      id, metadata, filenames (by place in the content), parts (those that are no text and no file),
-                     steering (all parts of a steering-message), enqueued (true: a data part says it, too)
+                     steering (all parts of a steering-message), enqueued (true: a data part holds it, too)
     system message   fields of the event beside its type and data; of a source: providerMetadata
 """
 

@@ -1,4 +1,4 @@
-"""What a UI message stream tells while it comes, to those who don't assemble it."""
+"""What single events of a UI message stream show, and where the stream ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pipeline.assembly.dialect import Shown, StreamEnd
 
-# With these, `useChat({resume: true})` takes up a stream.
+# Headers that `useChat({resume: true})` expects of a stream that it takes up.
 RESUME_HEADERS: Final = {"x-vercel-ai-ui-message-stream": "v1"}
 
 
@@ -24,7 +24,7 @@ def shows(event: Any) -> Sequence[Shown]:
 
 
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
-    """`finish` and `abort` are ends; a `start` behind them begins anew."""
+    """`finish` and `abort` end the stream; a later `start` opens it again."""
     match event:
         case {"type": "finish"}:
             return "complete"

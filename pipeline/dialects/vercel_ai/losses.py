@@ -8,7 +8,7 @@ from pipeline.dialects.pydantic_ai.keys import NOT_EXECUTED
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 
-# What readers of the docs should know.
+# For readers of the docs: what is lost -> what Threadmill does instead.
 LOSSES: Final = {
     "tokens, model, provider": "from data-sys-usage and the publisher's run; the protocol has no field for them",
     "times": "of receipt; Pydantic AI tells that of its last response",

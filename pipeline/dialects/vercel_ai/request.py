@@ -21,10 +21,10 @@ OF_RESULT: Final = frozenset({"state", "output", "errorText", "preliminary", "re
 
 
 def begin(builder: Builder) -> None:
-    """Read the request; a body of another shape says nothing."""
+    """Read the user's turn from the request body; a body of another shape is ignored."""
     stream = Stream()
     builder.scratch["stream"] = stream
-    builder.returns_by_call = False  # the results are put in order when the turn is over
+    builder.returns_by_call = False  # `settle` orders the results when the turn is over
     messages = _messages(builder.context.request)
     last = messages[-1] if messages else {}
     if last.get("role") == "assistant":
@@ -40,22 +40,22 @@ def _messages(body: Any) -> list[Fields]:
 
 
 def _regenerates(body: Any) -> bool:
-    """The user asked for another answer to words that are stored already."""
+    """Whether the user asks for another answer to messages that are stored already."""
     return isinstance(body, dict) and body.get("trigger") == "regenerate-message"
 
 
 def _last_words(messages: list[Fields]) -> list[Fields]:
-    """Everything that the user said since the assistant spoke."""
-    said: list[Fields] = []
+    """The user's messages behind the assistant's last one."""
+    last_words: list[Fields] = []
     for message in reversed(messages):
         if message.get("role") != "user":
             break
-        said.insert(0, message)
-    return said
+        last_words.insert(0, message)
+    return last_words
 
 
 def add_user_turn(builder: Builder, messages: Sequence[Fields]) -> None:
-    """The user's messages, one prompt each; those that say nothing are none."""
+    """Add the user's messages as one turn, a prompt each. Messages without parts are left out."""
     prompts: list[Fields] = []
     for message in messages:
         prompt = user_prompt(_parts(message))
@@ -67,7 +67,7 @@ def add_user_turn(builder: Builder, messages: Sequence[Fields]) -> None:
 
 
 def _continue(builder: Builder, stream: Stream, message: Fields) -> None:
-    """The calls of the last step are answered by this stream, or were answered in the client."""
+    """Remember the last step's calls for the results that this stream brings, and add those that the client made."""
     note(builder.notes, id=message.get("id"), metadata=message.get("metadata"))
     for part in _parts(message):
         kind = part.get("type") if isinstance(part, dict) else None
@@ -87,7 +87,7 @@ def _continue(builder: Builder, stream: Stream, message: Fields) -> None:
 
 
 def answer_earlier(builder: Builder, stream: Stream, call_id: str, fields: Fields) -> None:
-    """The result of a call that an earlier run made: into the request that this turn opens with."""
+    """Add the result of a call of an earlier run to the request that opens this turn."""
     if stream.opening is None:
         stream.opening = Message("request", builder.at, closed=True)
         builder.messages.insert(0, stream.opening)

@@ -8,7 +8,7 @@ from topics.json_text import Fields
 
 
 def answer(deltas: Sequence[str]) -> list[Fields]:
-    """An answer of so many text deltas, and what the SDK sends around it."""
+    """-> the events of an answer with these text deltas."""
     return [
         {"type": "start"},
         {"type": "start-step"},
@@ -21,7 +21,7 @@ def answer(deltas: Sequence[str]) -> list[Fields]:
 
 
 def tool_results(results: Sequence[str]) -> list[Fields]:
-    """A tool call for each result, and a closing word."""
+    """-> the events of a run with a tool call for each of these results, and a closing text."""
     events: list[Fields] = [{"type": "start"}]
     for number, result in enumerate(results):
         call = {"toolCallId": f"call-{number}"}

@@ -1,4 +1,4 @@
-"""What else a UI message stream carries: files, sources, data, words of the user, and events that nobody knows."""
+"""Handlers of a UI message stream's files, sources, data, steering messages and unknown events."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pipeline.assembly.parts import Part
 from pipeline.dialects.tp_events import interpret
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
 from pipeline.dialects.vercel_ai.content import file_content, user_prompt
-from pipeline.dialects.vercel_ai.stream import Event, note, said_by, stream_of, text_of
+from pipeline.dialects.vercel_ai.stream import Event, note, provider_fields, stream_of, text_of
 from pipeline.dialects.vercel_ai.text import OF_TEXT
 from topics.json_text import Fields
 
 
 def file(builder: Builder, event: Event) -> None:
-    """A file that the model made, or (reasoning-file) thought with."""
+    """A file that the model made, or (reasoning-file) used in its reasoning."""
     url, media_type = text_of(event, "url"), text_of(event, "mediaType")
     fields: Fields = {"part_kind": "file", "content": file_content(url, media_type)}
-    said = said_by(event.get("providerMetadata"))
-    fields.update({key: said[key] for key in OF_TEXT if key in said})
+    provider = provider_fields(event.get("providerMetadata"))
+    fields.update({key: provider[key] for key in OF_TEXT if key in provider})
     by_value = "data" in fields["content"] and not url.startswith(f"data:{media_type};base64,")
     kind = event["type"] if event["type"] != "file" else None
     note(fields, type=kind, url=url if by_value else None, providerMetadata=event.get("providerMetadata"))
@@ -33,29 +33,29 @@ def custom(builder: Builder, event: Event) -> None:
 
 def source_url(builder: Builder, event: Event) -> None:
     """A source by its address."""
-    said = {"source_id": event["sourceId"], "url": text_of(event, "url"), "title": event.get("title")}
-    _source(builder, "source.url", said, event)
+    fields = {"source_id": event["sourceId"], "url": text_of(event, "url"), "title": event.get("title")}
+    _source(builder, "source.url", fields, event)
 
 
 def source_document(builder: Builder, event: Event) -> None:
     """A source by its title."""
-    said = {"source_id": event["sourceId"], "media_type": event["mediaType"], "title": text_of(event, "title")}
-    _source(builder, "source.document", {**said, "filename": event.get("filename")}, event)
+    fields = {"source_id": event["sourceId"], "media_type": event["mediaType"], "title": text_of(event, "title")}
+    _source(builder, "source.document", {**fields, "filename": event.get("filename")}, event)
 
 
-def _source(builder: Builder, event_type: str, said: Fields, event: Event) -> None:
-    message = builder.system(event_type, {key: value for key, value in said.items() if value is not None})
+def _source(builder: Builder, event_type: str, fields: Fields, event: Event) -> None:
+    message = builder.system(event_type, {key: value for key, value in fields.items() if value is not None})
     note(message.fields, providerMetadata=event.get("providerMetadata"))
 
 
 def data(builder: Builder, event: Event) -> None:
-    """data-*: telemetry, an event of ThreadProtocol, or the application's. One that is named again is replaced."""
-    kind, said = event["type"], event.get("data")
+    """data-*: telemetry, an event of ThreadProtocol, or the application's. The same type and id replaces its data."""
+    kind, value = event["type"], event.get("data")
     key = (kind, event["id"]) if isinstance(event.get("id"), str) else None
     if kind.startswith("data-sys-"):
-        builder.sys_event(kind, said)
+        builder.sys_event(kind, value)
     elif kind.startswith("data-tp-"):
-        interpret(builder, kind, said)
+        interpret(builder, kind, value)
     if event.get("transient") and not kind.startswith("data-tp-"):
         return
     if kind == "data-compaction" and pydantic.compaction(builder, event):
@@ -64,16 +64,16 @@ def data(builder: Builder, event: Event) -> None:
         pydantic.enqueued_messages(builder, event)
     known = stream_of(builder).data
     if key in known:
-        known[key].fields["event_data"] = said
+        known[key].fields["event_data"] = value
         return
-    message = builder.system(kind, said)
+    message = builder.system(kind, value)
     note(message.fields, **{name: value for name, value in event.items() if name not in ("type", "data")})
     if key is not None:
         known[key] = message
 
 
 def unknown(builder: Builder, event: Event) -> None:
-    """Any data-*; events of other kinds are kept as the application's."""
+    """Handle data-* of any name; keep events of other kinds as the application's."""
     kind = event["type"]
     if not isinstance(kind, str):
         raise TypeError(kind)
@@ -84,7 +84,7 @@ def unknown(builder: Builder, event: Event) -> None:
 
 
 def steering_message(builder: Builder, event: Event) -> None:
-    """The user speaks while the agent works: behind the results of the step."""
+    """The user's message during the run: a prompt behind the results of the step."""
     parts = event["parts"]
     prompt = user_prompt(parts)
     if prompt is not None:

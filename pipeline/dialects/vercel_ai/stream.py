@@ -1,4 +1,4 @@
-"""What the handlers of a UI message stream remember of it, and the small reads that they share."""
+"""The state that the handlers of a UI message stream keep of a run, and the small functions that they share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topics.json_text import Fields
 
 Event = dict[str, Any]
 
-# Keys of provider metadata that say who made a part. Pydantic AI has all its fields under its own name.
+# Keys of a provider's metadata that hold a signature. Pydantic AI puts all fields under the name `pydantic_ai`.
 SIGNATURES: Final = ("signature", "redactedData", "thoughtSignature", "reasoningEncryptedContent")
 PYDANTIC_FIELDS: Final = {"id": str, "signature": str, "provider_name": str, "provider_details": dict, "tool_kind": str}
 
@@ -29,29 +29,29 @@ class Early:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One run's stream so far, beside its builder. All but `earlier` and `opening` is of its newest turn."""
+    """The state of one run's stream, beside its builder. All but `earlier` and `opening` belongs to its newest turn."""
 
     message_id: str | None = None
     step: Message | None = None  # the response that the newest start-step opened
-    cut: Message | None = None  # the response in which an error or abort fell: its finish-step doesn't complete it
-    finished: bool = False  # a `finish` came: what comes behind it doesn't take that back
+    cut: Message | None = None  # the response in which an error or abort came: its finish-step doesn't complete it
+    finished: bool = False  # a `finish` came: later errors and aborts don't change the end
     data: dict[tuple[str, str], Message] = field(default_factory=dict)  # data parts that have an id
     early: dict[str, Early] = field(default_factory=dict)
     earlier: dict[str, Fields] = field(default_factory=dict)  # UI parts of calls that an earlier run made
-    opening: Message | None = None  # the request that answers them
+    opening: Message | None = None  # the request with the results of these calls
     whole: list[Part] = field(default_factory=list)  # calls in the order in which their input was whole
     overlapping: bool = False  # a call began while the input of another was still coming
     failed: tuple[Message | None, int] | None = None  # where the turn stood when an error came
 
 
 def stream_of(builder: Builder) -> Stream:
-    """-> the run's Stream."""
+    """The run's Stream."""
     stream: Stream = builder.scratch["stream"]
     return stream
 
 
 def position(builder: Builder) -> tuple[Message | None, int]:
-    """Where the turn stands: its open response, and how many parts that has."""
+    """(the turn's open response, its number of parts)."""
     response = builder.response
     return response, len(response.parts) if response is not None else 0
 
@@ -64,9 +64,9 @@ def text_of(event: Event, key: str) -> str:
     return str(value)
 
 
-def note(fields: Fields, /, **said: Any) -> None:
-    """Keep what only the wire knows; what it leaves out stays as it was."""
-    kept = {key: value for key, value in said.items() if value is not None}
+def note(fields: Fields, /, **extra: Any) -> None:
+    """Keep fields that ThreadProtocol lacks under META; those that are None stay as they were."""
+    kept = {key: value for key, value in extra.items() if value is not None}
     if kept:
         fields.setdefault(META, {}).update(kept)
 
@@ -77,14 +77,14 @@ def noted(part: Part, key: str) -> Any:
 
 
 def forget(fields: Fields, key: str) -> None:
-    """Undo a `note`."""
+    """Remove what `note` kept under `key`."""
     meta = fields.get(META, {})
     if meta.pop(key, None) is not None and not meta:
         del fields[META]
 
 
 def merged(base: Any, new: Any) -> Any:
-    """Message metadata, as the SDK merges it: objects deeply, all else is replaced; a null says nothing."""
+    """Message metadata as the SDK merges it: objects deeply, all else is replaced; a null changes nothing."""
     if new is None:
         return base
     if not isinstance(base, dict) or not isinstance(new, dict):
@@ -96,7 +96,7 @@ def merged(base: Any, new: Any) -> Any:
     return both
 
 
-def said_by(metadata: Any) -> Fields:
+def provider_fields(metadata: Any) -> Fields:
     """Provider metadata -> the fields id, signature, provider_name and provider_details of a part; {} without any."""
     if not isinstance(metadata, dict) or not metadata:
         return {}

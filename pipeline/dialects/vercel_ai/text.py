@@ -7,61 +7,61 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Part
-from pipeline.dialects.vercel_ai.stream import Event, note, said_by, text_of
+from pipeline.dialects.vercel_ai.stream import Event, note, provider_fields, text_of
 
 OF_TEXT: Final = ("id", "provider_name", "provider_details")
 OF_THINKING: Final = ("signature", "provider_name", "provider_details")
 
 
 def text_start(builder: Builder, event: Event) -> None:
-    """A text part; an open one with the same id never gets its end."""
-    _said_of_text(builder.text_start(text_of(event, "id")), event)
+    """Begin a text part. An open one with the same id stays without its end."""
+    _describe_text(builder.text_start(text_of(event, "id")), event)
 
 
 def text_delta(builder: Builder, event: Event) -> None:
-    """More of an open text."""
+    """Append to an open text."""
     delta = event["delta"]
     if delta.__class__ is not str:
         raise Violation(f"text-delta: 'delta' must be a string, got {delta!r:.80}")
     part = builder.open_text[event["id"]]
     part.chunks.append(delta)
     if len(event) > 3:
-        _said_of_text(part, event)
+        _describe_text(part, event)
 
 
 def text_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """A stretch of deltas of one text, with nothing beside them."""
+    """Append consecutive plain deltas of one text at once (a Stretch). -> the index behind them."""
     return _plain_deltas("text-delta", builder.open_text, events, start)
 
 
 def text_end(builder: Builder, event: Event) -> None:
-    """The text is whole."""
+    """The text is complete."""
     part = builder.open_text[event["id"]]
-    _said_of_text(part, event)
+    _describe_text(part, event)
     note(part.fields, citations=event.get("citations"))
     builder.text_end(event["id"])
 
 
 def reasoning_start(builder: Builder, event: Event) -> None:
-    """A thinking part; an open one with the same id never gets its end."""
+    """Begin a thinking part. An open one with the same id stays without its end."""
     part = builder.thinking_start(text_of(event, "id"))
     note(part.fields, id=event["id"])
-    _said_of_thinking(part, event)
+    _describe_thinking(part, event)
 
 
 def reasoning_delta(builder: Builder, event: Event) -> None:
-    """More of an open thought."""
+    """Append to an open thinking part."""
     delta = event["delta"]
     if delta.__class__ is not str:
         raise Violation(f"reasoning-delta: 'delta' must be a string, got {delta!r:.80}")
     part = builder.open_thinking[event["id"]]
     part.chunks.append(delta)
     if len(event) > 3:
-        _said_of_thinking(part, event)
+        _describe_thinking(part, event)
 
 
 def reasoning_deltas(builder: Builder, events: list[Any], start: int) -> int:
-    """A stretch of deltas of one thought, with nothing beside them."""
+    """Append consecutive plain deltas of one thinking part at once (a Stretch). -> the index behind them."""
     return _plain_deltas("reasoning-delta", builder.open_thinking, events, start)
 
 
@@ -69,7 +69,7 @@ def _plain_deltas(kind: str, parts: dict[str, Part], events: list[Any], start: i
     try:
         key = events[start]["id"]
         chunks = parts[key].chunks
-    except (KeyError, TypeError):  # the handler says what is wrong
+    except (KeyError, TypeError):  # the event's handler raises the error
         return start
     deltas = []
     try:
@@ -81,29 +81,29 @@ def _plain_deltas(kind: str, parts: dict[str, Part], events: list[Any], start: i
     except (KeyError, TypeError):  # another kind of event
         pass
     if deltas:
-        chunks.append("".join(deltas))  # one text in memory, not one for each delta
+        chunks.append("".join(deltas))  # one string in memory, not one for each delta
     return start + len(deltas)
 
 
 def reasoning_end(builder: Builder, event: Event) -> None:
-    """The thought is whole; its signature usually comes with this event."""
-    _said_of_thinking(builder.open_thinking[event["id"]], event)
+    """The thinking part is complete; its signature usually comes with this event."""
+    _describe_thinking(builder.open_thinking[event["id"]], event)
     builder.thinking_end(event["id"])
 
 
-def _said_of_text(part: Part, event: Event) -> None:
+def _describe_text(part: Part, event: Event) -> None:
     metadata = event.get("providerMetadata")
     if metadata is not None:
         note(part.fields, providerMetadata=metadata)
-        said = said_by(metadata)
-        part.fields.update({key: said[key] for key in OF_TEXT if key in said})
+        fields = provider_fields(metadata)
+        part.fields.update({key: fields[key] for key in OF_TEXT if key in fields})
 
 
-def _said_of_thinking(part: Part, event: Event) -> None:
+def _describe_thinking(part: Part, event: Event) -> None:
     metadata = event.get("providerMetadata")
     if metadata is not None:
         note(part.fields, providerMetadata=metadata)
-        said = said_by(metadata)
-        part.fields.update({key: said[key] for key in OF_THINKING if key in said})
-        if "id" in said:
-            part.fields["thinking_id"] = said["id"]
+        fields = provider_fields(metadata)
+        part.fields.update({key: fields[key] for key in OF_THINKING if key in fields})
+        if "id" in fields:
+            part.fields["thinking_id"] = fields["id"]

@@ -16,7 +16,7 @@ from pipeline.dialects.pydantic_ai.messages import arguments
 from pipeline.dialects.vercel_ai import from_pydantic_ai as pydantic
 from pipeline.dialects.vercel_ai.keys import DENIED, META
 from pipeline.dialects.vercel_ai.request import answer_earlier
-from pipeline.dialects.vercel_ai.stream import Early, Event, forget, note, noted, said_by, stream_of, text_of
+from pipeline.dialects.vercel_ai.stream import Early, Event, forget, note, noted, provider_fields, stream_of, text_of
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
@@ -31,7 +31,7 @@ OF_CALL: Final = ("id", "provider_name", "provider_details", "tool_kind")
 
 
 def tool_input_start(builder: Builder, event: Event) -> None:
-    """A call whose input comes as deltas; a second start of one id in a step begins its input anew."""
+    """Begin a call whose input comes as deltas; a second start of one id in a step begins its input anew."""
     call_id, name = text_of(event, "toolCallId"), text_of(event, "toolName")
     part = builder.call_in_response(call_id)
     if part is None:
@@ -49,7 +49,7 @@ def tool_input_start(builder: Builder, event: Event) -> None:
 
 
 def tool_input_delta(builder: Builder, event: Event) -> None:
-    """A piece of the input's text; the input that comes whole is the authority."""
+    """Append to the input's text; tool-input-available replaces it."""
     delta = event["inputTextDelta"]
     if delta.__class__ is not str:
         raise Violation(f"tool-input-delta: 'inputTextDelta' must be a string, got {delta!r:.80}")
@@ -71,7 +71,7 @@ def tool_input_available(builder: Builder, event: Event) -> None:
 
 
 def tool_input_error(builder: Builder, event: Event) -> None:
-    """Input that the tool does not accept: a call, and its validation_error."""
+    """The tool refused the input: add the call, and its validation_error."""
     error = text_of(event, "errorText")
     known = builder.call_in_response(text_of(event, "toolCallId"))
     accepted = known is not None and known.done
@@ -86,7 +86,7 @@ def tool_input_error(builder: Builder, event: Event) -> None:
 
 
 def tool_output_available(builder: Builder, event: Event) -> None:
-    """A result; a preliminary one counts only for display, until the final one comes."""
+    """Add a result. A preliminary one is kept for display until the final one comes."""
     call_id = text_of(event, "toolCallId")
     if not event.get("preliminary"):
         _answer(builder, event, {"status": "success", "content": event.get("output")})
@@ -95,13 +95,13 @@ def tool_output_available(builder: Builder, event: Event) -> None:
 
 
 def tool_output_error(builder: Builder, event: Event) -> None:
-    """The tool failed. After a tool-input-error it is the same failure, told again (AI SDK 5 and 6)."""
+    """The tool failed. After a tool-input-error, AI SDK 5 and 6 send the same failure again with this event."""
     error, call_id = text_of(event, "errorText"), text_of(event, "toolCallId")
     status = "error"
     if call_id in builder.calls:
         message, call = builder.calls[call_id]
-        told = any(answer.fields.get("status") == "validation_error" for answer in _answers(message, call))
-        if told or noted(call, "inputError"):
+        refused = any(answer.fields.get("status") == "validation_error" for answer in _answers(message, call))
+        if refused or noted(call, "inputError"):
             status = "validation_error"
             note(call.fields, rawInput=noted(call, "inputError"))
     _answer(builder, event, {"status": status, "content": error})
@@ -119,7 +119,7 @@ def tool_output_denied(builder: Builder, event: Event) -> None:
 
 
 def tool_approval_request(builder: Builder, event: Event) -> None:
-    """The call waits for a yes or no."""
+    """The call waits for the user's approval."""
     approval = {"id": text_of(event, "approvalId")}
     approval |= {OF_APPROVAL[key]: event[key] for key in OF_APPROVAL if event.get(key) not in (None, False)}
     call_id = text_of(event, "toolCallId")
@@ -142,7 +142,7 @@ def tool_approval_response(builder: Builder, event: Event) -> None:
 
 
 def settle(builder: Builder) -> None:
-    """The turn is over: calls that were answered although their input never came whole; results without a call."""
+    """At the end of a turn: complete calls that have a result but no whole input, and place results without a call."""
     stream = stream_of(builder)
     for message in builder.messages:
         for part in message.parts if message.kind == "response" else ():
@@ -175,19 +175,19 @@ def _complete(builder: Builder, event: Event) -> Part:
 
 
 def _begin_again(builder: Builder, call: Part) -> None:
-    """A call that was whole is made once more under the same id: its answer was the first one's."""
+    """Drop the result of a whole call that is made once more under the same id."""
     if call.done:
         message, _ = builder.calls[call.fields["tool_call_id"]]
         forget(call.fields, "preliminary")
         for answer in _answers(message, call):
             if answer in message.parts:
-                answer.done = False  # its place stays: what stands behind it is counted
+                answer.done = False  # it keeps its place: side messages count the parts before them
             elif message.request is not None:
                 message.request.parts.remove(answer)
 
 
 def _set_input(part: Part, given: Any) -> None:
-    """Arguments are data; what they were on the wire is kept where it was something else."""
+    """Set the call's arguments as data; a null or a text from the wire is kept under META, too."""
     part.chunks.clear()
     part.fields["args"] = arguments(given)["args"]
     forget(part.fields, "input")
@@ -196,7 +196,7 @@ def _set_input(part: Part, given: Any) -> None:
 
 
 def _describe(part: Part, event: Event) -> None:
-    """What an event says of its call beside input and output."""
+    """Take over an event's fields about its call, other than input and output."""
     executed, metadata = event.get("providerExecuted"), event.get("providerMetadata")
     if isinstance(executed, bool):
         part.fields["part_kind"] = "builtin-tool-call" if executed else "tool-call"
@@ -204,12 +204,12 @@ def _describe(part: Part, event: Event) -> None:
         if not executed:
             note(part.fields, providerExecuted=False)
     note(part.fields, title=event.get("title"), toolMetadata=event.get("toolMetadata"), callProviderMetadata=metadata)
-    said = said_by(metadata)
-    part.fields.update({key: said[key] for key in OF_CALL if key in said})
+    provider = provider_fields(metadata)
+    part.fields.update({key: provider[key] for key in OF_CALL if key in provider})
 
 
 def _answers(message: Message, call: Part) -> list[Part]:
-    """The answer to a call, if there is one: in the response itself, or in the request behind it."""
+    """The results of a call, in the response itself or in the request behind it; empty without any."""
     call_id = call.fields["tool_call_id"]
     places = [message.parts, message.request.parts if message.request is not None else []]
     own = (part for parts in places for part in parts if part.fields.get("tool_call_id") == call_id)
@@ -217,7 +217,7 @@ def _answers(message: Message, call: Part) -> list[Part]:
 
 
 def _answer(builder: Builder, event: Event, fields: Fields) -> None:
-    """Put a result where it belongs; the last of several wins."""
+    """Put a result to its call; the last of several wins."""
     call_id, stream = text_of(event, "toolCallId"), stream_of(builder)
     note(fields, providerMetadata=event.get("providerMetadata"))
     if call_id not in builder.calls:
@@ -230,8 +230,8 @@ def _answer(builder: Builder, event: Event, fields: Fields) -> None:
     _describe(call, {"providerExecuted": event.get("providerExecuted")})
     forget(call.fields, "preliminary")
     if META not in fields:
-        for told in _answers(message, call):
-            note(fields, providerMetadata=noted(told, "providerMetadata"))
+        for earlier in _answers(message, call):
+            note(fields, providerMetadata=noted(earlier, "providerMetadata"))
     if call.fields["part_kind"] == "tool-call":
         builder.tool_return(call_id, **fields)
     else:
@@ -239,7 +239,7 @@ def _answer(builder: Builder, event: Event, fields: Fields) -> None:
 
 
 def _answer_in_response(message: Message, call: Part, fields: Fields) -> None:
-    """The provider ran the tool: its result is the model's own."""
+    """Put the result of a tool that the provider ran into the response itself."""
     shared: Fields = {
         key: call.fields[key] for key in ("tool_name", "tool_call_id", "provider_name") if key in call.fields
     }
