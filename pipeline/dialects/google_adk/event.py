@@ -15,7 +15,16 @@ USER: Final = "user"
 IDENTITY: Final = ("id", "invocationId", "author", "branch", "timestamp")
 SILENT: Final = frozenset(
     {*IDENTITY, "content", "partial", "actions", "usageMetadata", "modelVersion", "nodeInfo", "longRunningToolIds"}
-    | {"turnComplete", "interrupted", "finishReason", "errorCode", "errorMessage", "avgLogprobs", "interactionStatus"}
+    | {
+        "turnComplete",
+        "interrupted",
+        "finishReason",
+        "errorCode",
+        "errorMessage",
+        "avgLogprobs",
+        "interactionStatus",
+        "isolationScope",
+    }
 )
 USAGE: Final = {
     "thinking_tokens": "thoughtsTokenCount",

@@ -55,7 +55,7 @@ def apply(builder: Builder, said: Event) -> None:
         fragments.add(builder, said)
         return
     memory: Memory = builder.scratch
-    if said.parts and memory.is_new(said.id, said.said.get("content")):
+    if said.parts and memory.is_new(said.id, list(said.parts.values())):
         whole.say(builder, said)
     elif not said.parts:
         whole.forget_fragments(builder, said)

@@ -86,7 +86,7 @@ class Answer:
             for slot in self.slots:
                 if slot.parts is None:
                     self._settle_live(slot)
-            self.items = [slot.item for slot in sorted(self.slots, key=lambda slot: slot.index)]
+            self.items = [slot.item for slot in sorted(self.slots, key=lambda s: s.index) if slot.parts is not None]
             self._place()
         self.beside = [item for item in self.items if isinstance(item.get("type"), str) and is_beside(item)]
         self.response.closed = True

@@ -182,6 +182,8 @@ def run_item(builder: Builder, event: Fields) -> None:
     if is_output(item, told):
         fields = answer_of(item, told)
         _settle(builder)
+        if _is_answered(builder, fields["tool_call_id"]):
+            return
         builder.close_response()
         memory.is_over, memory.last_id = False, None
         _put_return(builder, fields)
@@ -192,6 +194,13 @@ def run_item(builder: Builder, event: Fields) -> None:
         _name(builder, item)
     else:
         _say(builder, item, told)
+
+
+def _is_answered(builder: Builder, call_id: str) -> bool:
+    """Whether the newest response has the result itself: a tool of the server's, whose output is an item of the run."""
+    response = builder.last_response()
+    own = [part.fields for part in response.parts] if response is not None else []
+    return any(f["part_kind"] == "builtin-tool-return" and f["tool_call_id"] == call_id for f in own)
 
 
 def _is_of_model(item: Fields, told: Fields) -> bool:

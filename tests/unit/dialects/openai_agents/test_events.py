@@ -266,6 +266,17 @@ def test_tools_of_the_server_answer_in_the_response():
     assert got.parts("response")[6]["status"] == "error"
 
 
+def test_a_shell_of_the_servers_is_answered_once():
+    hosted = {"environment": {"type": "container_reference"}}
+    shell = {"type": "shell_call", "id": "sh_1", "call_id": "c1", "action": {"commands": ["ls"]}, **hosted}
+    output = {"type": "shell_call_output", "id": "so_1", "call_id": "c1", "output": [{"stdout": "a"}]}
+    item = said(output, "tool_output", "tool_call_output_item", output="a")
+    got = run(created(), completed(shell, output), called(shell), item, created(2), completed(message("a"), number=2))
+    kinds = [part["part_kind"] for part in got.parts("response")]
+    assert kinds == ["builtin-tool-call", "builtin-tool-return", "text"]
+    assert got.messages("request") == []
+
+
 def test_sources_and_what_is_not_known_are_kept():
     note = {"type": "url_citation", "url": "https://example.org/a", "title": "A", "start_index": 0, "end_index": 1}
     program = {"type": "program", "id": "p1", "code": "x"}
