@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 
 from pipeline.cli.assemble import assemble_file
 from pipeline.dialects import DIALECTS, FORMATS
-from tests.corpus import compare_pydantic
-from tests.property import agents_sdk_streams, pi_streams, pydantic_streams, vercel_streams
+from tests.corpus import compare_pydantic, compare_wires
+from tests.property import (
+    adk_streams,
+    agents_sdk_streams,
+    openai_agents_streams,
+    pi_streams,
+    pydantic_streams,
+    vercel_streams,
+)
 from tests.support.assembled import assembled
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -22,6 +29,8 @@ STREAMS = {
     "vercel-ai": ["vercel-ai/*.sse", "pydantic-ai/*/*.vsp*.sse"],
     "pi-agent": ["pi-agent/*/*.agent_events.jsonl"],
     "agents-sdk": ["agents-sdk/*.sse"],
+    "openai-agents": [],  # in the neutral form of tests/corpus/wires
+    "google-adk": [],
 }
 GENERATED = 60  # runs of each wire
 
@@ -36,6 +45,8 @@ def recorded(dialect: str) -> dict[str, Thread]:
         str(file.relative_to(CORPUS)): assemble_file(file, DIALECTS[dialect], FORMATS["thread"])["thread"]
         for file in files
     }
+    for recording in compare_wires.recordings(dialect):
+        found[f"{dialect}/{recording.stream.stem}"] = recording.assembled()
     if dialect == "pydantic-ai":
         for run in compare_pydantic.recordings():
             events = [event for event in run.events if event.get("event_kind") != "agent_run_result"]
@@ -70,11 +81,23 @@ def _pi_runs(draw: st.DrawFn) -> list[dict[str, Any]]:
     return draw(pi_streams.agent_events(draw(pi_streams.runs())))
 
 
+@st.composite
+def _adk_runs(draw: st.DrawFn) -> list[dict[str, Any]]:
+    return draw(adk_streams.streams(draw(adk_streams.sessions())))
+
+
+@st.composite
+def _openai_agents_runs(draw: st.DrawFn) -> list[dict[str, Any]]:
+    return draw(openai_agents_streams.streams(draw(openai_agents_streams.runs())))
+
+
 RUNS: dict[str, st.SearchStrategy[list[dict[str, Any]]]] = {
     "pydantic-ai": pydantic_streams.streams().map(lambda made: made.events),
     "vercel-ai": vercel_streams.streams().map(lambda made: made[0]),
     "pi-agent": _pi_runs(),
     "agents-sdk": agents_sdk_streams.streams().map(lambda made: made[0]),
+    "openai-agents": _openai_agents_runs(),
+    "google-adk": _adk_runs(),
 }
 
 

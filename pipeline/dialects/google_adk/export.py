@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pipeline.dialects.google_adk.event import IDENTITY, USER
 from pipeline.dialects.google_adk.export_parts import call_fields, part_of, prompt_parts, return_part
-from pipeline.dialects.google_adk.facts import AUTH, OWN
+from pipeline.dialects.google_adk.facts import OWN
 from pipeline.dialects.google_adk.parts import CODE, META
 from pipeline.turns.times import epoch_ms
 from topics.json_text import Fields
@@ -31,6 +31,11 @@ KEPT: Final = frozenset(
     }
     | {"avgLogprobs", "groundingMetadata", "citationMetadata", "cacheMetadata", "customMetadata", "interactionId"}
     | {"turnComplete", "interrupted", "inputTranscription", "outputTranscription"}
+)
+# Actions that an Event may have; ADK refuses all others.
+ACTIONS: Final = frozenset(
+    {"stateDelta", "artifactDelta", "escalate", "requestedToolConfirmations", "compaction", "endOfAgent", "agentState"}
+    | {"rewindBeforeInvocationId", "renderUiWidgets", "route"}
 )
 
 
@@ -108,7 +113,7 @@ def _act(found: list[Fields], message: Fields) -> None:
     data = message.get("event_data")
     if kind == "handoff" and isinstance(data, dict):
         action = {"transferToAgent": data.get("to")}
-    elif kind.startswith(OWN) and kind not in (OWN + AUTH, f"{OWN}event"):
+    elif kind.startswith(OWN) and kind.removeprefix(OWN) in ACTIONS:
         action = {kind.removeprefix(OWN): data}
     else:
         return
