@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from json import dumps
 from typing import Any, Final
@@ -10,7 +11,8 @@ import pytest
 
 from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.dialects.history import Origin, thread
-from tests.corpus.compare_wires import Recording, errors, events, judge, recordings
+from pipeline.dialects.live_text import shown
+from tests.corpus.compare_wires import Recording, errors, events, judge, recordings, texts
 from tests.corpus.compare_wires import thread as assembled
 
 ORIGIN = Origin("0b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11", "agent-1", 1_768_903_200_000)
@@ -25,6 +27,16 @@ RECORDINGS = [recording for wire in GOOD_ENDS for recording in recordings(wire)]
 every_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.stream.stem)
 
 
+def takes_back(event: Any) -> bool:
+    """A node removes a message: nobody shall see it any more."""
+    return '"type": "remove"' in dumps(event)
+
+
+def is_held(text: str, held: str) -> bool:
+    """Whether what was shown is there; halves of characters are mended."""
+    return all(piece in held for piece in re.split("[\ud800-\udfff]", text))
+
+
 def status(document: dict[str, Any]) -> str:
     turns = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
     return turns[-1]["completion_status"] if turns else "interrupted"
@@ -36,13 +48,17 @@ def test_a_stream_is_what_the_sdk_made_of_it(recording: Recording) -> None:
 
 
 @every_recording
-def test_a_stream_that_stops_behind_any_event_is_complete_only_behind_its_end(recording: Recording) -> None:
+def test_a_stream_that_stops_anywhere_keeps_what_was_seen_and_is_not_complete(recording: Recording) -> None:
     said, ends = recording.events(), GOOD_ENDS[recording.dialect]
     info = {key: value for key, value in recording.info.items() if key != "end"}
     for count in range(1, len(said)):
         got = assembled(recording.dialect, said[:count], info)
         assert status(got) == "interrupted" or any(map(ends, said[:count]))
         assert not errors(got)
+        if status(got) == "interrupted" and not any(map(takes_back, said[:count])):
+            held = "".join(texts([[turn.get("messages"), turn.get("meta:partial")] for turn in got["turns"]]))
+            seen = [piece for event in said[:count] for piece in shown(recording.dialect, event)]
+            assert [piece for piece in seen if piece.kind != "tool" and not is_held(piece.text, held)] == []
 
 
 @every_recording

@@ -12,7 +12,8 @@
 | lifecycle (v3) | of the root: completed, interrupted: the turn is complete; failed: it is not |
 | messages (v3) | content blocks of a message, and its tokens |
 | input.requested (v3) | SystemMessage custom:langgraph.interrupt |
-| tools (v3), on_tool_start, on_tool_end | nothing: the state has the results |
+| tools (v3) | results, where no state tells them |
+| on_tool_start, on_tool_end | nothing: the state has the results |
 | custom, on_custom_event | {type: data-sys-*, data}: telemetry; else SystemMessage custom:langgraph.custom |
 | error | SystemMessage `error`; the turn is interrupted |
 | end | the turn is complete |
@@ -188,6 +189,8 @@ def _events(builder: Builder, stream: Stream, told: Heard) -> None:
             stream.set(messages, builder.at)
     elif kind == "on_chain_stream" and not parents and isinstance(data.get("chunk"), dict):
         _updates(builder, stream, Heard("updates", (), data["chunk"]))
+    elif kind == "on_chain_end" and len(parents) == 1 and metadata.get("langgraph_node") == event.get("name"):
+        _updates(builder, stream, Heard("updates", (), {event["name"]: data.get("output")}))
     elif kind == "on_chain_end" and not parents:
         if isinstance(data.get("output"), dict) and (stream.based or not stream.told):
             _values(builder, stream, Heard("values", (), data["output"]))
@@ -205,6 +208,14 @@ def _lifecycle(builder: Builder, stream: Stream, told: Heard) -> None:
         _error(builder, stream, told._replace(data={"message": told.data.get("error")}))
     else:
         builder.ended, stream.over = "complete", True
+
+
+def _v3_tools(builder: Builder, stream: Stream, told: Heard) -> None:
+    """A result; the state has it, too, where that is told."""
+    if told.data["event"] == "tool-finished":
+        message = message_of(told.data.get("output"))
+        if message is not None and message["type"] == "tool":
+            stream.snapshot(message, told.namespace, {}, builder.at, whole=True)
 
 
 def _v3_messages(builder: Builder, stream: Stream, told: Heard) -> None:
@@ -245,7 +256,8 @@ MODES: Final[dict[str, Mode]] = {
     f"{V3}:lifecycle": _lifecycle,
     f"{V3}:custom": _custom,
     f"{V3}:input.requested": _requested,
-    **dict.fromkeys((f"{V3}:tools", f"{V3}:tasks", f"{V3}:checkpoints", f"{V3}:debug"), _nothing),
+    f"{V3}:tools": _v3_tools,
+    **dict.fromkeys((f"{V3}:tasks", f"{V3}:checkpoints", f"{V3}:debug"), _nothing),
 }
 
 HANDLERS: Final[dict[str, Handler]] = {}  # an event's type is in its shape: all go to `read`

@@ -57,12 +57,8 @@ def _lists(left: list[Any], right: list[Any]) -> list[Any]:
 def _same(one: Any, other: Any) -> bool:
     if not isinstance(one, dict) or not isinstance(other, dict) or other.get("index") is None:
         return False
-    return one.get("index") == other["index"] and _kind(one) in (_kind(other), None)
-
-
-def _kind(block: Fields) -> Any:
-    kind = block.get("type")
-    return "tool_use" if kind == "input_json_delta" else kind
+    kind = other.get("type")
+    return one.get("index") == other["index"] and (kind in (one.get("type"), "input_json_delta") or "type" not in one)
 
 
 def _objects(left: Fields, right: Fields) -> Fields:

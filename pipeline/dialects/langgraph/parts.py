@@ -14,6 +14,7 @@ from topics.json_text import Fields
 
 META: Final = "meta:langchain"
 CALLS: Final = frozenset({"tool_use", "function_call", "tool_call", "custom_tool_call", "invalid_tool_call"})
+STANDING: Final = CALLS | {"tool_call_chunk"}  # those that say all of a call
 PIECES: Final = frozenset({"input_json_delta", "tool_call_chunk", "server_tool_call_chunk"})
 MEDIA: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file": "application/octet-stream"}
 
@@ -38,7 +39,8 @@ def response_parts(message: Fields) -> list[Fields]:
 def _calls(message: Fields) -> Iterator[Fields]:
     """Calls, and those whose arguments are no JSON."""
     told = [call for key in ("tool_calls", "invalid_tool_calls") for call in _objects(message.get(key))]
-    for call in told or [block for block in _objects(message.get("content")) if block.get("type") in CALLS]:
+    told = told or _objects(message.get("tool_call_chunks"))
+    for call in told or [block for block in _objects(message.get("content")) if block.get("type") in STANDING]:
         name, call_id = call.get("name"), call.get("call_id", call.get("id"))
         given: Any = next((call[key] for key in ("args", "input", "arguments") if call.get(key) is not None), {})
         yield {

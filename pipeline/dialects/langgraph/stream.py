@@ -16,6 +16,7 @@ from pipeline.dialects.langgraph.shapes import message_of
 from topics.json_text import Fields
 
 MANY: Final = 256  # texts that are joined
+EACH: Final = {"model_provider"}  # what every chunk repeats of the metadata
 ALL: Final = "__remove_all__"
 OF_TOOLS: Final = "tools:"
 
@@ -25,7 +26,7 @@ class Entry:
     """A message: whole, or the sum of its chunks so far. Times in epoch ms.
 
     `rank`: step and place of the task that wrote it, where several ran at once. `old`: of an earlier run. `confirmed`:
-    the state has it. `told`: it was heard before it was written.
+    the state has it. `told`: it was heard before it was written. `broken`: its task began another before its end.
     """
 
     message: Fields
@@ -40,14 +41,15 @@ class Entry:
     old: bool = False
     confirmed: bool = False
     told: bool = True
+    broken: bool = False
     usage: Fields | None = None
 
     def add(self, chunk: Fields) -> None:
         """One more chunk; most are a text and nothing else."""
         text = chunk.get("content")
-        beside = ("tool_call_chunks", "usage_metadata", "additional_kwargs")
+        beside = ("tool_call_chunks", "usage_metadata", "additional_kwargs", "chunk_position")
         plain = isinstance(text, str) and isinstance(self.message.get("content"), str)
-        if plain and not any(chunk.get(key) for key in beside) and len(chunk.get("response_metadata") or ()) < 2:
+        if plain and not any(chunk.get(key) for key in beside) and not set(chunk.get("response_metadata") or ()) - EACH:
             self.texts.append(str(text))
             if len(self.texts) >= MANY:
                 self.texts[:] = ["".join(self.texts)]
@@ -66,7 +68,14 @@ class Entry:
         """Whether a chunk of this id is of the next message: one message may have its provider's id and LangChain's."""
         if not isinstance(message_id, str) or message_id in self.ids:
             return False
-        return any(is_run_id(known) == is_run_id(message_id) for known in self.ids)
+        return self.is_over() or any(is_run_id(known) == is_run_id(message_id) for known in self.ids)
+
+    def is_over(self) -> bool:
+        """Whether its last chunk was there."""
+        told = self.message.get("response_metadata")
+        reasons = ("finish_reason", "stop_reason", "status")
+        ended = isinstance(told, dict) and any(told.get(reason) for reason in reasons)
+        return self.whole or ended or self.message.get("chunk_position") == "last"
 
 
 @dataclass(slots=True, eq=False)
@@ -91,6 +100,8 @@ class Stream:
         entry = self.open.get(message_id) if isinstance(message_id, str) else None
         entry = entry or (self.open.get(task) if isinstance(task, str) else None)
         if entry is None or entry.whole or entry.is_other(message_id):
+            if entry is not None and not entry.is_over():
+                entry.broken = True
             told = {
                 key: value for key, value in chunk.items() if key not in ("tool_calls", "invalid_tool_calls", "chunk")
             }

@@ -9,7 +9,6 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.langgraph.parts import META, content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream
-from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
 REASONS: Final = {
@@ -37,12 +36,13 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
         chosen = [(entry, True) for entry in (new if stream.valued else _in_order(new))]
         chosen += [] if complete else [(entry, False) for entry in stream.heard if _unsettled(entry)]
     else:
-        root = [entry for entry in stream.heard if not entry.namespace]
-        chosen = [(entry, complete or entry.whole or entry is not root[-1]) for entry in root]
+        own = [entry for entry in stream.heard if not _is_childs(entry)]
+        root = _in_order([entry for entry in own if not entry.namespace] or own)
+        chosen = [(entry, not entry.broken and (complete or entry.whole or entry is not own[-1])) for entry in root]
     prompts = [_prompt(entry) for entry in _asked(stream)]
     for entry, whole in chosen:
         message, kind = entry.settle(), entry.message.get("type")
-        if kind == "ai":
+        if kind == "ai" and not (complete and not whole):
             _respond(builder, entry, message, whole=whole, billed=entry.told or stream.valued or not stream.heard)
         elif kind == "tool" and whole:
             _answer(builder, entry, message)
@@ -83,11 +83,16 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
 
 def _unsettled(entry: Entry) -> bool:
     """What a run that broke off had shown without writing it into the state; not what is a tool's own agent's."""
-    return not entry.confirmed and not (entry.namespace and entry.namespace[0].startswith(OF_TOOLS))
+    return not entry.confirmed and not _is_childs(entry)
+
+
+def _is_childs(entry: Entry) -> bool:
+    """Whether an agent inside of a tool says it."""
+    return bool(entry.namespace) and entry.namespace[0].startswith(OF_TOOLS)
 
 
 def _respond(builder: Builder, entry: Entry, message: Fields, *, whole: bool, billed: bool) -> None:
-    parts = [Part(fields, done=whole) for fields in response_parts(message)] + _open_calls(message, whole=whole)
+    parts = [Part(fields, done=whole) for fields in response_parts(message)]
     fields = response_fields(message)
     if not billed:
         fields.pop("usage", None)
@@ -120,24 +125,6 @@ def response_fields(message: Fields) -> Fields:
         fields["usage"] = dict(message["usage_metadata"])
     kept = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
     return {**fields, META: kept} if kept else fields
-
-
-def _open_calls(message: Fields, *, whole: bool) -> list[Part]:
-    """Calls whose arguments came in pieces, and that no whole message told."""
-    if message.get("tool_calls") or message.get("invalid_tool_calls"):
-        return []
-    pieces = message.get("tool_call_chunks") or [
-        block for block in _objects(message.get("content")) if block.get("type") == "tool_call_chunk"
-    ]
-    return [open_call(piece, whole=whole) for piece in _objects(pieces)]
-
-
-def open_call(piece: Fields, *, whole: bool) -> Part:
-    """The sum of a call's pieces -> its part."""
-    text = piece.get("args")
-    text = text if isinstance(text, str) else ""
-    names = {"tool_name": str(piece.get("name") or ""), "tool_call_id": str(piece.get("id") or "")}
-    return Part({"part_kind": "tool-call", **names, "args": arguments(text) if whole else None}, [text], whole)
 
 
 def _answer(builder: Builder, entry: Entry, message: Fields) -> None:

@@ -55,8 +55,20 @@ def test_whole_messages_win_over_chunks() -> None:
 
 
 def test_a_message_may_have_its_providers_id_and_langchains() -> None:
-    got = run(chunk("resp_1", "Su"), chunk("lc_run--1", "n."), chunk("lc_run--2", "More."), end="complete")
+    last = chunk("lc_run--1", "n.", response_metadata={"finish_reason": "stop"})
+    got = run(chunk("resp_1", "Su"), last, chunk("resp_2", "More."))
     assert said(got) == ["Sun.", "More."]
+
+
+def test_an_attempt_that_broke_off_was_retried_by_its_task() -> None:
+    assert said(run(chunk("lc_run--1", "Su"), chunk("lc_run--2", "Sun."))) == ["Sun."]
+
+
+def test_calls_of_chunks_alone() -> None:
+    pieces = [{"index": 0, "id": "c1", "name": "weather", "args": '{"city":'}, {"index": 0, "args": '"Paris"}'}]
+    block = {"type": "tool_use", "id": "c1", "name": "weather", "input": {}, "index": 1}
+    events = [chunk("m1", [block], tool_call_chunks=pieces[:1]), chunk("m1", [], tool_call_chunks=pieces[1:])]
+    assert said(run(*events, box([tool(), TASK]))) == [{"city": "Paris"}]
 
 
 def test_tasks_side_by_side_are_in_their_order() -> None:
