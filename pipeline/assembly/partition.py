@@ -7,7 +7,7 @@ what moves a run from one to another, are in `run_states`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -32,11 +32,12 @@ from pipeline.assembly.run_states import (
     State,
 )
 from pipeline.assembly.spilled_run import segments_of
-from pipeline.assembly.telemetry import closing_records, streamed_records
+from pipeline.assembly.telemetry import closing_records, polished, streamed_records
 from threadmill.envelope import LARGEST, checked, decode
 from threadmill.errors import InvalidRecord, Reason
 from topics import state as state_topic
 from topics.state import Closed, RunKey
+from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 
 INT: Final = frozenset({int})
@@ -51,11 +52,15 @@ class Partition:
         limits: Limits,
         start: int,
         polish: Callable[[TurnRecord], TurnRecord] | None = None,
+        polish_telemetry: Callable[[TelemetryRecord], TelemetryRecord] | None = None,
     ) -> None:
-        """`polish` changes each finished turn before it is handed over: redaction."""
+        """`polish` changes each finished turn before it is handed over, and `polish_telemetry` each telemetry record:
+        redaction. Where one fails, that turn or record becomes a dead letter.
+        """
         self.dialects = dialects
         self.limits = limits
         self.polish = polish
+        self.polish_telemetry = polish_telemetry
         self.next = start
         self.now = 0
         self.runs = RunStates(limits, self._remove_segments)
@@ -116,7 +121,7 @@ class Partition:
                 run.apply_events(ts, events, dt, record)
                 applied[dialect.name] += count
                 if run.refusals or builder.telemetry:
-                    self._collect(run)
+                    self._collect(run, record)
         finally:
             self.next, self.now = following, now
             self.counts.records += read
@@ -173,7 +178,7 @@ class Partition:
         self.counts.events[run.dialect.name] += run.next - before
         self.counts.duplicates += run.duplicates
         run.duplicates = 0
-        self._collect(run)
+        self._collect(run, record)
         event = ended(run, self.limits)
         if event is not None:
             self._close(key, run, event)
@@ -213,16 +218,22 @@ class Partition:
         self.counts.reopened += 1
         return run
 
-    def _collect(self, run: Run) -> None:
-        """Move what a run has produced on the way to `out`; a record with many bad events is one dead letter."""
+    def _collect(self, run: Run, record: Record) -> None:
+        """Move what a run has produced on the way to `out`; a record with many bad events is one dead letter. `record`
+        is the one that it took last.
+        """
+        if run.builder.telemetry:
+            found = streamed_records(run)
+            self.out.telemetry.extend(self._polished(run, found, record))
         if run.refusals:
-            for record, letters in groupby(run.refusals, key=lambda refused: refused.record):
+            for source, letters in groupby(run.refusals, key=lambda refused: refused.record):
                 first, *more = letters
                 detail = f"{first.detail} (and {len(more)} more in this record)" if more else first.detail
-                self.out.dead.append(Refused(record, first.reason, detail))
+                self.out.dead.append(Refused(source, first.reason, detail))
             run.refusals = []
-        if run.builder.telemetry:
-            self.out.telemetry.extend(streamed_records(run))
+
+    def _polished(self, run: Run, found: Iterable[TelemetryRecord], record: Record) -> Iterable[TelemetryRecord]:
+        return found if self.polish_telemetry is None else polished(run, found, self.polish_telemetry, record)
 
     # ---- the end of a run
 
@@ -233,7 +244,8 @@ class Partition:
             try:
                 turns, builder = close(run, ending(run, event), keep_telemetry=self.limits.keep_telemetry)
                 turns = [self.polish(turn) for turn in turns] if self.polish is not None else turns
-                telemetry = list(closing_records(run, builder, turns))
+                last = StoredRecord(b"", run.last_offset, run.last_at)
+                telemetry = list(self._polished(run, closing_records(run, builder, turns), last))
             except Exception as error:  # a turn that can't be built is lost to its readers, but stops nothing
                 event, turns, telemetry = Event.UNBUILDABLE, [], []
                 after = self.runs.after(key, event)

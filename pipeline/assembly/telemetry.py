@@ -6,13 +6,17 @@ far, derived ones by the response they speak of, so that a reopened turn does no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message
+from pipeline.assembly.records import Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns import tokens
+from threadmill.envelope import decode
+from threadmill.errors import InvalidRecord, Reason
 from topics.json_text import Fields
 from topics.telemetry import VERSION, TelemetryRecord
 from topics.turn_record import TurnRecord
@@ -47,6 +51,32 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> Iter
         if turn is not None and turn.get("turn_type") == "agent":
             number = PER_RECORD + ordinal + (record["revision"] << 20)
             yield _derived(run, number, "data-sys-turn", _summary(record, turn), {})
+
+
+def polished(
+    run: Run, records: Iterable[TelemetryRecord], polish: Callable[[TelemetryRecord], TelemetryRecord], last: Record
+) -> Iterator[TelemetryRecord]:
+    """The records after `polish`; where that fails, the raw record of the event is added to the run's refusals instead.
+
+    A derived record has none, and is left out: the turn says the same. `last` is the record that the run took last.
+    """
+    for record in records:
+        try:
+            yield polish(record)
+        except Exception as error:  # a rule that fails at this event must not keep the others
+            if not record.get("derived"):
+                detail = f"{record['type']} can't be redacted: {type(error).__name__}: {error}"
+                run.refusals.append(Refused(_raw_record(run, record, last), Reason.UNPROCESSABLE, detail))
+
+
+def _raw_record(run: Run, found: TelemetryRecord, last: Record) -> Record:
+    """The record that brought an event: mostly the last one, else one that waited for it."""
+    for value in (last.value or b"", *reversed(run.unspilled)):
+        with suppress(InvalidRecord, RecursionError):
+            events = decode(value)["events"]
+            if any(isinstance(event, dict) and found["data"] in event.values() for event in events):
+                return last if value is last.value else StoredRecord(value, last.offset, last.timestamp, last.key)
+    return last
 
 
 def _responses(builder: Builder) -> list[Message]:

@@ -39,7 +39,7 @@ def usage_rows(record: TurnRecord) -> list[Row]:
     timings: list[Mapping[str, int | None]] = [*record.get("timings", []), *({} for _ in responses)]
     rows = [
         _row(record, number, message, counts(message.get("usage")))
-        | {name: None if timing.get(name) is None else bounded(timing[name]) for name in TIMES}
+        | {name: _duration(timing.get(name)) for name in TIMES}
         for number, (message, timing) in enumerate(zip(responses, timings, strict=False))
     ]
     total = counts(turn.get("total_usage"))
@@ -52,6 +52,10 @@ def usage_rows(record: TurnRecord) -> list[Row]:
     if "cost_nano_usd" not in total:  # else the stream says what all of it cost
         _price(rows)
     return rows
+
+
+def _duration(ms: int | None) -> int | None:
+    return None if ms is None else bounded(ms)
 
 
 def _mark_turn(row: Row, record: TurnRecord) -> None:

@@ -16,6 +16,7 @@ believes what the state topic says, so that holds nothing whose results are not 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.results import Out
+from pipeline.errors import StoreError
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
 from pipeline.observability import metrics as m
@@ -40,6 +42,8 @@ from pipeline.worker.work import Records
 from threadmill.errors import Reason
 from topics import catalog, telemetry, turn_record
 from topics.turn_record import TurnRecord
+
+log = logging.getLogger(__name__)
 
 MANY: Final = 1000  # records of a partition: to look at every open run costs little beside them
 
@@ -112,8 +116,8 @@ class AssembleWork:
         remembered = await read_state(self.settings, starts)
         held = {}
         for number, start in starts.items():
-            polish = self.redaction.record if self.redaction is not None else None
-            partition = Partition(self.dialects, self.limits, start, polish)
+            polish = () if self.redaction is None else (self.redaction.record, self.redaction.telemetry)
+            partition = Partition(self.dialects, self.limits, start, *polish)
             partition.restore(remembered.pop(number))
             held[number] = Held(partition)
         self.held = held
@@ -163,13 +167,18 @@ class AssembleWork:
 
     async def _send(self, number: int, held: Held) -> None:
         """Hand results to the producer, in order. What it does not take now stays, and holds the floor."""
-        out, held.core.out = held.core.out, Out()
-        self.counts.count(number, held.core, out)
+        out = held.core.out
         held.unsent += self._results(number, out)
         held.entries.segments.extend(self._state(number, name, value) for name, value in out.segments)
         for name, value in out.marks:
             wave = held.entries.tombstones if value is None else held.entries.marks
             wave.append(self._state(number, name, value))
+        held.core.out = Out()  # not before all of its results are here in full
+        self.counts.count(number, held.core, out)
+        if self.redaction is not None:
+            self.counts.redacted(self.redaction)
+        if self.traces is not None:
+            self.traces(out.turns, number)
         if self.offload is not None and not await self._offloaded(held, self.offload):
             return
         await self.outbox.send(held.unsent)
@@ -186,11 +195,6 @@ class AssembleWork:
         return not places or await self.retry.until_done(partial(_offload, held.unsent, places, offload))
 
     def _results(self, number: int, out: Out) -> list[Outgoing]:
-        if self.redaction is not None:
-            out.telemetry = [self.redaction.telemetry(record) for record in out.telemetry]
-            self.counts.redacted(self.redaction)
-        if self.traces is not None:
-            self.traces(out.turns, number)
         return [
             *(Outgoing(self.turns, t["thread_id"].encode(), turn_record.encode(t), number) for t in out.turns),
             *(Outgoing(self.telemetry, e["thread_id"].encode(), telemetry.encode(e), number) for e in out.telemetry),
@@ -205,6 +209,8 @@ class AssembleWork:
 
     def _too_large(self, record: Outgoing) -> Outgoing:
         detail = f"a record of {len(record.value or b''):,} bytes is more than {record.topic} takes"
+        if record.topic == self.turns:
+            detail += ": with a content store (THREADMILL_CONTENT) large values are kept elsewhere"
         refused = Refused(StoredRecord(b"", 0, 0, record.key), Reason.TOO_LARGE, detail)
         return self._letter(record.partition or 0, refused)
 
@@ -230,6 +236,12 @@ class AssembleWork:
 
 
 async def _offload(records: deque[Outgoing], places: Sequence[int], offload: Offload) -> None:
-    values = await asyncio.gather(*(offload(records[place].value or b"") for place in places))
+    values = await asyncio.gather(*(offload(records[place].value or b"") for place in places), return_exceptions=True)
+    for value in values:
+        if isinstance(value, StoreError) or not isinstance(value, bytes | Exception):
+            raise value
     for place, value in zip(places, values, strict=True):
-        records[place] = replace(records[place], value=value)
+        if isinstance(value, bytes):
+            records[place] = replace(records[place], value=value)
+        else:  # it goes as it is: who can't read it either makes a dead letter of it, with all its bytes
+            log.warning("%s of %r keeps its large values: %r", records[place].topic, records[place].key, value)

@@ -15,14 +15,16 @@ from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.outbox import Outgoing
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.turns.redaction import Redaction, TextRule
 from pipeline.worker import assemble_work as assemble_work_module
 from pipeline.worker.assemble_work import MANY, AssembleWork
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from tests.support.toy import START, TOYS, Log, envelope, text
-from threadmill.errors import Reason
+from threadmill.errors import InvalidRecord, Reason
 from topics import dead_letter, state
-from topics.catalog import CATALOG, EVENTS
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
+from topics.dead_letter import DeadLetter
 
 SETTINGS = Settings(spill_after=1, idle_timeout=10)
 
@@ -224,3 +226,84 @@ def test_whatever_may_come_in_can_go_out() -> None:
     """A record that is taken fits each topic on which it may end, and the broker stamps what deadlines rely on."""
     assert all(topic.max_message_bytes > EVENTS.max_message_bytes + 100_000 for topic in CATALOG if topic is not EVENTS)
     assert all(topic.config()["message.timestamp.type"] == "LogAppendTime" for topic in CATALOG)
+
+
+def fails_at(word: str) -> TextRule:
+    """A rule of somebody's own, with a fault."""
+
+    def apply(found: str) -> tuple[str, int]:
+        if word in found:
+            raise RecursionError(word)
+        return found, 0
+
+    return TextRule("mine", apply)
+
+
+async def given(producer: Producer, monkeypatch: pytest.MonkeyPatch, **options: Any) -> AssembleWork:
+    async def nothing(_: Settings, partitions: Mapping[int, int]) -> dict[int, RestoredState]:
+        return {partition: RestoredState() for partition in partitions}
+
+    monkeypatch.setattr(assemble_work_module, "read_state", nothing)
+    made = AssembleWork(SETTINGS, TOYS, producer, AssemblyMetrics(Metrics(10), "events"), **options)
+    await made.assign({0: 0})
+    return made
+
+
+def letters_of(producer: Producer) -> list[DeadLetter]:
+    sent = [record for record, _ in producer.sent if record.topic.endswith(DEAD_LETTERS.name)]
+    return [dead_letter.from_record(one.key, one.value, one.headers or []) for one in sent]
+
+
+async def test_an_event_that_can_not_be_redacted_takes_no_other_result_with_it(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = await given(producer, monkeypatch, redaction=Redaction([fails_at("deep")]))
+    log = Log()
+    log.add(envelope(0, [{"type": "usage", "data": {"said": "deep"}}], run_id="hostile", end="complete"))
+    log.add(envelope(1, [{"type": "usage", "data": {"said": "deep, too"}}], run_id="early"))
+    log.add(envelope(0, text("a"), run_id="good", end="complete"))
+    log.add(envelope(0, text("b"), run_id="early", end=None))
+    await feed(work, log)
+    raw = [record.value for record in log.records]
+    found = letters_of(producer)
+    assert [(letter.reason, letter.value) for letter in found] == [
+        (Reason.UNPROCESSABLE, raw[0]),
+        (Reason.UNPROCESSABLE, raw[1]),
+    ]
+    assert producer.topics().count("turns") == 2, "the run goes on without its telemetry"
+
+
+async def test_a_turn_that_can_not_be_offloaded_does_not_stop_its_partition(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Fails:
+        threshold = 0
+
+        async def __call__(self, value: bytes) -> bytes:
+            if b"deep" in value:
+                raise InvalidRecord(Reason.UNDECODABLE, "nested too deeply")
+            return value.replace(b"large", b"reference")
+
+    work = await given(producer, monkeypatch, offload=Fails())
+    log = Log()
+    for number, said in enumerate(("large", "deep", "large")):
+        log.add(envelope(0, text(said), run_id=str(number), end="complete"))
+    await feed(work, log)
+    turns = [record.value or b"" for record, _ in producer.sent if record.topic == work.turns]
+    assert [b"reference" in turn for turn in turns] == [True, False, True]
+    assert work.floor(0) == 3
+
+
+async def test_results_stay_in_the_core_until_all_of_them_exist(
+    work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    log.add(envelope(0, text("a"), end="complete"))
+    with monkeypatch.context() as broken:
+        broken.setattr(assemble_work_module.telemetry, "encode", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await feed(work, log)
+        assert work.floor(0) == 0
+    await feed(work, log)  # the batch again
+    assert producer.topics() == ["turns", "telemetry"]
+    assert work.floor(0) == 1
