@@ -30,7 +30,7 @@ RUN_INFO: Final = (
     "started_at",
     "request",
 )
-# A file says nothing of when its events were received. Without `started_at`, all of them came at this moment.
+# A file does not hold the times of receipt. Without `started_at`, all events get this time (epoch ms).
 NO_TIME: Final = 0
 
 
@@ -95,7 +95,7 @@ def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:
 
 
 def read_file(file: Path) -> bytes:
-    """-> what is in it. Raises CallerError."""
+    """-> the file's bytes. Raises CallerError where it can't be read."""
     try:
         return file.read_bytes()
     except OSError as error:
@@ -103,7 +103,7 @@ def read_file(file: Path) -> bytes:
 
 
 def run_info(file: Path) -> dict[str, Any]:
-    """-> what FILE.run.json says of the run; empty without it. Raises CallerError."""
+    """-> the run's context from FILE.run.json; empty without that file. Raises CallerError where it is malformed."""
     sidecar = file.with_name(f"{file.name}.run.json")
     if not sidecar.exists():
         return {}

@@ -1,4 +1,4 @@
-"""`threadmill bench`: how fast it is here, beside the limit of the machine and other engines."""
+"""`threadmill bench`: measure Threadmill here, beside the limit of the machine and other engines."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def bench(
     as failed, the others go on, and the exit status is 1.
     """
     if into is not None:
-        report.put_into(into.read_text(), "")  # before 10 minutes are gone
+        report.put_into(into.read_text(), "")  # raises for a page without marks, before 10 minutes of measuring
     names = [name.strip() for name in only.split(",") if name.strip()]
     plan = suite.Plan.of(names, everything=everything, peers=peers)
     plan = replace(plan, repetitions=runs, scripts=_fleet(), server=postgres)
@@ -79,7 +79,7 @@ def bench(
 
 
 def _fleet() -> list[Script]:
-    """The demo's recordings; none where this is not a checkout of the project."""
+    """The demo's recordings; empty outside a checkout of the project."""
     if not RECORDINGS.is_dir():
         return []
     found = [recording for file in files_of([RECORDINGS]) for recording in read(file, None, {}).recordings]

@@ -1,4 +1,4 @@
-"""What `threadmill doctor` concludes from what it found: pure, from settings and descriptions to findings."""
+"""The checks of `threadmill doctor`: settings and descriptions of topics, groups and stores -> findings. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from topics.catalog import CATALOG, EVENTS, STATE
 Level = Literal["ok", "warning", "error"]
 APPLY = "run `threadmill topics apply`"
 SOON, VERY_SOON = timedelta(days=30), timedelta(days=3)
-SLACK_MS = 60_000  # that a deadline may be late
+SLACK_MS = 60_000  # by which a deadline may be late
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report: what was looked at, what was seen, and what to do about it (if anything)."""
+    """One line of the report: the check, what it saw, and what the user should do (empty: nothing)."""
 
     level: Level
     check: str
@@ -32,7 +32,7 @@ class Finding:
 
 
 def settings_findings(settings: Settings) -> list[Finding]:
-    """Options that are each allowed, and together make no sense."""
+    """Options that are allowed alone and contradict each other."""
     found = []
     if settings.idle_timeout > settings.run_timeout:
         found.append(
@@ -71,7 +71,7 @@ def wire_findings(settings: Settings) -> list[Finding]:
 
 
 def expiry_findings(expiries: Mapping[str, datetime], now: datetime) -> list[Finding]:
-    """`expiries`: whose certificate -> its end."""
+    """Certificates that end soon. `expiries`: owner of a certificate -> its end."""
     found = []
     for whose, end in expiries.items():
         left = end - now
@@ -88,7 +88,7 @@ def expiry_findings(expiries: Mapping[str, datetime], now: datetime) -> list[Fin
 
 
 def cluster_finding(settings: Settings, info: ClusterInfo) -> Finding:
-    """The cluster that answers."""
+    """Id and brokers of the cluster that answers."""
     listed = ", ".join(address for _, address in info.brokers)
     count = many(len(info.brokers), "broker")
     return Finding("ok", "broker", f"cluster {info.cluster_id} answers at {settings.brokers}: {count} ({listed})")
@@ -169,7 +169,7 @@ def _events(settings: Settings, events: Found) -> list[Finding]:
 
 
 def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
-    """Whether closed runs are remembered for as long as the settings say, and open ones for as long as they take."""
+    """Whether the state topic is compacted, and keeps closed runs for THREADMILL_DEDUPE_WINDOW."""
     name = STATE.full_name(settings.topic_prefix)
     for topic in found:
         if topic.name == name and "compact" not in topic.config.get("cleanup.policy", ""):
@@ -184,7 +184,7 @@ def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
 
 
 def lag_finding(group: str, role: str, rows: Sequence[PartitionLag]) -> Finding:
-    """How far a role has read."""
+    """How far a role has read; an error where retention removed records that it had not read."""
     check, lag = f"group {group}", sum(row.lag for row in rows)
     lost = {row.partition: row.begin - row.committed for row in rows if row.committed and row.committed < row.begin}
     if lost:
@@ -200,7 +200,7 @@ def lag_finding(group: str, role: str, rows: Sequence[PartitionLag]) -> Finding:
 
 
 def clock_finding(ahead: int, seconds: float) -> Finding:
-    """`ahead`: partitions of the events topic with records that are dated later than now + `seconds`."""
+    """`ahead`: how many partitions of the events topic hold records dated later than now + `seconds`."""
     if ahead:
         seen = f"{ahead} partitions hold records dated over {seconds:g} s ahead of this machine's clock"
         return Finding("warning", "clock", seen, "set the clocks of the brokers and of this machine (NTP)")
@@ -208,7 +208,7 @@ def clock_finding(ahead: int, seconds: float) -> Finding:
 
 
 def ledger_finding(settings: Settings, ledger: Ledger, waiting: int, now: int) -> Finding:
-    """The loss ledger. `waiting`: records that the assemble and store roles have still to read; `now` epoch ms."""
+    """The loss ledger. `waiting`: records that the assemble and store roles have not read yet; `now`: epoch ms."""
     seen = f"runs {ledger.runs:,} = stored {ledger.stored:,} + dead letters {ledger.dead:,} + open {ledger.open:,}"
     seen += f" + deleted {ledger.erased:,}" if ledger.erased else ""
     quiet_since = now - int(settings.idle_timeout * 1000) - SLACK_MS

@@ -45,7 +45,7 @@ STORED_WITHIN: Final = 60.0  # seconds after the last record was published; 2 ar
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the demo did: `seconds` from the first record published to the last turn stored."""
+    """The demo's figures. `seconds`: from the first record published to the last turn stored."""
 
     published: Summary
     seconds: float
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def balances(self) -> bool:
-        """Whether every run is accounted for."""
+        """Whether every published run is stored, a dead letter, or open."""
         known = self.ledger.stored + self.ledger.dead + self.open_turns
         return self.published.runs == self.ledger.runs == known
 
@@ -106,7 +106,7 @@ def _recordings(runs: int) -> list[Recording]:
 
 
 async def _run(settings: Settings, recordings: Sequence[Recording], worker: Worker, bar: Progress) -> Outcome:
-    """Publish, wait until all is stored, take stock."""
+    """Publish, wait until all runs are stored, and count them."""
     sending = bar.add_task("publishing events", total=sum(recording.size for recording in recordings))
     storing = bar.add_task("storing runs", total=len(recordings))
     began = time.monotonic()
@@ -136,7 +136,8 @@ async def _run(settings: Settings, recordings: Sequence[Recording], worker: Work
 
 
 async def _all_read(settings: Settings) -> bool:
-    for role in default_roles(settings):  # assemble is the first: what it has committed, the others have before them
+    # Assemble comes first: the records that it has committed are on the others' topics by then.
+    for role in default_roles(settings):
         if any(row.lag for row in await group_lag(settings, role.group(settings), [role.topic])):
             return False
     return True
@@ -203,7 +204,7 @@ def _what_next(settings: Settings, worker: Worker) -> None:
 
 
 def _near(path: Path) -> Path:
-    """As one would type it here."""
+    """The path relative to the working directory, where it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

@@ -1,4 +1,4 @@
-"""What the demo runs on: a broker, a worker and a store of its own, on free ports, under THREADMILL_HOME/demo."""
+"""The demo's own broker, worker and store, on free ports, under THREADMILL_HOME/demo."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Worker:
     log: Path
 
     def check(self) -> None:
-        """Raise BrokerError where it has ended, with the last lines of its log."""
+        """Raise BrokerError where the process has ended, with the last lines of its log."""
         code = self.process.poll()
         if code is not None:
             raise BrokerError(f"the worker ended with exit status {code}:\n{last_lines(self.log)}")
 
     def wait_until_ready(self) -> None:
-        """Return when /readyz says so. Raises BrokerError when it ends, or does not get ready."""
+        """Return when /readyz answers 200. Raises BrokerError where the worker ends, or after READY_WITHIN."""
         deadline = time.monotonic() + READY_WITHIN
         reasons = "no answer"
         while time.monotonic() < deadline:
@@ -63,7 +63,7 @@ class Worker:
         raise BrokerError(f"the worker is not ready after {READY_WITHIN:.0f} s ({reasons}):\n{last_lines(self.log)}")
 
     def open_turns(self) -> int:
-        """Turns that it assembles now, by its own count."""
+        """How many turns it assembles now, from its metrics."""
         self.check()
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
             families = text_string_to_metric_families(answer.read().decode())
@@ -71,7 +71,7 @@ class Worker:
         return int(sum(sample.value for sample in samples if sample.name == "threadmill_open_turns"))
 
     def stop(self) -> None:
-        """Let it make its last checkpoint; kill it where it doesn't end."""
+        """Let the worker make its last checkpoint; kill it where it does not end within STOP_WITHIN."""
         self.process.terminate()
         try:
             self.process.wait(STOP_WITHIN)
@@ -81,7 +81,7 @@ class Worker:
 
 
 def settings_of_demo(base: Settings) -> Settings:
-    """Free ports and a folder of its own, so that nothing that runs already is touched; all else by default."""
+    """Settings with free ports and an own folder, so that the demo touches no other broker or store; else defaults."""
     broker, port = free_ports(2)
     home, cache = (base.home / "demo").absolute(), base.cache.absolute()
     return Settings(home=home, cache=cache, brokers=f"127.0.0.1:{broker}", port=port)
@@ -95,8 +95,8 @@ def variables(settings: Settings) -> dict[str, str]:
 
 @contextmanager
 def stage(settings: Settings, say: Say, *, keep: bool) -> Iterator[Callable[[], Worker]]:
-    """Start a broker in a fresh folder -> what starts the worker. All of it ends with the block, unless `keep`: then it
-    is only stopped where the block fails. Without `keep` nothing outlives this process, however that dies.
+    """Start a broker in a fresh folder -> a function that starts the worker. Both end with the block; with `keep`, only
+    where the block fails. Without `keep`, a watchdog ends them even where this process is killed.
     """
     with ExitStack() as stack:
         try:

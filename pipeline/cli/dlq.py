@@ -26,7 +26,7 @@ from threadmill.errors import Reason
 from topics.dead_letter import DeadLetter
 
 REASONS: Final = tuple(reason.value for reason in Reason)
-AT_ONCE: Final = 200  # letters that are held in memory while they are sent
+AT_ONCE: Final = 200  # letters held in memory while they are sent
 
 
 @click.group(short_help="List, show and redrive dead letters.")
@@ -99,7 +99,7 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
 async def _overview(
     settings: Settings, reason: str | None, limit: int, *, as_json: bool
 ) -> tuple[Counter[str], list[Filed]]:
-    """-> how many there are by reason, and the newest; prints all of them instead where `as_json`."""
+    """-> the number of letters by reason, and the newest `limit`. With `as_json`, print all of them instead."""
     counts, newest = Counter[str](), list[Filed]()
     async for filed in filed_letters(settings):
         if reason is not None and _reason(filed) != reason:
@@ -115,7 +115,7 @@ async def _overview(
 
 
 async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> list[Filed]:
-    """Those at `places`. Raises CallerError for a place where there is none."""
+    """The letters at `places`, (partition, offset) each. Raises CallerError for a place without a letter."""
     found = {(f.partition, f.offset): f async for f in filed_letters(settings) if (f.partition, f.offset) in places}
     missing = sorted(set(places) - set(found))
     if missing:
@@ -127,7 +127,7 @@ async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> li
 async def _redrive(
     settings: Settings, reason: str | None, places: Collection[tuple[int, int]], *, dry_run: bool
 ) -> tuple[int, Counter[str]]:
-    """-> how many were sent, and how many to each topic."""
+    """-> the number of letters sent, and the number to each topic."""
     targets, sent, waiting = Counter[str](), 0, list[DeadLetter]()
 
     async def send() -> int:
@@ -212,7 +212,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _indented(data: bytes | None) -> str:
-    """JSON as people read it; anything else as it is."""
+    """JSON indented; other bytes as text."""
     try:
         return json.dumps(loads(data or b""), indent=2, ensure_ascii=False)
     except InvalidRecord:

@@ -1,4 +1,4 @@
-"""`threadmill doctor`: is all well, and if not, what to do."""
+"""`threadmill doctor`: check settings, broker, topics, groups and store, and advise."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from threadmill.settings import without_password
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 
 AHEAD: Final = 5.0  # seconds that a record may be dated later than this machine's clock
-LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read when asked for
-LEDGER_ROLES: Final = ("assemble", "store")  # what they have still to read, the ledger can't know
+LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read with --ledger
+LEDGER_ROLES: Final = ("assemble", "store")  # the ledger does not know records that these roles have not read yet
 SQLITE: Final = "sqlite:///"
 MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "error": ("✗", "red")}
 
@@ -85,7 +85,7 @@ def _examined(*, ledger: bool) -> list[Finding]:
 
 
 async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
-    """Everything that can be looked at; what can't be reached is a finding, and the rest is looked at all the same."""
+    """-> the findings of all checks. What can't be reached is a finding, too, and the other checks go on."""
     findings = _unusable(settings) or settings_findings(settings)
     findings += wire_findings(settings)
     store = await _store(settings) if _exists(settings) else _no_store(settings)
@@ -105,7 +105,7 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
 
 
 def _unusable(settings: Settings) -> list[Finding]:
-    """Settings that are read by the part that they are for."""
+    """Errors in settings that only the redaction and the content store read."""
     findings = []
     for make in (redaction_of, ContentStore.of):
         try:
@@ -140,7 +140,7 @@ async def _records(settings: Settings, found: list[Found], *, stored: bool, ledg
 
 
 async def _ahead(settings: Settings, found: list[Found]) -> int:
-    """-> how many partitions of the events topic hold a record that is dated later than now + AHEAD."""
+    """-> the number of partitions of the events topic with a record dated later than now + AHEAD."""
     name = EVENTS.full_name(settings.topic_prefix)
     later = int((time.time() + AHEAD) * 1000)
     places = {TopicPartition(name, row.id): later for topic in found if topic.name == name for row in topic.partitions}
@@ -149,7 +149,7 @@ async def _ahead(settings: Settings, found: list[Found]) -> int:
 
 
 async def _store(settings: Settings) -> Finding:
-    """Without `ThreadStore.open`, which makes and migrates an SQLite file: this command changes nothing."""
+    """Check the store without `ThreadStore.open`, which would create and migrate an SQLite file."""
     where = without_password(settings.store_url)
     try:
         async with ThreadStore(settings.store_url) as store:
@@ -174,7 +174,7 @@ def _no_store(settings: Settings) -> Finding:
 
 
 def _failure(check: str, error: ThreadmillError) -> Finding:
-    """An error's message says what to do."""
+    """An error as a finding: its message holds the advice."""
     return Finding("error", check, str(error))
 
 

@@ -19,7 +19,7 @@ from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
 from threadmill.kafka.refusal import refusal
 
-STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # what is not confirmed by then is in the publisher's spool
+STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # seconds; records not confirmed by then are in the publisher's spool
 
 
 @click.group(invoke_without_command=True, short_help="Serve HTTP: ingest, threads, live streams, usage, dashboard.")
@@ -33,8 +33,8 @@ def gateway(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         settings = load()
         set_up(settings)
-        audit.setLevel(logging.INFO)  # whatever the level of the rest
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # each step of its start and stop
+        audit.setLevel(logging.INFO)  # even where THREADMILL_LOG_LEVEL is higher
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it logs each step of its start and stop at INFO
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(settings))
 
@@ -57,7 +57,7 @@ def token(name: str, scopes: tuple[str, ...], tenant: str | None) -> None:
 
 
 async def serve(settings: Settings) -> None:
-    """Until a signal comes. A broker that is away is waited for; one that refuses us is a CallerError."""
+    """Serve until a signal comes; wait for a broker that is away. Raises CallerError where the broker refuses us."""
     app = create_app(settings)
     if reason := await refusal(settings):
         raise reason

@@ -56,7 +56,7 @@ def import_(
 
 
 def _history(place: str, value: Any) -> tuple[Any, str | None]:
-    """-> (messages, the conversation's id where the file says it)."""
+    """-> (messages, the conversation's id where the file holds it). Raises CallerError for another shape."""
     if not isinstance(value, dict):
         return value, None
     if "messages" not in value:
@@ -75,7 +75,7 @@ def _document(form: str, place: str, messages: Any, name: str, agent_id: str) ->
 
 
 async def _publish(found: Sequence[tuple[str, Document]], agent_id: str, tenant: str | None) -> int:
-    """Each turn is a run of its own, so that a grown history adds only what is new. -> how many turns."""
+    """Publish each turn as a run of its own, so that a grown history adds only its new turns. -> number of turns."""
     sent = 0
     async with Publisher(load(), spool=False) as publisher:
         for name, document in found:

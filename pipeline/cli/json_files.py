@@ -12,7 +12,7 @@ from pipeline.errors import CallerError
 
 
 class Unreadable(Exception):
-    """Where a file stops being JSON in UTF-8, and why; line and column count from 1, 0 where no place is known."""
+    """A file is no JSON in UTF-8: the reason, and line and column from 1, or 0 where no place is known."""
 
     def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
         super().__init__(reason)
@@ -22,7 +22,7 @@ class Unreadable(Exception):
 
 
 def read(name: str) -> bytes:
-    """-> what a file holds, or standard input for `-`. Raises Unreadable."""
+    """-> the bytes of a file, or of standard input for `-`. Raises Unreadable."""
     try:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
@@ -42,7 +42,7 @@ def documents(data: bytes) -> Iterator[tuple[int | None, Any]]:
         yield None, _parsed(text)
     except Unreadable:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        if len(lines) < 2 or not _is_json(lines[0][1]):  # a document of its own that is broken, not JSON lines
+        if len(lines) < 2 or not _is_json(lines[0][1]):  # one broken document, not JSON lines
             raise
     else:
         return

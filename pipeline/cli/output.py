@@ -1,4 +1,4 @@
-"""Where commands print to, and how they count."""
+"""The console that commands print to, and numbers with nouns."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Final
 
 from rich.console import Console
 
-PIPE_WIDTH: Final = 160  # where the output is no terminal
+PIPE_WIDTH: Final = 160  # columns, where the output is no terminal
 
 
 def wide_console() -> Console:
-    """Standard output; without a terminal wide enough for tables that a script greps."""
+    """A console on standard output; without a terminal, at least PIPE_WIDTH wide, for scripts that grep tables."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, PIPE_WIDTH)

@@ -24,15 +24,15 @@ from pipeline.settings import Settings, load
 from threadmill.identity import thread_uuid
 from threadmill.publisher import Publisher
 
-PACE: Final = 50  # events/s of one run at --speed 1: a recording does not say when its events came
-SHOWN: Final = 20  # problems that are named
+PACE: Final = 50  # events/s of one run at --speed 1: recordings lack the times of their events
+SHOWN: Final = 20  # problems that the error names
 
-Advance = Callable[[int], object]  # called with the number of events that went out
+Advance = Callable[[int], object]  # called with the number of events that were sent
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was published; `bytes` of record values, `seconds` until the broker had confirmed all."""
+    """What was published: `bytes` of record values, `seconds` until the broker had confirmed all records."""
 
     runs: int
     events: int
@@ -42,7 +42,7 @@ class Summary:
 
     @property
     def events_per_second(self) -> float:
-        """Throughput, confirmed."""
+        """Confirmed events a second."""
         return self.events / self.seconds if self.seconds else 0.0
 
 
@@ -147,7 +147,7 @@ def progress(console: Console) -> Progress:
 
 
 def repeated(recordings: Sequence[Recording], times: int, *, same_thread: bool) -> Iterator[Recording]:
-    """All of them, then all of them again under new ids, and so on."""
+    """The recordings, `times` times: each time after the first under new ids."""
     yield from recordings
     for number in range(2, times + 1):
         for recording in recordings:
@@ -162,7 +162,7 @@ async def publish_all(
     batch: int,
     advance: Advance,
 ) -> Summary:
-    """Publish `concurrency` threads at a time, the runs of a thread one after another; `speed` None is at once."""
+    """Publish `concurrency` threads at a time, the runs of a thread one after another; `speed` None: without pauses."""
     threads: dict[str, list[Recording]] = {}
     for recording in sorted(recordings, key=lambda recording: recording.started or 0):
         threads.setdefault(recording.thread_id, []).append(recording)
@@ -203,7 +203,7 @@ async def _publish_stream(
         max_events=batch,
     )
     pace = _Pace(speed)
-    # With a pace, events come when they come; else they keep the times of the recording, if it has any.
+    # With a pace, events get the time at which they are sent; else the recording's, where it has a start.
     start = None if speed else stream.started
     at = None
     async with run:
@@ -227,20 +227,20 @@ async def _publish_envelopes(publisher: Publisher, recording: Envelopes, speed: 
 
 
 async def _turn(number: int, batch: int) -> None:
-    """Let the other runs have theirs after each record."""
+    """Let the other runs go on after each record."""
     if number % batch == 0:
         await asyncio.sleep(0)
 
 
 class _Pace:
-    """Waits until a recording's clock, sped up, has come to a moment."""
+    """Plays a recording's clock at `speed` times its pace."""
 
     def __init__(self, speed: float | None) -> None:
         self._speed = speed or 1.0
         self._began = time.monotonic()
 
     async def reach(self, elapsed_ms: int) -> None:
-        """Return `elapsed_ms` of the recording after its start."""
+        """Wait until `elapsed_ms` of the recording have passed since its start."""
         left = self._began + elapsed_ms / 1000 / self._speed - time.monotonic()
         await asyncio.sleep(max(0.0, left))
 

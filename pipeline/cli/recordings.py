@@ -1,4 +1,4 @@
-"""Recorded runs as files: native streams with FILE.run.json beside them, or finished envelopes; checked while read."""
+"""Read and check recorded runs: native streams with FILE.run.json beside them, or JSON lines of envelopes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from topics.agent_event import explain
 
 SUFFIXES: Final = (".sse", ".jsonl", ".ndjson")
 STDIN: Final = Path("-")
-LARGEST: Final = MAX_BYTES - 2_000  # bytes of an event; ids and times are in the record, too
+LARGEST: Final = MAX_BYTES - 2_000  # bytes of an event: its record holds ids and times, too
 PLACE: Final = re.compile(r": line 1 column (\d+) \(char \d+\)$")  # JSON parsers count within the event
-SHOWN: Final = 3  # problems of one file that are named
+SHOWN: Final = 3  # problems that the error names for each file
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Stream:
     events: tuple[dict[str, Any], ...]
     info: dict[str, Any]
     started: int | None = None
-    end: str = "disconnected"  # as seen by a reader; the stream's own terminal event says more
+    end: str = "disconnected"  # the publisher's end; a terminal event of the stream wins
     tenant: str | None = None
 
     @property
@@ -50,7 +50,7 @@ class Stream:
         return len(self.events)
 
     def copy(self, number: int, *, same_thread: bool) -> Stream:
-        """The same run once more, under ids of its own: `number` is at the end of both, or of the run's alone."""
+        """The same run under new ids: `number` is appended to the run's and, without `same_thread`, the thread's id."""
         thread_id = self.thread_id if same_thread else f"{self.thread_id}-{number}"
         return replace(self, run_id=f"{self.run_id}-{number}", thread_id=thread_id)
 
@@ -71,7 +71,7 @@ class Envelopes:
         return self.records[0][0]
 
     def copy(self, number: int, *, same_thread: bool) -> Envelopes:
-        """The same runs once more; see Stream.copy."""
+        """The same runs under new ids, as in Stream.copy."""
         thread_id = self.thread_id if same_thread else thread_uuid(f"{self.thread_id}-{number}")[0]
         records = []
         for ts, value in self.records:
@@ -86,7 +86,7 @@ Recording = Stream | Envelopes
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a file holds; `problems` are why it can't be published, `warnings` are for people."""
+    """The recordings of a file. `problems`: why it can't be published; `warnings`: for the user."""
 
     recordings: tuple[Recording, ...] = ()
     problems: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ def _knows(dialect: Dialect, kind: str) -> bool:
 
 
 def _guess(framed: Sequence[Framed], dialect: Dialect) -> str | None:
-    """Another dialect that knows most of the events, and more of them than any other does, where there is one."""
+    """The name of another dialect that knows most of the events, and more than any other; None without one."""
     events = [item.event for item in framed if item.event is not None]
 
     def known(to: Dialect) -> int:

@@ -128,9 +128,9 @@ def _report(settings: Settings, seen: Seen, counts: dict[str, int], *, dry_run: 
 async def _replay(
     settings: Settings, stretch: Stretch, original: str, advance: Callable[[int, int], object], *, dry_run: bool
 ) -> tuple[Seen, dict[str, int]]:
-    """-> what came by, and how many turns were new, changed or unchanged.
+    """-> what was read, and how many turns were new, changed, unchanged or erased.
 
-    `original`: the store that knows which threads were erased; they don't come back in another one either.
+    `original`: the URL of the store that knows the erased threads; a replay into another store leaves them out, too.
     """
     seen, counts = Seen(), Counter[str](new=0, changed=0, unchanged=0, erased=0)
     redaction = redaction_of(settings)
@@ -147,8 +147,8 @@ async def _replay(
         waiting: list[TurnRecord] = []
 
         async def write() -> None:
-            gone = await known.erased([record["thread_id"] for record in waiting]) if known is not None else set()
-            records = [await _as_delivered(record, offload) for record in waiting if record["thread_id"] not in gone]
+            skipped = await known.erased([record["thread_id"] for record in waiting]) if known is not None else set()
+            records = [await _as_delivered(record, offload) for record in waiting if record["thread_id"] not in skipped]
             counts["erased"] += len(waiting) - len(records)
             waiting.clear()
             if store is None:
@@ -174,7 +174,7 @@ async def _replay(
 
 
 async def _store(settings: Settings, *, dry_run: bool) -> ThreadStore | None:
-    """None: there is none yet, and a dry run makes none."""
+    """The store to write to; None in a dry run where it does not exist yet."""
     url = settings.store_url
     return await _existing(url) if dry_run else await ThreadStore.open(url)
 
@@ -188,7 +188,7 @@ async def _existing(url: str) -> ThreadStore | None:
 
 
 async def _as_delivered(record: TurnRecord, offload: Offload | None) -> TurnRecord:
-    """As it comes to the store role from the turns topic, large values in the content store."""
+    """The record as the store role gets it from the turns topic: with references to large values."""
     value = turn_record.encode(record)
     if offload is not None and len(value) >= offload.threshold:
         value = await offload(value)
@@ -196,7 +196,7 @@ async def _as_delivered(record: TurnRecord, offload: Offload | None) -> TurnReco
 
 
 class Unwritten(ContentStore):
-    """Gives references as a content store does, and writes nothing."""
+    """A content store for dry runs: it gives references and writes nothing."""
 
     async def put(self, thread_id: str, data: bytes, media_type: str) -> Ref:
         """-> the reference that the object would have."""

@@ -1,6 +1,6 @@
-"""A ThreadProtocol document -> what a person reads in a terminal. Pure.
+"""A ThreadProtocol document -> text for a terminal. Pure.
 
-All text goes out as plain text: neither Rich's markup nor a terminal's escape sequences in it do anything.
+All content is printed as plain text: Rich's markup and terminals' escape sequences in it have no effect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipeline.turns.times import epoch_ms, iso
 from topics import json_text
 
 CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-INDENT: Final = 4  # of a run that another one started
+INDENT: Final = 4  # columns, of a run that another one started
 DEEPEST: Final = 8  # beyond that, runs are indented no further
 MAX_VALUE: Final = 2000  # characters of a tool's arguments or result
 COUNTS: Final = (
@@ -57,7 +57,7 @@ def view(document: Fields, children: Sequence[ThreadSummary] = ()) -> Iterator[R
 
 
 def nested(turns: Sequence[Fields]) -> Iterator[tuple[int, Fields]]:
-    """-> (depth, turn): the turns of a run that another one of the thread started stand behind that one's."""
+    """-> (depth, turn) of each: the turns of a child run follow those of the run that started it."""
     runs: dict[str, list[Fields]] = {}
     for number, turn in enumerate(turns):
         runs.setdefault(str(turn.get("meta:run_id", f"turn {number}")), []).append(turn)
@@ -66,7 +66,8 @@ def nested(turns: Sequence[Fields]) -> Iterator[tuple[int, Fields]]:
         parent = (own[0].get("meta:parent") or {}).get("run_id")
         started.setdefault(parent if parent in runs else None, []).append(run_id)
     shown: set[str] = set()
-    todo = [(run_id, 0) for run_id in reversed([*started.get(None, ()), *runs])]  # at last, runs that form a circle
+    # `*runs` comes last: it adds the runs whose parents form a circle.
+    todo = [(run_id, 0) for run_id in reversed([*started.get(None, ()), *runs])]
     while todo:
         run_id, depth = todo.pop()
         if run_id not in shown:
@@ -147,13 +148,13 @@ def usage_line(usage: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A JSON value on one line, text as it is; cut where it is long."""
+    """A JSON value on one line, a text as it is; cut after MAX_VALUE characters."""
     text = plain(value if isinstance(value, str) else json_text.dumps(value))
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}… ({len(text):,} characters)"
 
 
 def plain(value: Any) -> str:
-    """Text without what a terminal would obey; line ends stay."""
+    """Text without control characters; line ends stay."""
     return CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(value).replace("\r\n", "\n"))
 
 

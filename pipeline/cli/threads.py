@@ -150,7 +150,7 @@ def export(ids: Sequence[str], form: str, out: Path | None, *, inline: bool, **o
 
 
 def _line(form: Format, options: Mapping[str, Any]) -> Line:
-    """-> what makes a document the object that is printed. Raises CallerError for options that don't fit the format."""
+    """-> a function from a document to the printed object. Raises CallerError for options that don't fit the format."""
     try:
         checked = form.checked(options)
     except WrongOption as error:

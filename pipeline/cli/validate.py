@@ -22,7 +22,7 @@ UNREADABLE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found in one document; `line` is the document's line in a file of JSON lines."""
+    """The findings of one document; `line` is its line in a file of JSON lines."""
 
     source: str
     line: int | None

@@ -43,16 +43,16 @@ def _listed(roles: str) -> list[str]:
 
 
 async def run(settings: Settings, roles: Sequence[Role]) -> None:
-    """Until a signal comes, or a role breaks down."""
+    """Run these roles until a signal comes or one of them fails; then stop them."""
     running = Worker(settings, roles)
-    told = asyncio.Event()
+    stop_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _stop_soon, told)
+        loop.add_signal_handler(number, _stop_soon, stop_asked)
     giving_back = asyncio.ensure_future(process_memory.give_back())
     try:
         starting = asyncio.ensure_future(_serve(running))
-        stopping = asyncio.ensure_future(told.wait())
+        stopping = asyncio.ensure_future(stop_asked.wait())
         await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
@@ -71,12 +71,15 @@ async def _serve(running: Worker) -> None:
     await running.wait()
 
 
-def _stop_soon(told: asyncio.Event) -> None:
-    """A stop may wait for a dead broker for ever; an unclean exit is safe: what is not committed is read again."""
+def _stop_soon(stop_asked: asyncio.Event) -> None:
+    """Ask for a stop, and exit with status 75 after STOP_DEADLINE: a dead broker would hold up a stop for ever.
+
+    The unclean exit is safe, since records that are not committed are read again.
+    """
     deadline = threading.Timer(STOP_DEADLINE, os._exit, [75])
     deadline.daemon = True
     deadline.start()
-    told.set()
+    stop_asked.set()
 
 
 commands = [worker]
