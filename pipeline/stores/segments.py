@@ -6,7 +6,7 @@ A row is one turn record: what is asked for in columns, the turn and the rest as
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.stores.rows import RecordRows, record_rows
+from pipeline.stores.bounded_sum import MAX_INTEGER
+from pipeline.stores.rows import RecordRows, Row, record_rows
 from pipeline.turns.tokens import COUNTS
 from threadmill.errors import InvalidRecord
 from topics import json_text, turn_record
@@ -71,7 +72,7 @@ class Refusal:
 
 def tables(partition: int, entries: Iterable[Entry]) -> tuple[dict[date, pa.Table], list[Refusal]]:
     """-> a table for each day on which turns began (UTC), rows in the order of offsets; and what is not in them."""
-    rows: dict[date, list[dict[str, Any]]] = {}
+    rows: dict[date, list[Row]] = {}
     refused: list[Refusal] = []
     for entry in entries:
         try:
@@ -84,7 +85,19 @@ def tables(partition: int, entries: Iterable[Entry]) -> tuple[dict[date, pa.Tabl
             refused.append(Refusal(entry.offset, f"{type(error).__name__}: {error}"))
         else:
             rows.setdefault(day, []).append(row)
-    return {day: pa.Table.from_pylist(some, schema=SCHEMA) for day, some in rows.items()}, refused
+    found = {day: _table(some, refused) for day, some in rows.items()}
+    return {day: table for day, table in found.items() if table.num_rows}, refused
+
+
+def _table(rows: Sequence[Row], refused: list[Refusal]) -> pa.Table:
+    """What no column takes goes to `refused`; each row is tried by itself only where they fail together."""
+    try:
+        return pa.Table.from_pylist(rows, schema=SCHEMA)
+    except Exception as error:  # of a type or size that Arrow has no place for
+        if len(rows) == 1:
+            refused.append(Refusal(rows[0]["offset"], f"{type(error).__name__}: {error}"))
+            return SCHEMA.empty_table()
+        return pa.concat_tables([_table([row], refused) for row in rows])
 
 
 def without(table: pa.Table, thread_ids: Collection[str]) -> pa.Table:
@@ -111,7 +124,7 @@ def decode(file: Any, columns: list[str] | None = None) -> pa.Table:
     return pq.ParquetFile(io.BytesIO(file) if isinstance(file, bytes) else file).read(columns)
 
 
-def _row(parts: RecordRows) -> dict[str, Any]:
+def _row(parts: RecordRows) -> Row:
     turn, usage = parts.turn, parts.usage
     first = usage[0] if usage else {}
     took = [row["duration_ms"] for row in usage if row["duration_ms"] is not None]
@@ -124,7 +137,7 @@ def _row(parts: RecordRows) -> dict[str, Any]:
         "provider": first.get("provider"),
         **{name: _sum(row[name] for row in usage) for name in (*SUMS, "cost_nano_usd")},
         "ttft_ms": first.get("ttft_ms"),
-        "duration_ms": sum(took) if took else None,
+        "duration_ms": _sum(took),
         "document": None if turn["document"] is None else json_text.dumps(turn["document"]),
         "facts": json_text.dumps(turn["facts"]),
     }
@@ -132,7 +145,7 @@ def _row(parts: RecordRows) -> dict[str, Any]:
 
 def _sum(values: Iterable[int | None]) -> int | None:
     known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return min(sum(known), MAX_INTEGER) if known else None
 
 
 def _time(at: int) -> int | None:

@@ -29,5 +29,8 @@ def metrics_work(settings: Settings, metrics: Metrics, _: Producer) -> GroupWork
                     meter.take(telemetry.decode(record.value))
                 except InvalidRecord as error:  # somebody else wrote it: no dead letter, there is nothing to save
                     log.warning("%s/%d@%d skipped: %s", topic, partition, record.offset, error)
+                except Exception:  # a group that fails is applied again, and what was counted would count twice
+                    log.exception("%s/%d@%d skipped", topic, partition, record.offset)
+                    metrics.add(m.TELEMETRY_MALFORMED, type=None)
 
     return GroupWork("metrics", apply, metrics)

@@ -125,6 +125,26 @@ async def run_through(work: ArchiveWork, records: Sequence[Any], start: int, bat
     assert work.floor(3) == len(records)
 
 
+async def test_what_no_column_takes_is_left_out_alone(
+    local_settings: Settings, record: Any, objects: Objects, tmp_path: Path
+) -> None:
+    """Sums end at the largest number, as in the store; a record of a wrong type does not stop its segment."""
+    most = record("most", tokens=2**53 - 1)
+    most["turn"]["messages"] *= 1100
+    odd = [record("text", status={"a": 1}), record("number") | {"ordinal": 2**63}, record("day", hash=5)]
+    metrics = Metrics()
+    work = ArchiveWork(local_settings, metrics)
+    await work.assign({3: 0})
+    await work.handle(3, [kafka(n, one) for n, one in enumerate([record("good"), *odd, most])])
+    await work.tick(3, 61_000)
+    assert work.floor(3) == 5
+    assert metrics.registry.get_sample_value(m.ARCHIVE_REFUSED.name) == 3
+    assert objects()
+    with archive(tmp_path / "an archive") as connection:
+        rows = connection.execute("SELECT total_tokens FROM turns ORDER BY total_tokens").fetchall()
+    assert rows == [(11,), (2**63 - 1,)]
+
+
 async def test_each_turn_once_and_equal_to_the_store_after_crashes_and_replays(
     local_settings: Settings, record: Any, objects: Objects, tmp_path: Path
 ) -> None:
