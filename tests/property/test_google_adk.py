@@ -10,6 +10,7 @@ from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.dialects.history import Origin, thread
 from pipeline.dialects.live_text import text_of
+from tests.corpus import compare_wires
 from tests.corpus.compare_wires import content, recordings, texts
 from tests.property.adk_streams import sessions, streams
 from tests.property.records import deliveries, envelope
@@ -88,6 +89,18 @@ def test_a_recorded_run_that_breaks_off_anywhere(run):
         assert not errors(got.document)
         assert all(any(text in whole for whole in known) for text in texts(got.agent_turns))
         assert text_of("google-adk", events).startswith(text_of("google-adk", events[:end]))
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_a_recorded_run_that_breaks_off_at_any_byte(data):
+    run = data.draw(st.sampled_from(recordings("google-adk")))
+    stream = run.stream.read_bytes()
+    events = compare_wires.events("google-adk", stream[: data.draw(st.integers(0, len(stream)))])
+    got = assembled("google-adk", events, end="disconnected")
+    known = list(said(run.events()))
+    assert [turn["completion_status"] for turn in got.agent_turns] == ["interrupted"]
+    assert all(any(text in whole for whole in known) for text in texts(got.agent_turns))
 
 
 @given(st.data())

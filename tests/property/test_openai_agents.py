@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.live_text import text_of
+from tests.corpus import compare_wires
 from tests.corpus.compare_wires import content, neutral, recordings, texts
 from tests.property.openai_agents_streams import items_alone, runs, streams
 from tests.property.records import deliveries, envelope
@@ -110,6 +111,18 @@ def test_a_recorded_run_that_breaks_off_anywhere(run):
         assert resumed or not errors(got.document)
         assert all(any(text in whole for whole in known) for text in texts(got.agent_turns))
     assert text_of("openai-agents", events).startswith(text_of("openai-agents", events[: len(events) // 2]))
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_a_recorded_run_that_breaks_off_at_any_byte(data):
+    run = data.draw(st.sampled_from(recordings("openai-agents")))
+    stream = run.stream.read_bytes()
+    events = compare_wires.events("openai-agents", stream[: data.draw(st.integers(0, len(stream)))])
+    got = assembled("openai-agents", events, end="disconnected")
+    known = texts_in(run.events())
+    assert [turn["completion_status"] for turn in got.agent_turns] == ["interrupted"]
+    assert all(any(text in whole for whole in known) for text in texts(got.agent_turns))
 
 
 @given(st.data())

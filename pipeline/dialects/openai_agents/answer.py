@@ -105,7 +105,7 @@ class Answer:
     def _open(self, event: Fields, item: Fields) -> Slot:
         index = event.get("output_index")
         known = self._by_id(item)
-        if known is not None and known.parts is None and known.index == (known.index if index is None else index):
+        if known is not None and known.parts is None and index in (None, known.index):
             known.item = item
             return known
         slot = Slot(index if isinstance(index, int) else len(self.slots), item)

@@ -8,17 +8,21 @@ from pipeline.dialects.openai_agents.items import META, with_rest
 from topics.json_text import Fields
 
 OUTPUT_ITEMS: Final = frozenset({"tool_call_output_item", "handoff_output_item"})
+SEARCH: Final = "tool_search_output"
 NAMES: Final = {
     "computer_call_output": "computer",
     "local_shell_call_output": "local_shell",
     "shell_call_output": "shell",
     "apply_patch_call_output": "apply_patch",
+    SEARCH: "tool_search",
 }
 
 
 def is_output(item: Fields, told: Fields) -> bool:
     """Whether a run item answers a call: `told` is its raw item."""
-    return item.get("type") in OUTPUT_ITEMS or told["type"] in NAMES or told["type"].endswith("tool_call_output")
+    if told["type"] == SEARCH:  # the server's search is no call either
+        return told.get("execution") == "client"
+    return item.get("type") in OUTPUT_ITEMS or told["type"] in NAMES
 
 
 def answer_of(item: Fields, told: Fields) -> Fields:
@@ -36,7 +40,7 @@ def tool_return(told: Fields) -> Fields:
         "tool_name": NAMES.get(told["type"], ""),
         "tool_call_id": call_id + "",
         "status": "error" if told.get("status") == "failed" else "success",
-        "content": told.get("output"),
+        "content": told.get("tools") if told["type"] == SEARCH else told.get("output"),
     }
     found = with_rest(fields, told, "call_id", "output", "status")
     if found.get(META) == {"type": "function_call_output"}:

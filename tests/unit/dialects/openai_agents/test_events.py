@@ -277,6 +277,16 @@ def test_a_shell_of_the_servers_is_answered_once():
     assert got.messages("request") == []
 
 
+def test_a_search_for_tools_is_a_call_where_the_client_makes_it():
+    search = {"type": "tool_search_call", "id": "ts_1", "call_id": "c1", "execution": "client", "arguments": {"q": "x"}}
+    output = {"type": "tool_search_output", "call_id": "c1", "execution": "client", "tools": [{"name": "get"}]}
+    listed = said(output, "tool_search_output_created", "tool_search_output_item")
+    hosted = {**search, "id": "ts_2", "call_id": None, "execution": "server"}
+    got = run(created(), completed(search, hosted), listed, created(2), completed(message("a"), number=2))
+    assert contents(got, "request") == [[{"name": "get"}]]
+    assert [m["event_type"] for m in got.messages("system")] == ["custom:tool_search_call"]
+
+
 def test_sources_and_what_is_not_known_are_kept():
     note = {"type": "url_citation", "url": "https://example.org/a", "title": "A", "start_index": 0, "end_index": 1}
     program = {"type": "program", "id": "p1", "code": "x"}

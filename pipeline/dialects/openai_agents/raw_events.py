@@ -1,0 +1,120 @@
+"""The model's own events (`raw_response_event`): those of the Responses API, one call of the model after the other."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.openai_agents.answer import FAILED, TERMINAL, Answer
+from pipeline.dialects.openai_agents.items import FAKE_ID, sources
+from pipeline.dialects.openai_agents.memory import Memory
+from pipeline.dialects.speakers import speaker
+from topics.json_text import Fields
+
+OPEN: Final = "answer"
+REASONS: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+def raw(builder: Builder, event: Fields) -> None:
+    """One event of the Responses API."""
+    memory: Memory = builder.scratch
+    told = event["data"]
+    kind = told["type"] + ""
+    response = told.get("response") if isinstance(told.get("response"), dict) else {}
+    if kind in FAILED or kind in TERMINAL:
+        if memory.is_over:
+            return
+        if kind in FAILED:
+            _fail(builder, told, response)
+        else:
+            _end(builder, response)
+        return
+    if kind == "response.created":
+        _begin(builder, response.get("id"))
+    elif not memory.is_over and kind.startswith("response."):
+        answer = memory.answer or _open(builder, None)
+        if OPEN not in builder.open_text:  # it is cleared where events are missing
+            builder.open_text[OPEN] = Part({"part_kind": "text", "content": ""})
+            answer.forget_live()
+        answer.take(told, builder.at)
+
+
+def _begin(builder: Builder, response_id: Any) -> None:
+    """A call begins, unless it is told again of the one that is going on, or of the one that has just ended."""
+    memory: Memory = builder.scratch
+    is_same = response_id is not None and response_id == memory.last_id and response_id != FAKE_ID
+    if is_same and (memory.is_over or memory.answer is not None):
+        return
+    if memory.answer is not None:
+        memory.answer.give_up()
+    _open(builder, response_id)
+
+
+def _open(builder: Builder, response_id: Any) -> Answer:
+    memory: Memory = builder.scratch
+    builder.close_response()
+    response = Message("response", builder.at, fields={"agent_id": speaker(builder, memory.agent)})
+    builder.messages.append(response)
+    memory.answer = Answer(response)
+    builder.open_text[OPEN] = Part({"part_kind": "text", "content": ""})
+    memory.last_id = response_id if isinstance(response_id, str) else None
+    memory.is_over, memory.is_raw = False, True
+    builder.ended = builder.error_text = None
+    return memory.answer
+
+
+def _end(builder: Builder, told: Fields) -> None:
+    """The terminal event: its output is the content, where it has any."""
+    memory: Memory = builder.scratch
+    answer = memory.answer or _open(builder, told.get("id"))
+    answer.settle(told.get("output"))
+    fields = answer.response.fields
+    if isinstance(told.get("model"), str):
+        fields["model_name"] = told["model"]
+    response_id = told.get("id")
+    if isinstance(response_id, str) and response_id != FAKE_ID:
+        fields["provider_response_id"] = response_id
+    if isinstance(told.get("usage"), dict):
+        fields["usage"] = told["usage"]
+    if told.get("status") == "incomplete" or told.get("incomplete_details"):
+        details = told.get("incomplete_details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        fields["finish_reason"] = REASONS.get(str(reason), "error")
+    settle(builder)
+    memory.is_over = True
+
+
+def _fail(builder: Builder, told: Fields, response: Fields) -> None:
+    """The call broke off: what it had said is not in the conversation."""
+    memory: Memory = builder.scratch
+    error = response.get("error") or told.get("error")
+    error = error if isinstance(error, dict) else told
+    data = {key: error[key] for key in ("code", "message", "param") if error.get(key) is not None}
+    builder.system("error", data)
+    text = data.get("message", data.get("code"))
+    builder.error_text = text if isinstance(text, str) else None
+    builder.ended = "error"
+    memory.answer, memory.is_over = None, True
+
+
+def settle(builder: Builder) -> None:
+    """The open call is over: its calls can be answered, and what it told beside them is told."""
+    memory: Memory = builder.scratch
+    answer, memory.answer = memory.answer, None
+    if answer is None:
+        return
+    if not answer.response.closed and builder.lossy:
+        answer.give_up()
+        return
+    if not answer.response.closed:
+        answer.settle()
+    answer.response.last_at = builder.at
+    for part in answer.response.parts:
+        if part.fields["part_kind"] == "tool-call":
+            builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
+    for item in answer.items:
+        for event_type, data in sources(item) if isinstance(item.get("type"), str) else ():
+            builder.system(event_type, data)
+    for item in answer.beside:
+        builder.system(f"custom:{item['type']}", item)

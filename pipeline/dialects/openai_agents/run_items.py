@@ -1,0 +1,107 @@
+"""Run items: what a model said (again), what tools returned, and where the run was handed on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.assembly.parts import Part
+from pipeline.dialects.openai_agents.items import is_beside, parts, sources
+from pipeline.dialects.openai_agents.memory import Memory
+from pipeline.dialects.openai_agents.outputs import answer_of, is_output
+from pipeline.dialects.openai_agents.raw_events import settle
+from pipeline.dialects.speakers import hand_off, speaker
+from topics.json_text import Fields
+
+OF_CLIENT: Final = frozenset({"mcp_approval_response", "tool_search_output"})  # items that no model said
+
+
+def run_item(builder: Builder, event: Fields) -> None:
+    """An item of the run: what a model said (again), what a tool returned, or what is beside both."""
+    memory: Memory = builder.scratch
+    item = event["item"]
+    told = item["raw_item"]
+    kind = told["type"] + ""
+    if is_output(item, told):
+        fields = answer_of(item, told)
+        settle(builder)
+        if _is_answered(builder, fields["tool_call_id"]):
+            return
+        builder.close_response()
+        memory.is_over, memory.last_id = False, None
+        _put_return(builder, fields)
+        _move(builder, item)
+    elif not _is_of_model(item, told):
+        builder.system(f"custom:{kind}", told)
+    elif memory.is_raw:
+        _name(builder, item)
+    else:
+        _say(builder, item, told)
+
+
+def _is_answered(builder: Builder, call_id: str) -> bool:
+    """Whether the newest response has the result itself: a tool of the server's, whose output is an item of the run."""
+    response = builder.last_response()
+    own = [part.fields for part in response.parts] if response is not None else []
+    return any(f["part_kind"] == "builtin-tool-return" and f["tool_call_id"] == call_id for f in own)
+
+
+def _is_of_model(item: Fields, told: Fields) -> bool:
+    """Whether a response of the model has this item, too."""
+    return told["type"] not in OF_CLIENT and item.get("type") != "mcp_approval_response_item"
+
+
+def _name(builder: Builder, item: Fields) -> None:
+    """A run item tells whose its response is."""
+    memory: Memory = builder.scratch
+    name = agent_name(item.get("agent"))
+    response = memory.answer.response if memory.answer is not None else builder.last_response()
+    if name and response is not None:
+        memory.agent = name
+        response.fields["agent_id"] = speaker(builder, name)
+
+
+def _say(builder: Builder, item: Fields, told: Fields) -> None:
+    """Without raw events: the items up to the next output are one response."""
+    memory: Memory = builder.scratch
+    made = parts(told)
+    memory.agent = agent_name(item.get("agent")) or memory.agent
+    response = builder.response or builder.open_response(agent_id=speaker(builder, memory.agent))
+    for fields in made:
+        added = builder.add_part(fields)
+        if fields["part_kind"] == "tool-call":
+            builder.calls[fields["tool_call_id"]] = (response, added)
+    for event_type, data in sources(told):
+        builder.system(event_type, data)
+    if is_beside(told):
+        builder.system(f"custom:{told['type']}", told)
+
+
+def _put_return(builder: Builder, fields: Fields) -> None:
+    """A result: behind the response with its call, or, of an earlier run's call, into the request at this place."""
+    call_id = fields["tool_call_id"]
+    if call_id in builder.calls:
+        said = {key: value for key, value in fields.items() if key not in ("part_kind", "tool_name", "tool_call_id")}
+        builder.tool_return(call_id, **said)
+        return
+    if builder.lossy:
+        raise Violation(f"result of {call_id!r:.80}, whose call was lost")
+    last = builder.last_response()
+    first = next((message for message in builder.messages if message.kind == "request"), None)
+    request = builder.request_after(last) if last is not None or first is None else first
+    request.parts.append(Part(fields, done=True))
+
+
+def _move(builder: Builder, item: Fields) -> None:
+    memory: Memory = builder.scratch
+    source, target = agent_name(item.get("source_agent")), agent_name(item.get("target_agent"))
+    if target:
+        hand_off(builder, source or memory.agent, target)
+        memory.moved = target
+
+
+def agent_name(value: Any) -> str:
+    """The name of an agent in an event; "" where it has none."""
+    name = value.get("name") if isinstance(value, dict) else None
+    return name if isinstance(name, str) else ""
