@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.ag_ui import events, export, history, live, losses
+from pipeline.dialects.ag_ui import events, export, history, live, losses, side_events
 from pipeline.dialects.ag_ui.request import begin
 from threadmill.wires import WIRES
 
@@ -14,7 +14,7 @@ DIALECT: Final = Dialect(
     name="ag-ui",
     wire=WIRES["ag-ui"],
     handlers=events.HANDLERS,
-    unknown=events.unknown,
+    unknown=side_events.unknown,
     begin=begin,
     finish=events.finish,
     stretches=events.STRETCHES,

@@ -33,16 +33,14 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
+from pipeline.dialects.ag_ui import side_events as side
 from pipeline.dialects.ag_ui import text
 from pipeline.dialects.ag_ui.request import read
 from pipeline.dialects.ag_ui.snapshot import replace
 from pipeline.dialects.ag_ui.stream import Item, Stream, get, note, objects, stream_of, text_of
 from pipeline.dialects.ag_ui.turn import write
-from pipeline.dialects.tp_events import interpret
 from pipeline.turns import tokens
 from topics.json_text import Fields
-
-UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
 
 
 def run_started(builder: Builder, event: Fields) -> None:
@@ -93,58 +91,6 @@ def messages_snapshot(builder: Builder, event: Fields) -> None:
     replace(builder, stream_of(builder, event), messages)
 
 
-def beside(builder: Builder, event: Fields) -> None:
-    """State and activities: no messages, but in their place among them."""
-    _beside(builder, f"custom:ag-ui.{event['type'].lower()}", _said(event))
-
-
-def delta(builder: Builder, event: Fields) -> None:
-    """Patches that follow each other are kept in one message, each for itself: one that fails is skipped whole."""
-    stream, name = builder.scratch["stream"], f"custom:ag-ui.{event['type'].lower()}"
-    patch = event.get("delta", event.get("patch"))
-    last = stream.items[-1].event if stream.items else None
-    data: Any = last.fields["event_data"] if last is not None else None
-    rest = {key: value for key, value in _said(event).items() if key not in ("delta", "patch")}
-    if last is not None and last.fields["event_type"] == name and data == {**rest, "patches": data["patches"]}:
-        data["patches"].append(patch)
-    else:
-        _beside(builder, name, {**rest, "patches": [patch]})
-
-
-def custom(builder: Builder, event: Fields) -> None:
-    """The application's own, telemetry, or an event of ThreadProtocol."""
-    name, value = text_of(event, "name"), event.get("value")
-    if not name.startswith("data-sys-"):
-        if name.startswith("data-tp-"):
-            interpret(builder, name, value)
-        _beside(builder, name if name.startswith(("data-", "custom:")) else f"custom:{name}", value)
-        return
-    own = name == "data-sys-usage" and isinstance(value, dict) and get(event, "subagentRunId") is None
-    newest = _newest(builder.scratch["stream"]) if own else None
-    if newest is None:
-        builder.telemetry.append((builder.at, name, value))
-    else:
-        newest.usage = value  # counted with its response
-
-
-def subagent_started(builder: Builder, event: Fields) -> None:
-    """A sub-agent: its events name it, and its messages are no part of this conversation."""
-    name = text_of(event, "subagentRunId")
-    stream: Stream = builder.scratch["stream"]
-    stream_of(builder, event)
-    stream.beside(builder, "custom:ag-ui.subagent", _said(event)).said["subagent"] = name
-
-
-def subagent_ended(builder: Builder, event: Fields) -> None:
-    """What came of it."""
-    name = text_of(event, "subagentRunId")
-    stream: Stream = builder.scratch["stream"]
-    item = next((item for item in stream.items if item.said.get("subagent") == name), None)
-    if item is None or item.event is None:
-        raise Violation(f"{event['type']}: no sub-agent has the id {name!r:.80}")
-    item.event.fields["event_data"] |= _said(event)
-
-
 def run_finished(builder: Builder, event: Fields) -> None:
     """The end, well or cancelled. Behind an error it changes nothing."""
     stream: Stream = builder.scratch["stream"]
@@ -173,22 +119,9 @@ def run_error(builder: Builder, event: Fields) -> None:
         builder.error_text = event["message"] if isinstance(event.get("message"), str) else None
 
 
-def unknown(builder: Builder, event: Fields) -> None:
-    """Protocols grow: what is not known is kept."""
-    kind = event["type"]
-    if not isinstance(kind, str):
-        raise TypeError(kind)
-    _beside(builder, f"data-app-{kind}", _said(event))
-
-
 def finish(builder: Builder, end: str) -> None:
     """Before the turn is built."""
     write(builder, builder.scratch["stream"], end)
-
-
-def _beside(builder: Builder, event_type: str, data: Any) -> None:
-    stream: Stream = builder.scratch["stream"]
-    stream.beside(builder, event_type, data)
 
 
 def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
@@ -197,7 +130,7 @@ def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
     total = tokens.total(map(tokens.normal, told))
     if not told or total is None:
         return
-    newest = _newest(stream)
+    newest = stream.newest()
     if any(item.usage is not None for item in stream.items):
         builder.total_usage = total
     elif newest is None:
@@ -210,14 +143,6 @@ def _usage(builder: Builder, stream: Stream, entries: Any) -> None:
         builder.context.model_name = builder.context.model_name or (model if isinstance(model, str) else None)
         if isinstance(provider, str):
             builder.context.provider_name = builder.context.provider_name or provider
-
-
-def _newest(stream: Stream) -> Item | None:
-    return next((item for item in reversed(stream.items) if item.role in ("assistant", "reasoning")), None)
-
-
-def _said(event: Fields) -> Fields:
-    return {key: value for key, value in event.items() if key not in UNSAID and value is not None}
 
 
 def _content(handle: Handler, *, chunk: bool = False) -> Handler:
@@ -257,14 +182,14 @@ HANDLERS: Final[dict[str, Handler]] = {
     "TOOL_CALL_RESULT": _content(tool_call_result),
     "REASONING_ENCRYPTED_VALUE": _content(encrypted_value),
     "MESSAGES_SNAPSHOT": _content(messages_snapshot),
-    "STATE_SNAPSHOT": beside,
-    "STATE_DELTA": delta,
-    "ACTIVITY_SNAPSHOT": beside,
-    "ACTIVITY_DELTA": delta,
-    "CUSTOM": custom,
-    "SUBAGENT_STARTED": subagent_started,
-    "SUBAGENT_FINISHED": subagent_ended,
-    "SUBAGENT_ERROR": subagent_ended,
+    "STATE_SNAPSHOT": side.beside,
+    "STATE_DELTA": side.delta,
+    "ACTIVITY_SNAPSHOT": side.beside,
+    "ACTIVITY_DELTA": side.delta,
+    "CUSTOM": side.custom,
+    "SUBAGENT_STARTED": side.subagent_started,
+    "SUBAGENT_FINISHED": side.subagent_ended,
+    "SUBAGENT_ERROR": side.subagent_ended,
     **dict.fromkeys(
         (
             "STEP_STARTED",

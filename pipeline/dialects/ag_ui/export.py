@@ -15,7 +15,7 @@ from topics import json_text
 from topics.json_text import Fields
 
 BY_ADDRESS: Final = {"image-url": "image", "audio-url": "audio", "video-url": "video", "document-url": "document"}
-PARTS: Final = frozenset({"text", "image", "audio", "video", "document", "binary"})
+MEDIA: Final = frozenset({"image", "audio", "video", "document"})
 
 
 def messages(document: Fields) -> list[Fields]:
@@ -116,9 +116,16 @@ def _arguments(args: Any) -> str:
 
 def _result_content(content: Any) -> Any:
     """Text, or a list of AG-UI's own parts; any other value is JSON text."""
-    if isinstance(content, list) and content and all(isinstance(p, dict) and p.get("type") in PARTS for p in content):
-        return content
-    return _text(content)
+    return content if isinstance(content, list) and content and all(map(_is_part, content)) else _text(content)
+
+
+def _is_part(value: Any) -> bool:
+    match value:
+        case {"type": "text", "text": str()}:
+            return True
+        case {"type": str(kind), "source": {"type": "data" | "url" | "file", "value": str()}}:
+            return kind in MEDIA
+    return False
 
 
 def _text(content: Any) -> str:

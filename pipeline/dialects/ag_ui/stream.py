@@ -92,6 +92,10 @@ class Stream:
             self.items.append(found)
         return found
 
+    def newest(self) -> Item | None:
+        """The newest message of the assistant, or thought."""
+        return next((item for item in reversed(self.items) if item.role in ("assistant", "reasoning")), None)
+
     def answered(self, call_id: str) -> bool:
         """Whether a call has its result."""
         return any(item.role == "tool" and item.said.get("toolCallId") == call_id for item in self.items)

@@ -8,7 +8,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Part
 from pipeline.dialects.ag_ui.content import call_fields
-from pipeline.dialects.ag_ui.stream import MANY, Stream, get, stream_of, text_of
+from pipeline.dialects.ag_ui.stream import MANY, Item, Stream, get, stream_of, text_of
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
@@ -193,8 +193,13 @@ def _open_call(builder: Builder, stream: Stream, call_id: str, name: str, parent
         part.done = False
     else:
         part = Part(call_fields(call_id, name))
-        named = isinstance(parent, str) and bool(parent)
-        item = stream.message("assistant", parent if named else call_id, builder.at)
+        if isinstance(parent, str) and parent:
+            item = stream.message("assistant", parent, builder.at)
+        elif known is None:
+            item = stream.message("assistant", call_id, builder.at)
+        else:  # the id of an answered call, for another one
+            item = Item("assistant", call_id, builder.at, builder.at)
+            stream.items.append(item)
         item.calls.append(part)
         stream.calls[call_id] = (item, part)
     builder.open_text[stream.key(CALL + call_id)] = part

@@ -49,6 +49,8 @@ def heard(event: Fields) -> Heard:
         data = event.get("data")
         if isinstance(data, dict) and data.get("type") == "event" and "method" in data:
             return _v3(data)
+        if name == "data":  # LangServe, and servers of 2024: what it is, its own shape says
+            return heard(data) if isinstance(data, dict) else _tuple(data)
         mode, *namespace = name.split("|")
         return Heard(mode, tuple(namespace), data)
     if event.get("type") == "event" and "method" in event:

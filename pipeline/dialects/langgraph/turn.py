@@ -31,6 +31,8 @@ REASONS: Final = {
 def write(builder: Builder, stream: Stream, end: str) -> None:
     """Append the run's messages to the builder's turn: those of the state, where it was told; else what was heard."""
     complete = end == "complete"
+    if complete and stream.based and not stream.told and not stream.heard:
+        _take_for_new(stream)
     if stream.told:
         new = [entry for entry in stream.state if not entry.old]
         chosen = [(entry, True) for entry in (new if stream.valued else _in_order(new))]
@@ -58,6 +60,13 @@ def write(builder: Builder, stream: Stream, end: str) -> None:
         stream.beside.append(_system(builder.at, "custom:langgraph.state", stream.rest))
     for beside in sorted([*stream.beside, *_children(stream)], key=lambda message: message.at):
         _place(builder, beside)
+
+
+def _take_for_new(stream: Stream) -> None:
+    """A single state is all there is of the run: not the one before it, though it was the first."""
+    asked = [n for n, entry in enumerate(stream.state) if entry.message.get("type") == "human"]
+    for entry in stream.state[asked[-1] + 1 if asked else 0 :]:
+        entry.old, stream.told, stream.valued = False, True, True
 
 
 def _asked(stream: Stream) -> list[Entry]:

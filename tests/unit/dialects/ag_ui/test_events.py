@@ -70,6 +70,12 @@ def test_calls_of_a_named_message_stand_behind_its_text_and_others_alone() -> No
     assert [part["tool_call_id"] for part in second["parts"]] == ["c2"]
 
 
+def test_the_id_of_an_answered_call_is_anothers() -> None:
+    got = run(*call("tc-1", '{"n":1}'), result("tc-1"), *call("tc-1", '{"n":2}'), result("tc-1", "rain"), FINISHED)
+    assert said(got) == [{"n": 1}, {"n": 2}]
+    assert [part["content"] for part in got.parts("request")] == ["sun", "rain"]
+
+
 def test_a_snapshot_overrules_what_was_streamed_and_history_stays_out() -> None:
     history = [{"id": "u0", "role": "user", "content": "Hi"}, {"id": "a0", "role": "assistant", "content": "Hello"}]
     snapshot = [*history, *ASKED["messages"], {"id": "m1", "role": "assistant", "content": "Sun."}]

@@ -100,6 +100,12 @@ def test_the_first_state_is_from_before_the_run() -> None:
     assert got.messages("system")[0]["event_data"] == {"mood": "good"}
 
 
+def test_a_single_state_is_the_runs_own() -> None:
+    got = run({"event": "values", "data": {"messages": [human("Hi", "h0"), ai("m0", "Hello"), human(), ai("m1")]}})
+    assert said(got) == ["Sun."]
+    assert got.user_turns[0]["parts"][0]["content"] == "Weather?"
+
+
 def test_messages_that_are_taken_back_are_gone() -> None:
     got = run(updates(ai("m1", "Never!")), updates({"type": "remove", "id": "m1", "content": ""}, ai("m2")))
     assert said(got) == ["Sun."]
@@ -142,6 +148,7 @@ def test_forms_of_one_message() -> None:
     shapes: list[Any] = [
         {"model": {"messages": [lc]}},
         {"event": "updates", "data": {"model": {"messages": [todict]}}},
+        {"event": "data", "data": {"model": {"messages": [ai("m1")]}}},
         {"type": "updates", "ns": [], "data": {"model": {"messages": ai("m1")}}},
         box([namespace, {"model": [{"messages": [ai("m1")]}]}]),
         {

@@ -1,0 +1,82 @@
+"""What stands beside the messages of an AG-UI stream: state, activities, custom events, sub-agents, the unknown."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.dialects.ag_ui.stream import Stream, get, stream_of, text_of
+from pipeline.dialects.tp_events import interpret
+from topics.json_text import Fields
+
+UNSAID: Final = frozenset({"type", "timestamp", "rawEvent", "raw_event"})
+
+
+def beside(builder: Builder, event: Fields) -> None:
+    """State and activities: no messages, but in their place among them."""
+    _beside(builder, f"custom:ag-ui.{event['type'].lower()}", _said(event))
+
+
+def delta(builder: Builder, event: Fields) -> None:
+    """Patches that follow each other are kept in one message, each for itself: one that fails is skipped whole."""
+    stream, name = builder.scratch["stream"], f"custom:ag-ui.{event['type'].lower()}"
+    patch = event.get("delta", event.get("patch"))
+    last = stream.items[-1].event if stream.items else None
+    data: Any = last.fields["event_data"] if last is not None else None
+    rest = {key: value for key, value in _said(event).items() if key not in ("delta", "patch")}
+    if last is not None and last.fields["event_type"] == name and data == {**rest, "patches": data["patches"]}:
+        data["patches"].append(patch)
+    else:
+        _beside(builder, name, {**rest, "patches": [patch]})
+
+
+def custom(builder: Builder, event: Fields) -> None:
+    """The application's own, telemetry, or an event of ThreadProtocol."""
+    name, value = text_of(event, "name"), event.get("value")
+    if not name.startswith("data-sys-"):
+        if name.startswith("data-tp-"):
+            interpret(builder, name, value)
+        _beside(builder, name if name.startswith(("data-", "custom:")) else f"custom:{name}", value)
+        return
+    own = name == "data-sys-usage" and isinstance(value, dict) and get(event, "subagentRunId") is None
+    newest = builder.scratch["stream"].newest() if own else None
+    if newest is None:
+        builder.telemetry.append((builder.at, name, value))
+    else:
+        newest.usage = value  # counted with its response
+
+
+def subagent_started(builder: Builder, event: Fields) -> None:
+    """A sub-agent: its events name it, and its messages are no part of this conversation."""
+    name = text_of(event, "subagentRunId")
+    stream: Stream = builder.scratch["stream"]
+    stream_of(builder, event)
+    stream.beside(builder, "custom:ag-ui.subagent", _said(event)).said["subagent"] = name
+
+
+def subagent_ended(builder: Builder, event: Fields) -> None:
+    """What came of it."""
+    name = text_of(event, "subagentRunId")
+    stream: Stream = builder.scratch["stream"]
+    item = next((item for item in stream.items if item.said.get("subagent") == name), None)
+    if item is None or item.event is None:
+        raise Violation(f"{event['type']}: no sub-agent has the id {name!r:.80}")
+    item.event.fields["event_data"] |= _said(event)
+
+
+def unknown(builder: Builder, event: Fields) -> None:
+    """Protocols grow: what is not known is kept."""
+    kind = event["type"]
+    if not isinstance(kind, str):
+        raise TypeError(kind)
+    _beside(builder, f"data-app-{kind}", _said(event))
+
+
+def _beside(builder: Builder, event_type: str, data: Any) -> None:
+    stream: Stream = builder.scratch["stream"]
+    stream.beside(builder, event_type, data)
+
+
+def _said(event: Fields) -> Fields:
+    return {key: value for key, value in event.items() if key not in UNSAID and value is not None}
