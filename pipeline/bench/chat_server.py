@@ -1,4 +1,4 @@
-"""A chat server under measurement, as a process of its own: uvicorn, FastAPI, and an agent that speaks at a pace.
+"""The chat server that is measured, as a process of its own: uvicorn, FastAPI, and an agent at a steady pace.
 
 `python -m pipeline.bench.chat_server PORT plain|tee|middleware`: GET /chat streams TOKENS text deltas at PACE a second,
 /cpu gives the CPU seconds of the process so far. `plain` publishes nothing, `tee` passes the events through `run.tee`,
@@ -38,7 +38,7 @@ async def speak() -> AsyncIterator[dict[str, Any]]:
 
 
 async def encoded(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """Events -> what a client of the AI SDK reads."""
+    """Events -> server-sent events of the AI SDK."""
     async for event in events:
         yield b"data: " + orjson.dumps(event) + b"\n\n"
     yield b"data: [DONE]\n\n"

@@ -1,4 +1,4 @@
-"""What was measured on: machine, versions, command."""
+"""The conditions of a measurement: machine, versions, command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JARS: Final = {"kafka": (POM, "kafka_2.13"), "kafka-streams": (JAVA / "pom.xml",
 
 
 def conditions() -> dict[str, Any]:
-    """`load` is the machine's average of the last minute before: others may have used it, too."""
+    """-> cpu, cores, system, python, packages, command, and `load`: the machine's load average of the minute before."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -31,7 +31,7 @@ def conditions() -> dict[str, Any]:
 
 
 def in_words(where: dict[str, Any]) -> list[str]:
-    """As lines."""
+    """The conditions as lines of text."""
     packages = ", ".join(f"{name} {number}" for name, number in where["packages"].items())
     return [
         f"{where['cpu']}, {where['cores']} cores; {where['system']}; Python {where['python']}; {packages}",

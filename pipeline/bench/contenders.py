@@ -1,4 +1,4 @@
-"""Who is measured: each a function from a filled site to what it did in how long, in processes of its own."""
+"""The contenders: each measures one load on a filled site, in processes of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONTENDERS: Final[dict[str, Contender]] = {
         ),
     )
 }
-# What others are compared with, and how that column is called.
+# Contenders that the others are compared with -> the title of that column.
 RATIOS: Final = {
     LIMIT: "of the raw read",
     "faust": "of stock Faust",

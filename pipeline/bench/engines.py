@@ -1,4 +1,4 @@
-"""The limit, and the same job in other engines: programs of their own, which print what they measured."""
+"""The raw read and other engines with the same job: programs of their own, which print their figures as JSON."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from pipeline.errors import BrokerError
 from topics import catalog
 
 PROGRAM_WITHIN = 180.0  # seconds
-FAUST_RECORDS: Final = 40_000  # it does not get the whole load: its rate is what counts
+FAUST_RECORDS: Final = 40_000  # a share of the load is enough to measure its rate
 QUIX_RECORDS: Final = 400_000
 
 
 async def raw(site: Site) -> Measured:
-    """From the first fetch to the last record."""
+    """The raw read, from the first fetch to the last record."""
     return await _python("raw_reader", site, site.load.events)
 
 
 async def stock_faust(site: Site) -> Measured:
-    """From the first record to the last of its share."""
+    """Stock Faust, from the first record to the last of its share."""
     events = min(site.load.events, FAUST_RECORDS * site.load.per_record)
     return await _python("stock_faust", site, await _output(site, "faust"), site.settings.partitions, events)
 
 
 async def quix(site: Site) -> Measured:
-    """Likewise."""
+    """Quix Streams, from the first record to the last of its share."""
     events = min(site.load.events, QUIX_RECORDS * site.load.per_record)
     return await _python("quix_state", site, await _output(site, "quix"), site.settings.home / "quix", events)
 
 
 async def streams(site: Site) -> Measured:
-    """From the first record to the last; the JVM warms up meanwhile, as it does after each start."""
+    """Kafka Streams, from the first record to the last. This includes the JVM's warm-up, as after each start."""
     command = await asyncio.to_thread(kafka_streams.command, site.settings)
     output, folder = await _output(site, "streams"), site.settings.home / "kafka-streams"
     arguments = (site.settings.brokers, site.topic(catalog.EVENTS), output, folder, site.load.events)
@@ -48,7 +48,7 @@ async def streams(site: Site) -> Measured:
 
 
 def quix_missing() -> str | None:
-    """How to get Quix Streams, where it is not installed."""
+    """How to install Quix Streams; None where it is installed."""
     return None if find_spec("quixstreams") else "`pip install quixstreams` (here: `uv sync --group peers`)"
 
 
@@ -59,7 +59,7 @@ async def _output(site: Site, engine: str) -> str:
 
 
 async def _python(name: str, site: Site, *arguments: object) -> Measured:
-    """Run pipeline.bench.NAME."""
+    """Run pipeline.bench.NAME, with brokers and topic before `arguments`."""
     where = (site.settings.brokers, site.topic(catalog.EVENTS))
     return await _run(name, site, [sys.executable, "-m", f"pipeline.bench.{name}", *where, *map(str, arguments)])
 

@@ -1,6 +1,6 @@
-"""The gateway under load: whole runs that come in; then many live streams that are followed, with queries meanwhile.
+"""The gateway under load: uploads of whole runs; then many live readers, with queries at the same time.
 
-A worker with all roles assembles and stores what comes in, as it does behind every gateway.
+A worker with all roles assembles and stores the uploads, as behind every gateway.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ END: Final = b"event: end\n"
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """`runs` of `events` altogether in `seconds`; `cpu` seconds of the gateway, and its resident bytes behind it."""
+    """`runs` with `events` altogether in `seconds`; the gateway's `cpu` seconds, and its resident bytes at the end."""
 
     runs: int
     events: int
@@ -64,9 +64,9 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """`ms`: from producer to reader of each event, ascending; the gateway's CPU, of a core, and resident bytes.
+    """`ms`: from producer to reader of each event, ascending; `cpu`: share of a core; `memory`: resident bytes.
 
-    `connections`: those that it has to the broker; None where the system doesn't say.
+    `connections`: the gateway's to the broker; None where the system does not tell them.
     """
 
     readers: int
@@ -78,7 +78,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class GatewayLoad:
-    """All figures; `idle`: the gateway's resident bytes before; `queries`: ms of each, ascending, by what was asked."""
+    """All figures. `idle`: the gateway's resident bytes before; `queries`: name -> ms of each query, ascending."""
 
     idle: float
     ingest: Ingest
@@ -87,7 +87,7 @@ class GatewayLoad:
 
 
 async def measure(settings: Settings) -> GatewayLoad:
-    """The topics are there, and empty. Raises BrokerError where anything is lost or refused."""
+    """Measure on topics that exist and are empty. Raises BrokerError where an event is lost or a request refused."""
     (port,) = free_ports(1)
     store = f"sqlite:///{settings.home / settings.topic_prefix}.db"
     settings = settings.model_copy(update={"store": store, "gateway_port": port, "gateway_rate": 0.0})
@@ -107,7 +107,7 @@ async def measure(settings: Settings) -> GatewayLoad:
 
 
 async def _ingest(running: Worker) -> Ingest:
-    """Each upload is a whole run, sent as fast as it is taken."""
+    """Upload RUNS whole runs, UPLOADS at a time, as fast as the gateway takes them."""
     events = STREAMS["vercel-ai"]([f" word{number}" for number in range(DELTAS)])
     body = b"".join(b"data: " + orjson.dumps(event) + b"\n\n" for event in events)
     numbers = iter(range(RUNS))
@@ -130,7 +130,7 @@ async def _ingest(running: Worker) -> Ingest:
 
 
 async def _live(settings: Settings, running: Worker) -> Live:
-    """READERS streams, one a thread, while each thread's run goes on; each reader must get each event, once."""
+    """Follow READERS live streams, one a thread. Raises BrokerError where a reader does not get each event once."""
     threads = [str(uuid.UUID(int=number, version=4)) for number in range(READERS)]
     expected = SECONDS * PACE
     ready, begun = asyncio.Semaphore(0), float("inf")
@@ -159,14 +159,14 @@ async def _live(settings: Settings, running: Worker) -> Live:
             tasks.create_task(follow(http, thread_id))
             await ready.acquire()
         before, begun = await running.cpu(), time.monotonic()
-        await _speak(settings, threads)
+        await _publish(settings, threads)
         cpu = (await running.cpu() - before) / (time.monotonic() - begun)
         memory, connections = await running.memory(), running.connections(int(settings.brokers.rpartition(":")[2]))
     return Live(READERS, sorted(took), cpu, memory, connections)
 
 
-async def _speak(settings: Settings, threads: list[str]) -> None:
-    """A run in each thread, an event a record, its text the time; the threads take turns."""
+async def _publish(settings: Settings, threads: list[str]) -> None:
+    """Publish a run in each thread, PACE events a second, an event a record; its text is the time of sending."""
     topic = catalog.EVENTS.full_name(settings.topic_prefix)
     shared = {"v": VERSION, "run_id": "live", "agent_id": "bench", "dialect": "vercel-ai"}
     async with AIOKafkaProducer(**client_options(settings), acks="all", linger_ms=5) as producer:
@@ -194,7 +194,7 @@ async def _speak(settings: Settings, threads: list[str]) -> None:
 
 @asynccontextmanager
 async def _asking(running: Worker, took: dict[str, list[float]]) -> AsyncIterator[None]:
-    """Queries go on as long as the block does, one of each kind at a time."""
+    """Send queries during the block, one of each kind at a time; `took` gets the ms of each."""
 
     async def ask(http: aiohttp.ClientSession, name: str) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Assembly without a broker, against the floor of reading its JSON: what the language and the design cost alone."""
+"""Assembly without a broker, beside orjson.loads alone: the cost of language and design without Kafka."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class InProcess:
 
 
 def measure(load: Load, dialect: str) -> InProcess:
-    """A load of text deltas in some dialect, with fewer runs."""
+    """Measure a load of text deltas in this dialect, with RUNS runs."""
     small = text(load.name, load.title, RUNS, load.per_record, dialect=dialect)
     records = [StoredRecord(value, n, n // 100, key) for n, (key, value) in enumerate(small.records())]
     return InProcess(load.name, dialect, small.events / _loads(records), small.events / _feed(records, RUNS))

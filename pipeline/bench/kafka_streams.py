@@ -1,4 +1,4 @@
-"""The Kafka Streams program: its jars from Maven, its class from the JDK's compiler, each once, into the cache."""
+"""The Kafka Streams program: Maven loads its jars and javac compiles its class, each once, into the cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JAVA: Final = Path(__file__).with_name("java")
 
 
 def command(settings: Settings) -> list[str]:
-    """How to run it; arguments come behind. Raises CallerError where something is missing."""
+    """The command that runs it, without arguments. Raises CallerError where a tool is missing or javac fails."""
     jars = maven_jars(settings, JAVA / "pom.xml", "kafka-streams", "Kafka Streams (once, about 80 MB)")
     source = JAVA / "Assemble.java"
     classes = jars.with_name(f"{jars.name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}")
@@ -29,7 +29,7 @@ def command(settings: Settings) -> list[str]:
 
 
 def missing() -> str | None:
-    """What it needs, where that is not there."""
+    """The tools that are missing; None where all are installed."""
     lacking = [name for name in ("mvn", "javac") if not shutil.which(name)]
     return f"{' and '.join(lacking)} in PATH (Debian: maven, openjdk-17-jdk-headless)" if lacking else None
 

@@ -1,4 +1,4 @@
-"""How long a finished run takes into the store at a steady pace: from its `end`, handed to a producer, to its rows."""
+"""Latency at a steady pace: from handing a run's `end` to a producer to the run's rows in the store."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from topics import catalog
 
 RATE: Final = 5_000  # events/s
 WARM_UP: Final = 5.0  # seconds; not counted
-STEP: Final = 0.01  # seconds between two looks at the store, and so the most by which a figure is too high
+STEP: Final = 0.01  # seconds between two queries of the store: a figure is too high by this much at most
 STORED_WITHIN: Final = 30.0  # seconds after the last record
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds of each run, in ascending order; `memory`: the most bytes that the worker had meanwhile."""
+    """`ms` of each run, ascending; `memory`: the worker's largest resident bytes meanwhile."""
 
     store: str
     ms: Sequence[float]
@@ -40,13 +40,13 @@ class Latency:
 
 @dataclass(slots=True)
 class Watch:
-    """Runs on their way: thread -> when its end was handed over; those that arrived, as (sent, arrived)."""
+    """`waiting`: thread -> when its end was sent; `arrived`: (sent, stored) of each run; times of time.monotonic()."""
 
     waiting: dict[str, float] = field(default_factory=dict)
     arrived: list[tuple[float, float]] = field(default_factory=list)
 
     async def look(self, engine: AsyncEngine) -> None:
-        """See which have arrived."""
+        """Move the runs that are stored by now from `waiting` to `arrived`."""
         if not self.waiting:
             return
         query = select(threads.c.thread_id).where(threads.c.thread_id.in_(list(self.waiting)[:500]))
@@ -57,7 +57,7 @@ class Watch:
 
 
 async def measure(site: Site, store: str) -> Latency:
-    """`site` has the load, and no record of it yet; `store` is sqlite or postgres. Raises StoreError."""
+    """Publish the site's load at RATE and watch the store (sqlite or postgres). Raises StoreError."""
     async with AsyncExitStack() as stack:
         if store == "postgres":
             url = await stack.enter_async_context(site.postgres())
@@ -86,7 +86,7 @@ async def measure(site: Site, store: str) -> Latency:
 
 
 async def _publish(site: Site, watch: Watch, workers: Sequence[Worker]) -> float:
-    """The load at RATE. -> the most memory that all workers together had."""
+    """Publish the load at RATE. -> the largest resident bytes of all workers together."""
     topic, most = site.topic(catalog.EVENTS), 0.0
     options = client_options(site.settings)
     async with AIOKafkaProducer(**options, acks="all", linger_ms=5, enable_idempotence=True) as producer:

@@ -1,4 +1,4 @@
-"""Where a load is measured: topics of its own on a broker, filled once, and put back between two measurements."""
+"""The topics of one load on a broker: filled once, and reset between two measurements."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ POLL = 0.05  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A load on a broker; `settings` name its topics. `server`: a Postgres."""
+    """A load and its topics, which `settings` name. `server`: the URL of a Postgres server, where there is one."""
 
     settings: Settings
     load: Load
     server: str | None = None
 
     def topic(self, topic: Topic) -> str:
-        """Its name here."""
+        """The topic's full name at this site."""
         return topic.full_name(self.settings.topic_prefix)
 
     def places(self, name: str) -> list[TopicPartition]:
@@ -63,7 +63,7 @@ class Site:
         return time.monotonic() - began
 
     async def _publish(self, producer: AIOKafkaProducer, records: Iterable[tuple[bytes, bytes]]) -> None:
-        """In whole batches: record by record would take longer than all that is measured."""
+        """Send whole batches: single records would take longer than the measurements."""
         topic = self.topic(catalog.EVENTS)
         numbers = list(range(self.settings.partitions))
         partition_of, places = DefaultPartitioner(), dict[bytes, int]()
@@ -89,7 +89,7 @@ class Site:
 
     @asynccontextmanager
     async def observed(self) -> AsyncIterator[Observer]:
-        """-> a look at the topics that costs those who work next to nothing."""
+        """-> an Observer with an admin client and a consumer of its own."""
         admin = AIOKafkaAdminClient(**client_options(self.settings))
         consumer = AIOKafkaConsumer(**client_options(self.settings))
         await admin.start()
@@ -101,13 +101,13 @@ class Site:
             await admin.close()
 
     async def create(self, name: str) -> None:
-        """A topic that is not of the catalog, where it is not there yet."""
+        """Create a topic outside the catalog, unless it exists."""
         async with self.observed() as observer:
             if name not in await observer.admin.list_topics():
                 await observer.admin.create_topics([NewTopic(name, self.settings.partitions, 1)])
 
     async def reset(self) -> None:
-        """Put the topics back to where only the load is there, and the groups to their beginning."""
+        """Delete all records but the load's, and set the groups back to their beginning."""
         async with self.observed() as observer:
             for topic in (catalog.TURNS, catalog.TELEMETRY, catalog.STATE, catalog.DEAD_LETTERS):
                 ends = await observer.ends(topic)
@@ -129,7 +129,7 @@ class Site:
             await consumer.stop()
 
     def postgres(self) -> AbstractAsyncContextManager[str]:
-        """-> the address of a new database."""
+        """-> the URL of a new database. Raises StoreError without a server."""
         if self.server is None:
             raise StoreError("there is no Postgres to measure with; see --postgres")
         return database(self.server)
@@ -149,23 +149,23 @@ class Observer:
         return ends
 
     async def records(self, topic: Topic) -> int:
-        """How many were ever written."""
+        """The number of records ever written."""
         return sum((await self.ends(topic)).values())
 
     async def kept(self, topic: Topic) -> int:
-        """How many are there since the last reset."""
+        """The number of records written since the last reset."""
         begins = await self.consumer.beginning_offsets(self.site.places(self.site.topic(topic)))
         return await self.records(topic) - int(sum(begins.values()))
 
     async def committed(self, group: str, topic: Topic) -> int:
-        """The sum of a group's offsets."""
+        """The sum of a group's committed offsets."""
         name = self.site.topic(topic)
         offsets = await self.admin.list_consumer_group_offsets(group)
         return sum(row.offset for place, row in offsets.items() if place.topic == name)
 
 
 async def until(reached: Any, within: float, what: str) -> float:
-    """Wait for an async condition. -> when it was seen to hold, time.monotonic(). Raises BrokerError."""
+    """Wait for an async condition. -> time.monotonic() when it held. Raises BrokerError after `within` seconds."""
     deadline = time.monotonic() + within
     while not await reached():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What is measured with: many agent runs at once, as the records of the events topic. The same for the same load."""
+"""Loads: many agent runs at once, as records of the events topic. A load gives the same records each time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESULTS: Final = (20_000, 60_000, 150_000)  # bytes of the tool results of one r
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One run's native events, and what its publisher knows of it."""
+    """One run's native events, and the publisher's information about it."""
 
     dialect: str
     events: Sequence[Fields]
@@ -41,7 +41,7 @@ Role = Callable[[random.Random], Script]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a load becomes: records of the turns topic, and dead letters."""
+    """The number of turn records and of dead letters that a load gives."""
 
     turns: int
     dead: int
@@ -49,9 +49,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Load:
-    """`runs` runs, in the roles of `cast` by turns, `per_record` events a record.
+    """`runs` runs, which play the roles of `cast` in rotation, `per_record` events a record.
 
-    `text`: nothing but text deltas of one protocol, which is all that the other engines' programs assemble.
+    `text`: the load is text deltas of one protocol alone; the other engines' programs assemble nothing else.
     """
 
     name: str
@@ -64,13 +64,13 @@ class Load:
 
     @cached_property
     def events(self) -> int:
-        """Of all runs."""
+        """The number of events of all runs."""
         sizes = [len(role(random.Random(0)).events) for role in self.cast]  # noqa: S311  # nothing secret
         return sum(sizes[number % len(sizes)] for number in range(self.runs))
 
     @cached_property
     def outcome(self) -> Outcome:
-        """By assembling one run in each role, in process."""
+        """The load's outcome, from assembling one run of each role in process."""
         turns, dead = [], []
         for number, role in enumerate(self.cast):
             partition = Partition(DIALECTS, Limits(), 0)
@@ -131,18 +131,18 @@ def _lookup(rng: random.Random) -> Script:
 
 
 def _unfinished(size: int, rng: random.Random) -> Script:
-    """A run that still speaks: text of `size` bytes in deltas of 40, and no end."""
+    """A run without an end: text of `size` bytes in deltas of 40."""
     deltas = [f"{rng.getrandbits(64):016x} is a part of it, as is the next "[:40] for _ in range(size // 40)]
     return Script("vercel-ai", STREAMS["vercel-ai"](deltas)[:-3], end=None)
 
 
 def text(name: str, title: str, runs: int, per_record: int, *, dialect: str = "vercel-ai") -> Load:
-    """Answers of text deltas."""
+    """A load of answers in text deltas."""
     return Load(name, title, runs, per_record, (partial(_answer, dialect, DELTAS),), text=dialect == "vercel-ai")
 
 
 def fleet(scripts: Sequence[Script], runs: int = 6_000) -> Load:
-    """Recorded runs of several agents and protocols, over and over."""
+    """A load of recorded runs of several agents and protocols, repeated."""
     cast = tuple(partial(_recorded, script) for script in scripts)
     return Load("fleet", "mixed fleet: recorded runs of all protocols, 8 events a record", runs, 8, cast)
 
@@ -158,7 +158,7 @@ def staggered(runs: int) -> Load:
 
 
 def unfinished(runs: int, size: int) -> Load:
-    """Runs of `size` bytes of text that all stay open."""
+    """A load of runs with `size` bytes of text that all stay open."""
     cast = (partial(_unfinished, size),)
     return Load(f"open-{runs}", f"{runs:,} open turns", runs, 8, cast, at_once=runs)
 

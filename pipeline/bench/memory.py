@@ -1,4 +1,4 @@
-"""What a worker holds in memory: while it works off a backlog, and of turns that are open."""
+"""A worker's memory: while it reads a backlog, and with many open turns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPILL_AFTER: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The most bytes that a worker with a store had while it worked off `events`."""
+    """The largest resident bytes of a worker with a store while it read a backlog of `events`."""
 
     events: int
     most: float
@@ -26,7 +26,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class OpenTurns:
-    """Bytes of a worker that has `turns` open, just read, and once they are in the state topic as well."""
+    """A worker's resident bytes with `turns` open: just `read`, and `spilled` to the state topic."""
 
     turns: int
     read: float
@@ -34,7 +34,7 @@ class OpenTurns:
 
 
 async def backlog(site: Site) -> Backlog:
-    """To SQLite, until all is stored; `site` is filled."""
+    """Read a filled site's load into SQLite until all is stored."""
     most = 0.0
     settings = site.settings.model_copy(
         update={"store": f"sqlite:///{site.settings.home / site.settings.topic_prefix}.db"}
@@ -65,5 +65,6 @@ async def open_turns(site: Site) -> OpenTurns:
         await until(read, READ_WITHIN, "the worker had read all open turns")
         most = await running.memory()
         await until(spilled, READ_WITHIN, "all open turns were in the state topic")
-        await asyncio.sleep(SPILL_AFTER + 2 * settings.checkpoint_interval)  # to the last, and what was sent is let go
+        # Until the last runs are spilled, and the memory of sent records is free.
+        await asyncio.sleep(SPILL_AFTER + 2 * settings.checkpoint_interval)
         return OpenTurns(site.load.runs, most, await running.memory())

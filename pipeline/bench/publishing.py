@@ -1,4 +1,4 @@
-"""What publishing costs the server whose streams are published: its CPU, against the same streams unpublished."""
+"""The CPU that publishing costs a chat server, beside the same streams unpublished."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ STREAMS: Final = (1, 20)  # at the same time
 
 @dataclass(frozen=True, slots=True)
 class Publishing:
-    """CPU seconds of a server that had so many streams of TOKENS events at PACE a second, by mode."""
+    """`cpu`: mode -> CPU seconds of a server with `streams` streams of TOKENS events at PACE a second."""
 
     streams: int
     cpu: dict[str, float]
 
     def cost(self, mode: str) -> float:
-        """µs of CPU an event."""
+        """CPU µs an event."""
         return self.cpu[mode] / self.streams / TOKENS * 1e6
 
     def ratio(self, mode: str) -> float:
-        """To the same streams unpublished."""
+        """CPU in this mode by CPU of the same streams unpublished."""
         return self.cpu[mode] / self.cpu[PLAIN]
 
     def of_a_core(self, mode: str) -> float:
-        """The share of a core that publishing takes beside one stream."""
+        """The share of a core that publishing one stream takes."""
         return (self.cost(mode) - self.cost(PLAIN)) / 1e6 * PACE
 
 
 async def measure(settings: Settings, streams: int) -> Publishing:
-    """Serve `streams` at once, in each mode; the topics are there."""
+    """Serve `streams` at once in each mode; the topics must exist."""
     cpu = {}
     for mode in MODES:
         async with _server(settings, mode) as url, aiohttp.ClientSession() as http:
@@ -57,7 +57,7 @@ async def measure(settings: Settings, streams: int) -> Publishing:
 
 
 async def _read(http: aiohttp.ClientSession, url: str, tokens: int | None = None) -> None:
-    """A client that reads to the end, or only the beginning."""
+    """Read a stream to its end, or its first `tokens` lines."""
     async with http.get(f"{url}/chat") as response:
         seen = 0
         async for _ in response.content:
@@ -67,7 +67,7 @@ async def _read(http: aiohttp.ClientSession, url: str, tokens: int | None = None
 
 
 async def _cpu(http: aiohttp.ClientSession, url: str) -> float:
-    await asyncio.sleep(0.5)  # for what the streams before have left behind
+    await asyncio.sleep(0.5)  # until the server has cleaned up after the streams before
     async with http.get(f"{url}/cpu") as response:
         return float(await response.text())
 

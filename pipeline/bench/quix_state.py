@@ -18,7 +18,7 @@ from quixstreams import Application, State
 
 
 def build(brokers: str, topic: str, output: str, folder: str, events: int) -> Application:
-    """The program; it ends itself after so many events."""
+    """The application; it exits after `events` events and prints its figures."""
     app = Application(
         brokers,
         consumer_group=f"bench-quix-{os.getpid()}",

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer
 
 
 async def read(brokers: str, topic: str, events: int) -> None:
-    """Until so many events were read; from the first fetch on."""
+    """Read `events` events, and print how long it took from the first fetch on."""
     consumer = AIOKafkaConsumer(
         topic,
         bootstrap_servers=brokers,

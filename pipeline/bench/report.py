@@ -1,4 +1,4 @@
-"""A suite as tables, for people on a terminal or in Markdown, and as JSON for scripts."""
+"""A suite as tables on a terminal or in Markdown, and as JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show(suite: Suite, where: dict[str, Any], console: Console) -> None:
 
 
 def markdown(suite: Suite, where: dict[str, Any]) -> str:
-    """The same as Markdown."""
+    """The tables as Markdown."""
     blocks = ["\n".join(f"{line}  " for line in in_words(where)).rstrip()]
     for sheet in sheets(suite):
         lines = [sheet.columns, ["---"] * len(sheet.columns), *sheet.rows]
@@ -61,7 +61,7 @@ def _left_out(suite: Suite) -> list[str]:
 
 
 def failed(suite: Suite) -> dict[str, str]:
-    """Every part without a figure that should have one, by its title -> why."""
+    """Title of each part that failed -> why."""
     loads = {
         f"{result.load.title}: {CONTENDERS[name].title}": why
         for result in suite.results

@@ -1,4 +1,4 @@
-"""What a measurement says."""
+"""One measurement, and the contender that it belongs to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipeline.bench.load_topics import Site
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """`events` in `seconds`; `cpu` seconds of all processes that were measured, None where the system doesn't say."""
+    """`events` in `seconds`; `cpu` seconds of all measured processes, None where the system does not tell them."""
 
     events: int
     seconds: float
@@ -23,13 +23,13 @@ class Measured:
 
     @property
     def cost(self) -> float | None:
-        """CPU µs an event: moves less than the rate where others use the machine, too."""
+        """CPU µs an event; it varies less than the rate where others use the machine, too."""
         return None if self.cpu is None else self.cpu / self.events * 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One line of the table. `any_load`: it does more than text deltas of one protocol. `needs`: why it can't run."""
+    """One line of the table. `any_load`: it takes all loads, not only text ones. `missing`: what it lacks to run."""
 
     name: str
     title: str
@@ -39,5 +39,5 @@ class Contender:
 
 
 def percentile(ascending: Sequence[float], percent: int) -> float:
-    """The smallest value that so many are not above."""
+    """The nearest-rank percentile of ascending values."""
     return ascending[max(0, -(-len(ascending) * percent // 100) - 1)]

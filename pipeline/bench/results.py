@@ -1,4 +1,4 @@
-"""What a suite has measured, and what follows from it."""
+"""The measurements of a suite, with medians and ratios."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from pipeline.bench.result import Measured
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What each contender did with one load, by its name, in every repetition; and of those that failed, why."""
+    """One load: contender -> its measurements, one a repetition; of contenders that failed, why."""
 
     load: Load
     measured: dict[str, list[Measured]]
     failed: dict[str, str] = field(default_factory=dict)
 
     def rate(self, contender: str) -> float:
-        """Events a second, the median."""
+        """The median of events a second."""
         return statistics.median(one.rate for one in self.measured[contender])
 
     def cost(self, contender: str) -> float | None:
-        """CPU µs an event, the median."""
+        """The median of CPU µs an event; None where the system does not tell it."""
         costs = [one.cost for one in self.measured[contender] if one.cost is not None]
         return statistics.median(costs) if costs else None
 
     def ratio(self, contender: str, other: str) -> float | None:
-        """The median over repetitions of one's rate by the other's in the same repetition; None without either."""
+        """The median of `contender`'s rate by `other`'s of the same repetition; None where either is missing."""
         if contender not in self.measured or other not in self.measured:
             return None
         pairs = zip(self.measured[contender], self.measured[other], strict=True)
@@ -41,7 +41,7 @@ class Result:
 
 @dataclass(slots=True)
 class Suite:
-    """What was measured, and why something was not."""
+    """All measurements, and why some are missing."""
 
     assembly: list[InProcess] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)

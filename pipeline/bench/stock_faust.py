@@ -3,8 +3,8 @@
 `python -m pipeline.bench.stock_faust BROKERS TOPIC OUTPUT PARTITIONS EVENTS` ->
 {"events": …, "seconds": …, "cpu": …}
 
-It drops duplicates by `seq`, assembles the text, produces the finished turn. What it read since its last commit it
-forgets in a crash: Faust commits past turns in flight.
+It drops duplicates by `seq`, assembles the text, produces the finished turn. A crash loses its open turns: Faust
+commits past turns in flight.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import orjson
 
 
 def build(brokers: str, topic: str, output: str, partitions: int, events: int) -> faust.App:
-    """The program; it ends itself after so many events."""
+    """The application; it exits after `events` events and prints its figures."""
     app = faust.App(
         f"bench-faust-{os.getpid()}",
         broker=[f"kafka://{address}" for address in brokers.split(",")],
@@ -64,7 +64,7 @@ def build(brokers: str, topic: str, output: str, partitions: int, events: int) -
 
 
 async def run(app: faust.App) -> None:
-    """Until it ends itself."""
+    """Run the application until it exits by itself."""
     await app.start()
     await asyncio.Event().wait()
 

@@ -1,4 +1,4 @@
-"""One agent run's stream in each wire protocol that has a sample: an answer of so many text deltas."""
+"""One run's stream in each wire that has a sample: from text deltas to the events of an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All measurements of one run, on a broker of its own: the same machine, the same data, one after the other."""
+"""Run all measurements of a plan, one after the other, on a broker of its own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OPEN_BYTES: Final = 5_000  # of text in each
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure, by name; `scripts`: the recorded runs of the fleet; `server`: a Postgres."""
+    """Names of what to measure; `scripts`: the recorded runs of the fleet; `server`: the URL of a Postgres server."""
 
     measurements: Sequence[str]
     contenders: Sequence[str]
@@ -67,7 +67,7 @@ class Plan:
 
 
 def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
-    """Measure what is planned; what fails is told in `failed`, and the rest goes on. Raises BrokerError, StoreError."""
+    """Measure what is planned; a failed part goes into `failed`, the rest goes on. Raises BrokerError, StoreError."""
     suite = Suite()
     if ASSEMBLY in plan.measurements:
         with _part(suite.failed, "assembly in process", progress):
@@ -85,7 +85,7 @@ def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
 
 
 def _own(settings: Settings, folder: Path) -> Settings:
-    """Settings for a broker of its own; how that of the caller is reached does not matter here."""
+    """Settings for a broker of its own, without the caller's TLS and logins."""
     broker, port = free_ports(2)
     wire = [name for name in Settings.model_fields if name.startswith(("sasl_", "ssl_", "oauth_"))]
     return settings.model_copy(
@@ -148,7 +148,7 @@ async def _end_to_end(settings: Settings, server: str | None, plan: Plan, suite:
 
 @contextmanager
 def _part(failed: dict[str, str], name: str, progress: Progress, shown: str | None = None) -> Iterator[None]:
-    """One part of the suite: an error of whatever kind costs its figures, and not those of the others."""
+    """Run one part of the suite: any error in it goes into `failed`, and the other parts go on."""
     progress(shown or name)
     try:
         yield
@@ -166,7 +166,7 @@ async def _fresh(settings: Settings, name: str, load: Load, server: str | None =
 
 
 async def _result(site: Site, contenders: Sequence[Contender], repetitions: int, progress: Progress) -> Result:
-    """Who fails once is left out of this load's figures: ratios are formed within each repetition."""
+    """Measure one load. A contender that fails once is left out: ratios are formed within each repetition."""
     load = site.load
     able = {one.name: one for one in contenders if one.any_load or load.text}
     measured: dict[str, list[Measured]] = {name: [] for name in able}

@@ -1,4 +1,4 @@
-"""The tables of a suite: what was measured, in words and rounded figures."""
+"""The tables of a suite, with rounded figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Sheet:
 
 
 def sheets(suite: Suite) -> Iterator[Sheet]:
-    """The tables of what was measured."""
+    """A table for each part that was measured."""
     yield from map(_throughput, suite.results)
     if suite.latencies:
         yield Sheet(
@@ -84,7 +84,7 @@ def _ratio(ratio: float, other: str) -> str:
 
 
 def _open_turns(measured: Sequence[OpenTurns]) -> Sheet:
-    """The difference between two counts is what a turn takes, whatever a worker takes without any."""
+    """The last row is the memory of one turn: the difference of two counts, without the worker's own memory."""
     rows: list[tuple[str, ...]] = [(f"{one.turns:,}", _mb(one.read), _mb(one.spilled)) for one in measured]
     if len(measured) > 1:
         few, many = measured[0], measured[-1]

@@ -1,4 +1,4 @@
-"""What is aimed at, beside what was measured: ratios within one run, and bounds that no machine changes much."""
+"""The targets: ratios within one run, and bounds that depend little on the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.bench.publishing import MODES, PLAIN
 from pipeline.bench.result import percentile
 from pipeline.bench.results import Suite
 
-# (load, contender) -> of whom, at least how much.
+# (load, contender) -> {other contender: the least ratio to its rate}.
 RATES: Final[dict[tuple[str, str], dict[str, float]]] = {
     ("text-1", TURNS): {LIMIT: 0.55, "faust": 25, "quix": 4, "streams": 2.5},
     ("text-8", TURNS): {LIMIT: 0.30, "faust": 10, "quix": 2.2, "streams": 3},
@@ -24,7 +24,7 @@ RATES: Final[dict[tuple[str, str], dict[str, float]]] = {
     ("text-8", "two"): {TURNS: 1.8},
 }
 P99_MS: Final = 250
-FROM_THE_MEAN: Final = 0.10  # of memory at any lag
+FROM_THE_MEAN: Final = 0.10  # the largest deviation of memory at any lag from the mean
 OPEN_TURN_KB: Final = 20  # of a turn with 5 KB of text
 OF_A_CORE: Final = 0.05  # for publishing a stream of 50 tokens/s
 
@@ -41,7 +41,7 @@ class Aim:
 
     @property
     def verdict(self) -> str:
-        """met, or by how much of the target it was missed."""
+        """`met`, or `missed by` a share of the target."""
         short = (self.bound - self.measured if self.least else self.measured - self.bound) / self.bound
         return "met" if short <= 0 else f"missed by {short:.0%}"
 
@@ -52,7 +52,7 @@ class Aim:
 
 
 def aims(suite: Suite) -> Iterator[Aim]:
-    """The targets of which there is a figure."""
+    """The targets for which the suite has a figure."""
     results = {result.load.name: result for result in suite.results}
     for (load, who), others in RATES.items():
         for other, bound in others.items():

@@ -1,4 +1,4 @@
-"""Threadmill under measurement: to the turns topic, and on to a store."""
+"""Measure Threadmill: to the turns topic, and to a store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CORES_FOR_TWO = 3  # the broker has one
 
 
 async def to_turns(site: Site) -> Measured:
-    """From the moment at which the worker reads until every turn is on the turns topic; then all must be committed."""
+    """From the worker's first read until every turn is on the turns topic. All offsets must be committed afterwards."""
     await site.reset()
     async with site.observed() as observer, worker(site.settings, "assemble") as running:
         before = await running.cpu()
@@ -35,7 +35,7 @@ async def to_turns(site: Site) -> Measured:
 
 
 async def two_workers(site: Site) -> Measured:
-    """Likewise, with two workers, from the moment at which both read; what was read before that is left out."""
+    """The same with two workers, from the moment at which both read; events read before it are left out."""
     await site.reset()
     second = site.settings.model_copy(update={"port": free_ports(1)[0]})
     async with site.observed() as observer, AsyncExitStack() as stack:
@@ -53,19 +53,19 @@ async def two_workers(site: Site) -> Measured:
 
 
 def cores_for_two_workers() -> str | None:
-    """What two workers and a broker need, where it is not there."""
+    """The cores that two workers and a broker need; None where the machine has them."""
     cores = os.cpu_count() or 1
     return None if cores > CORES_FOR_TWO else f"four cores, of which one is the broker's; there are {cores}"
 
 
 async def to_sqlite(site: Site) -> Measured:
-    """Until every turn is in a new store."""
+    """Until every turn is in a new SQLite file."""
     file = site.settings.home / f"{site.settings.topic_prefix}-{time.time_ns()}.db"
     return await _to_store(site, f"sqlite:///{file}")
 
 
 async def to_postgres(site: Site) -> Measured:
-    """Likewise."""
+    """Until every turn is in a new Postgres database."""
     async with site.postgres() as url:
         return await _to_store(site, url)
 
@@ -88,14 +88,14 @@ async def _to_store(site: Site, url: str) -> Measured:
 
 
 def processes(settings: Settings) -> list[tuple[Settings, str]]:
-    """The store role works in a process of its own where there is a core for it. It is the first, and waits."""
+    """(settings, roles) of each process: the store role first, in a process of its own where it has a core."""
     if not apart():
         return [(settings, "assemble,store")]
     return [(settings.model_copy(update={"port": free_ports(1)[0]}), "store"), (settings, "assemble")]
 
 
 def apart() -> bool:
-    """Whether the roles have a process each."""
+    """Whether each role gets a process of its own."""
     return (os.cpu_count() or 1) >= CORES_FOR_TWO
 
 
@@ -108,7 +108,7 @@ async def _stored(running: Worker, turns: int) -> bool:
 
 
 async def _committed(observer: Observer) -> None:
-    """Wait until the group has committed all records of the load, and see that it refused no more than expected."""
+    """Wait until the group has committed all records of the load. Raises BrokerError for unexpected dead letters."""
     settings, expected = observer.site.settings, observer.site.load.outcome.dead
     records = await observer.records(catalog.EVENTS)
 

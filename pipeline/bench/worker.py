@@ -1,4 +1,4 @@
-"""Threadmill under measurement: a real worker or gateway as a process of its own, watched from outside."""
+"""A real worker or gateway as a process of its own, measured through its HTTP endpoints."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def environment(settings: Settings) -> dict[str, str]:
 
 
 class Worker:
-    """A worker, or a gateway, that runs."""
+    """A running worker or gateway."""
 
     def __init__(self, url: str, http: aiohttp.ClientSession, pid: int) -> None:
         self.url = url
         self.http = http
         self.pid = pid
-        self.began = 0.0  # time.monotonic() when it was seen not to read yet for the last time
+        self.began = 0.0  # time.monotonic() of the last check at which it was not ready yet
 
     async def started(self, process: Process, log: Path) -> None:
-        """Wait until it reads."""
+        """Wait until it is ready. Raises BrokerError where it ends or takes longer than READY_WITHIN."""
         deadline = time.monotonic() + READY_WITHIN
         while True:
             asked = time.monotonic()
@@ -63,15 +63,15 @@ class Worker:
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((f"{name}{{", f"{name} ")))
 
     async def cpu(self) -> float:
-        """CPU seconds so far, user and system; 0 where the system doesn't say (it does on Linux)."""
+        """CPU seconds so far, user and system; 0 where the system does not tell them (Linux does)."""
         return await self.metric("process_cpu_seconds_total")
 
     async def memory(self) -> float:
-        """Resident bytes; 0 where the system doesn't say."""
+        """Resident bytes; 0 where the system does not tell them."""
         return await self.metric("process_resident_memory_bytes")
 
     def connections(self, port: int) -> int | None:
-        """TCP connections that it has to this port; None where the system doesn't say."""
+        """The number of its TCP connections to this port; None where the system does not tell it."""
         try:
             links = {str(link.readlink()) for link in Path(f"/proc/{self.pid}/fd").iterdir()}
             rows = [line.split() for line in Path(f"/proc/{self.pid}/net/tcp").read_text().splitlines()[1:]]
@@ -81,12 +81,12 @@ class Worker:
 
 
 def worker(settings: Settings, roles: str) -> AbstractAsyncContextManager[Worker]:
-    """A worker that is ready; it is stopped with the block."""
+    """A worker that is ready; it stops with the block."""
     return _running(settings, f"http://{settings.host}:{settings.port}", "worker", "--roles", roles)
 
 
 def gateway(settings: Settings) -> AbstractAsyncContextManager[Worker]:
-    """Likewise."""
+    """A gateway that is ready; it stops with the block."""
     return _running(settings, f"http://{settings.gateway_host}:{settings.gateway_port}", "gateway")
 
 
