@@ -3,7 +3,7 @@
 A segment is a range of offsets of one partition. Each day on which a turn of it began has an object of its own:
 ROOT/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet, END exclusive. Writing a segment again gives the same object.
 Segments may overlap after a crash, and hold a turn in several revisions: readers take the highest rank of each turn.
-No name is ever given to other offsets, so that nobody, however late, can overwrite what another has written.
+A name stands for its offsets for ever, so that a late writer can't overwrite what another worker has written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pipeline.stores.segments import Entry, Refusal
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = 8  # objects that are looked at together
+AT_ONCE: Final = 8  # objects that an erasure reads at the same time
 SUFFIX: Final = ".parquet"
 
 Erased = Callable[[Sequence[str]], Awaitable[set[str]]]  # thread ids -> those of them that were erased
@@ -32,7 +32,7 @@ Erased = Callable[[Sequence[str]], Awaitable[set[str]]]  # thread ids -> those o
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a segment: rows and bytes of its objects, and the records that are no turn records."""
+    """Rows and bytes of a written segment's objects, and the records that are no turn records."""
 
     rows: int
     bytes: int
@@ -42,11 +42,11 @@ class Written:
 class Archive:
     """`root`: file:///folder, s3://bucket/prefix, gs://… or azure://container/….
 
-    `erased` says which threads must not be in it.
+    `erased` gives the threads that must not be in it.
     """
 
     def __init__(self, root: str, erased: Erased) -> None:
-        """Raises CallerError where the cloud's variables say too little."""
+        """Raises CallerError where the cloud's variables are missing or wrong."""
         self.root = root.rstrip("/")
         self.erased = erased
         self.objects = Objects()
@@ -70,7 +70,7 @@ class Archive:
         return Written(rows, size, tuple(refused))
 
     async def delete_thread(self, thread_id: str) -> int:
-        """Rewrite all objects that hold the thread, which is erased already -> how many did. Raises StoreError."""
+        """Rewrite all objects that hold a thread that is marked as erased -> how many did. Raises StoreError."""
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def look(uri: str) -> bool:
@@ -87,7 +87,7 @@ class Archive:
             if thread_id not in segments.thread_ids(found):
                 return False
             table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
-        except NotThere:  # erased by another meanwhile
+        except NotThere:  # another process has erased it meanwhile
             return False
         except (pa.ArrowInvalid, KeyError) as error:
             raise StoreError(f"{uri} is no segment of ours ({error}): move it out of the archive") from None
@@ -95,8 +95,9 @@ class Archive:
         return True
 
     async def _write_kept(self, uri: str, table: pa.Table) -> tuple[int, int]:
-        """Write what is not erased -> rows, bytes. Once more, if a thread was erased meanwhile: who erases marks the
-        thread first, and looks at the objects then; so either he finds this one, or we find his mark.
+        """Write the rows of threads that are not erased -> rows, bytes. Repeated if a thread was erased meanwhile.
+
+        An erasure marks the thread first and reads the objects then: so it finds this object, or we find its mark.
         """
         ids = segments.thread_ids(table)
         erased: set[str] | None = None

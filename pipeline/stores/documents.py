@@ -42,7 +42,7 @@ async def summaries_of(connection: AsyncConnection, query: Select[Any]) -> tuple
 async def documents_of(
     connection: AsyncConnection, ids: Sequence[str], tenant: str | None = None
 ) -> dict[str, dict[str, Any]]:
-    """thread_id -> document, of those that are there; links to erased threads are left out."""
+    """thread_id -> document, of those that are stored; links to erased threads are left out."""
     records: dict[str, list[TurnRecord]] = {id_: [] for id_ in ids}
     targets: set[str] = set()
     for facts, document in await connection.execute(statements.records(ids)):

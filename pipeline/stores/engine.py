@@ -1,4 +1,4 @@
-"""A store's address -> an SQLAlchemy engine, set up so that what is committed stays."""
+"""A store's URL -> an SQLAlchemy engine, set up so that committed transactions survive a power cut."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUSY_SECONDS: Final = 15.0
 CONNECT_SECONDS: Final = 10.0
 COMMAND_SECONDS: Final = 60.0
 LOG_BYTES: Final = 64 * 1024 * 1024  # of SQLite's write-ahead log, until it is emptied
-EMPTY_MS: Final = 200  # that emptying it waits for readers and writers
+EMPTY_MS: Final = 200  # for which emptying the log waits for readers and writers
 WRITE: Final = "threadmill_write"  # execution option: the transaction will write
 
 
@@ -58,11 +58,12 @@ def _sqlite(path: Path) -> AsyncEngine:
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
-    """Write-ahead log, so that readers and the writer don't wait for each other. A commit is on disk when it returns
-    (synchronous=FULL): offsets are committed to Kafka on the strength of it, so it must outlive a power cut, not only
-    a kill -9; that costs one fsync per batch.
+    """Turn on the write-ahead log, so that readers and the writer don't wait for each other.
+
+    A commit is on disk when it returns (synchronous=FULL). Offsets are committed to Kafka because of it, so it must
+    outlive a power cut, not only a kill -9; that costs one fsync per batch.
     """
-    connection.isolation_level = None  # we say BEGIN ourselves: the driver's own comes too late, after the first read
+    connection.isolation_level = None  # we send BEGIN ourselves: the driver sends it too late, after the first read
     cursor = connection.cursor()
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
@@ -70,8 +71,8 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
 
 
 class WriteAheadLog:
-    """Keeps SQLite's log small. By itself SQLite begins it anew only when a writer finds all of it in the database, and
-    nobody reads: between several busy workers that moment never comes.
+    """Keeps SQLite's log small. SQLite itself begins a new log only when a writer finds all of it in the database and
+    no connection reads: with several busy workers that moment never comes.
     """
 
     def __init__(self, file: Path) -> None:
@@ -79,8 +80,8 @@ class WriteAheadLog:
         self.limit = LOG_BYTES
 
     def keep_small(self, connection: Connection) -> None:
-        """Empty it where it is large. Where another writer is in the way, the next transaction tries again; where
-        somebody reads for long, that after another LOG_BYTES.
+        """Empty the log where it is large. If another writer holds it up, the next transaction tries again; if a
+        reader does, the one after another LOG_BYTES.
         """
         size = self.file.stat().st_size if self.file.exists() else 0
         if size < self.limit:
@@ -94,7 +95,7 @@ class WriteAheadLog:
 
 
 def _begin_sqlite(connection: Connection, *, log: WriteAheadLog) -> None:
-    """A writer takes the lock at once, and so waits for its turn instead of failing in the middle."""
+    """Begin a transaction. A writer takes the lock at once: it waits for others here instead of failing later."""
     writes = connection.get_execution_options().get(WRITE)
     if writes:
         log.keep_small(connection)

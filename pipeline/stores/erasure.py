@@ -13,7 +13,7 @@ from pipeline.stores.sql import ThreadStore
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What was erased: whether the store held the thread, its objects, and the segments that held it."""
+    """Whether the store held the thread; how many objects, and segments of the archive, held something of it."""
 
     stored: bool
     objects: int
@@ -23,8 +23,8 @@ class Erasure:
 async def erase(settings: Settings, store: ThreadStore, thread_id: str) -> Erasure:
     """Erase a thread for good. Raises StoreError; the same call then goes on where it stopped.
 
-    It is marked first: from then on no worker writes anything of it, and a replay brings nothing back. Its rows go
-    last, so that it is still found by its names when this has to be done again.
+    It is marked first: from then on no worker writes anything of it, and a replay brings nothing back. Its rows are
+    deleted last, so that a repeated call still finds it by its names.
     """
     await store.mark_erased(thread_id, time.time_ns() // 1_000_000)
     objects = await ContentStore.of(settings).delete_thread(thread_id)

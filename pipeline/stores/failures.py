@@ -1,4 +1,4 @@
-"""What a database says -> StoreError that says what to do, and whether to try again. Passwords never come out."""
+"""A database's error -> StoreError with advice, and whether it is transient. Passwords are left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from threadmill.settings import without_password
 
 MIGRATE: Final = "run `threadmill store migrate`"
 
-# (SQLSTATE or the beginning of it, transient, what to do), the first that fits.
+# (SQLSTATE or the beginning of it, transient, advice): the first row that fits is used.
 POSTGRES: Final[tuple[tuple[str, bool, str], ...]] = (
     ("28", False, "user or password is refused: check THREADMILL_STORE and pg_hba.conf"),
     ("3D000", False, "the database does not exist: create it with `createdb`, or correct THREADMILL_STORE"),
@@ -29,7 +29,7 @@ POSTGRES: Final[tuple[tuple[str, bool, str], ...]] = (
     ("25006", True, "the server is read-only, a standby perhaps: wait for the failover, or correct THREADMILL_STORE"),
     ("23503", True, "the thread was deleted while it was written"),
 )
-# (part of SQLite's message, transient, what to do)
+# (part of SQLite's message, transient, advice)
 SQLITE: Final[tuple[tuple[str, bool, str], ...]] = (
     ("database is locked", True, "another process holds the file's write lock for too long"),
     ("database or disk is full", True, "the disk is full: make room"),
@@ -75,7 +75,7 @@ def _refused(where: str, cause: BaseException, message: str) -> str:
 def _disconnected(error: BaseException) -> bool:
     if isinstance(error, DBAPIError):
         return error.connection_invalidated or type(error.orig).__name__ == "InterfaceError"
-    # The pool had no connection in time, or asyncpg's own words for a connection that is gone.
+    # The pool had no connection in time, or asyncpg's own errors for a lost connection.
     return isinstance(error, SQLAlchemyError) or type(error).__name__ in (
         "InterfaceError",
         "ConnectionDoesNotExistError",

@@ -1,4 +1,4 @@
-"""Files that are either whole and on disk, or not there."""
+"""Files that are written whole and synced to disk, or not at all."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
-    """Write a file and wait for the disk, folders included. Raises OSError.
+    """Write a file and its folders, and sync them to disk. Raises OSError.
 
-    One of this size that is there already stays, unless it is to be replaced.
+    An existing file of this size stays, unless `replace` is set.
     """
     if not replace and path.exists() and path.stat().st_size == len(data):
         return
@@ -32,7 +32,7 @@ def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """A regular file of at most `most` bytes. Raises OSError, ValueError."""
+    """The bytes of a regular file of at most `most` bytes. Raises OSError, ValueError."""
     if path.exists() and not path.is_file():
         raise ValueError("it is no file")
     if path.stat().st_size > most:
@@ -41,12 +41,12 @@ def read_file(path: Path, most: int) -> bytes:
 
 
 def delete_file(path: Path) -> None:
-    """Delete a file, where it is there. Raises OSError."""
+    """Delete a file if it exists. Raises OSError."""
     path.unlink(missing_ok=True)
 
 
 def delete_folder(path: Path) -> int:
-    """Delete a folder with all in it, where it is there -> how many files there were. Raises OSError."""
+    """Delete a folder and its content -> the number of its files, 0 where it does not exist. Raises OSError."""
     if not path.exists():
         return 0
     files = sum(found.is_file() for found in path.iterdir())
@@ -56,7 +56,7 @@ def delete_folder(path: Path) -> int:
 
 
 def files_under(folder: Path) -> list[str]:
-    """The paths of all files below a folder, from there; none where it is not there. Raises OSError."""
+    """The paths of all files below a folder, relative to it; empty where it does not exist. Raises OSError."""
     return [found.relative_to(folder).as_posix() for found in sorted(folder.rglob("*")) if found.is_file()]
 
 

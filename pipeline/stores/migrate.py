@@ -1,4 +1,4 @@
-"""The schema's version: read it, bring it up to date, refuse what does not fit."""
+"""The schema's revision: read it, upgrade it, refuse one that does not fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.stores.schema import compatibility
 
 FOLDER: Final = Path(__file__).parent / "migrations"
 VERSION_TABLE: Final = "threadmill_version"
-# Files are named REVISION_what.py with rising numbers: so Alembic, slow to import, is needed only to migrate.
+# Files are named REVISION_what.py with rising numbers, so that only a migration imports Alembic, which is slow.
 REVISIONS: Final = tuple(sorted(path.stem.partition("_")[0] for path in (FOLDER / "versions").glob("[0-9]*.py")))
 HEAD: Final = REVISIONS[-1]
 LOCK_KEY: Final = 0x7468726D696C6C  # of Postgres' advisory lock: "thrmill"
@@ -41,9 +41,9 @@ async def oldest(connection: AsyncConnection) -> str | None:
 
 
 def check(revision: str | None, oldest: str | None = None) -> None:
-    """Raise StoreError where the schema is not one that this code works with.
+    """Raise StoreError where this code does not work with the schema.
 
-    A newer one is, where it only adds to what this code knows: it says so by `oldest`.
+    It works with a newer one that only adds to what it knows: `oldest` is then no newer than HEAD.
     """
     if revision == HEAD:
         return
@@ -61,9 +61,9 @@ def check(revision: str | None, oldest: str | None = None) -> None:
 async def upgrade(engine: AsyncEngine) -> str | None:
     """Bring the schema up to date, in one transaction -> the revision before.
 
-    Safe to run at once from anywhere: on Postgres an advisory lock, on SQLite the file's write lock (BEGIN IMMEDIATE)
-    lets one in, and the others find nothing left to do. A newer schema that this code works with is left alone;
-    raises StoreError for any other.
+    Several processes may call it at once: Postgres' advisory lock, or SQLite's write lock (BEGIN IMMEDIATE), lets one
+    in, and the others find nothing left to do. A newer schema that this code works with is left alone; raises
+    StoreError for any other.
     """
     async with engine.execution_options(**{WRITE: True}).begin() as connection:
         if connection.dialect.name == "postgresql":

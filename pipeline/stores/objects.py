@@ -1,4 +1,4 @@
-"""Objects by their URI: files, buckets (obstore), and read-only https. Failures come out as StoreError."""
+"""Objects by their URI: files, buckets (obstore), and read-only https. Failures become StoreErrors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 READABLE: Final = ("https", "s3", "gs", "azure", "file")
 MOST: Final = 1 << 30  # bytes of one object that is read
 RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
-SILENCE: Final = 30.0  # seconds in which an https server must say something
+SILENCE: Final = 30.0  # seconds within which an https server must send something
 
 
 class NotThere(StoreError):
@@ -46,7 +46,7 @@ class Objects:
         self._buckets: dict[str, ObjectStore] = {}
 
     def open(self, uri: str) -> None:
-        """See that what is said about this bucket or folder suffices. Raises CallerError."""
+        """Check that the bucket's or folder's configuration suffices. Raises CallerError."""
         try:
             if urlsplit(uri).scheme != "file":
                 self._bucket(urlsplit(uri))
@@ -54,7 +54,7 @@ class Objects:
             raise CallerError(f"{uri}: {_first_line(error)}; set the cloud's own variables") from None
 
     async def write(self, uri: str, data: bytes, media_type: str, *, replace: bool = False) -> None:
-        """Safe on disk, or in the bucket, when this returns. What is there already stays, unless it is replaced."""
+        """Write an object; it is safe when this returns. An existing one stays, unless `replace` is set."""
         where = urlsplit(uri)
         with _failures("written", uri):
             if where.scheme == "file":
@@ -68,7 +68,7 @@ class Objects:
                 pass
 
     async def read(self, uri: str, most: int | None = None) -> bytes:
-        """All of it; at most 1 GiB, or so many bytes."""
+        """The whole object; of at most `most` bytes, and of at most 1 GiB. Raises NotThere, StoreError."""
         bound = MOST if most is None else min(most, MOST)
         where = urlsplit(uri)
         if where.scheme not in READABLE:
@@ -84,7 +84,7 @@ class Objects:
 
     @asynccontextmanager
     async def reading(self, uri: str) -> AsyncIterator[io.IOBase]:
-        """An object of ours as a seekable file, of which only what is read is fetched; its calls block."""
+        """An object as a seekable file that fetches only the ranges that are read; its calls block."""
         where = urlsplit(uri)
         with _failures("read", uri):
             if where.scheme == "file":
@@ -108,7 +108,7 @@ class Objects:
                     yield f"{uri}/{quote(found['path'].removeprefix(prefix).lstrip('/'), safe='/=')}"
 
     async def delete(self, uri: str) -> None:
-        """Delete an object, where it is there."""
+        """Delete an object if it exists."""
         where = urlsplit(uri)
         with _failures("deleted", uri):
             if where.scheme == "file":
@@ -118,7 +118,7 @@ class Objects:
                 await obstore.delete_async(self._bucket(where), _key(where))
 
     async def delete_under(self, uri: str) -> int:
-        """Delete all objects whose URI begins with `uri`/ -> how many there were."""
+        """Delete all objects whose URI begins with `uri`/ -> their number."""
         where = urlsplit(uri)
         with _failures("deleted", uri):
             if where.scheme == "file":
@@ -137,7 +137,7 @@ class Objects:
 
 
 class _Ranges(io.RawIOBase):
-    """An object of a bucket as Python's own kind of file."""
+    """An object of a bucket as a Python file."""
 
     def __init__(self, reader: ReadableFile) -> None:
         self._reader = reader
@@ -187,7 +187,7 @@ def _path(where: SplitResult) -> Path:
 
 @contextmanager
 def _failures(done: str, uri: str) -> Iterator[None]:
-    """Any failure of a call -> StoreError that says what to do; `transient` where the same call may work later."""
+    """Any failure of a call -> StoreError with advice; `transient` where the same call may work later."""
     what = f"{uri} can't be {done}"
     try:
         yield
@@ -207,6 +207,6 @@ def _failures(done: str, uri: str) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """Without the library's debug text, and without queries of URLs: they may hold signatures."""
+    """An error's first line, without the library's debug text and without URLs' queries, which may hold signatures."""
     lines = str(error).splitlines() or [type(error).__name__]
     return re.sub(r"\?\S+", "?…", lines[0])[:300]

@@ -17,7 +17,7 @@ AT_ONCE: Final = 8  # objects that are written at the same time
 
 
 class Offload:
-    """Takes an encoded turn record of `threshold` bytes or more; smaller ones have nothing large in them."""
+    """Moves large values of an encoded turn record of `threshold` bytes or more; smaller records hold none."""
 
     def __init__(self, contents: ContentStore, threshold: int, metrics: Metrics) -> None:
         self.contents = contents
@@ -26,7 +26,7 @@ class Offload:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, value: bytes) -> bytes:
-        """-> the record with references, once all they refer to is safe. Its hash stays. Raises StoreError."""
+        """-> the record with references, after the values are stored. Its hash stays the same. Raises StoreError."""
         record = turn_record.decode(value)
         turn = record["turn"]
         chosen = large(turn, len(value), self.threshold, MOST) if turn is not None else []

@@ -1,4 +1,4 @@
-"""What a response costs, where its stream does not say: by the prices of the `genai-prices` package for its day.
+"""The cost of a response whose stream does not hold it: by the prices of the `genai-prices` package for its day.
 
 A model or a provider that the package does not know has no price here, and none is guessed.
 """
@@ -15,21 +15,21 @@ from pipeline.turns.tokens import NANO
 
 STREAM: Final = "stream"  # the price source of a cost that the stream carried
 PRICED: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-LONGEST_NAME: Final = 200  # of a model; longer ones are no names
+LONGEST_NAME: Final = 200  # characters of a model's name; longer texts are not looked up
 
 
 @cache
 def source() -> str:
-    """-> which price list is used, as `genai-prices 0.2.3`: a release holds the prices known on its day."""
+    """-> the price list in use, as `genai-prices 0.2.3`: a release holds the prices known on its day."""
     return f"genai-prices {version('genai-prices')}"
 
 
 def cost_nano_usd(row: Mapping[str, Any]) -> int | None:
     """The cost of a usage row by its model, provider, counts and time, in 10⁻⁹ US dollars; None where it is unknown.
 
-    `input_tokens` hold the cached ones, as in ThreadProtocol; where more were cached than that, they can't.
+    `input_tokens` include the cached ones, as in ThreadProtocol; where fewer than those are given, they are added.
     """
-    from genai_prices import Usage, calc_price  # noqa: PLC0415  # slow to import, and only those who store need it
+    from genai_prices import Usage, calc_price  # noqa: PLC0415  # slow to import, and only the store needs it
 
     model, counts = row["model"], {name: row[name] for name in PRICED if row[name] is not None}
     if not model or len(model) > LONGEST_NAME or not counts.keys() & {"input_tokens", "output_tokens"}:
@@ -40,7 +40,7 @@ def cost_nano_usd(row: Mapping[str, Any]) -> int | None:
     try:
         on = datetime.fromtimestamp(row["at"] / 1000, UTC)
         found = calc_price(Usage(**counts), model, provider_id=row["provider"], genai_request_timestamp=on)
-    except (LookupError, ValueError, OverflowError, OSError):  # unknown, or numbers and times that can't be
+    except (LookupError, ValueError, OverflowError, OSError):  # unknown model, or impossible numbers and times
         return None
     cost = round(found.total_price * NANO)
     return cost if 0 <= cost < 2**53 else None

@@ -33,8 +33,8 @@ class RecordRows:
     def rank(self) -> tuple[bool, int, int, bool, str]:
         """Sort key among records of one turn, the same as pipeline.turns.thread_document.rank."""
         turn = self.turn
-        said = turn["interruption"] not in GIVEN_UP
-        return turn["status"] == "complete", turn["events"], turn["revision"], said, turn["digest"]
+        by_publisher = turn["interruption"] not in GIVEN_UP
+        return turn["status"] == "complete", turn["events"], turn["revision"], by_publisher, turn["digest"]
 
 
 def record_rows(record: TurnRecord) -> RecordRows:
@@ -91,11 +91,11 @@ def _turn(record: TurnRecord) -> Row:
 
 def record_of(facts: Row, document: Row | None) -> TurnRecord:
     """The two JSON columns -> the turn record that they came from."""
-    return {**facts, "turn": document}  # type: ignore[typeddict-item]  # what record_rows took apart
+    return {**facts, "turn": document}  # type: ignore[typeddict-item]  # record_rows took it apart
 
 
 def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:
-    """The record without its links to these threads."""
+    """The record without its links to the threads in `to`."""
     links = record.get("links")
     if not to or not isinstance(links, list):
         return record
@@ -106,7 +106,7 @@ def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:
 
 
 def prompt(turn: Mapping[str, Any] | None) -> str | None:
-    """How the text of a user turn begins; None where it has none."""
+    """The beginning of a user turn's text; None where it has none."""
     if turn is None or turn.get("turn_type") != "user":
         return None
     for part in turn.get("parts") or ():

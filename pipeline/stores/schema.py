@@ -2,7 +2,7 @@
 
 A row of `turns` is one turn record: the turn in `document`, the rest in `facts`, both as JSON text exactly as they
 came: on Postgres the type is `json`, not `jsonb`, which would lose the order of keys and refuse NUL and
-lone surrogates. What is asked for is in columns, so no query looks into a document. Times are epoch ms.
+lone surrogates. Everything that queries filter or sum is in columns, so none looks into a document. Times are epoch ms.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ turns = Table(
     Column("status", Text, nullable=False),
     Column("interruption", Text),  # its reason; null where the turn is complete
     Column("revision", BigInteger, nullable=False),
-    Column("digest", Name, nullable=False),  # of the whole record: the same again changes nothing
+    Column("digest", Name, nullable=False),  # of the whole record: writing the same one again changes nothing
     Column("hash", Text),  # canonical
     Column("events", BigInteger, nullable=False),
     Column("started_at", BigInteger, nullable=False),
@@ -136,7 +136,7 @@ usage = _child(
     Index("usage_thread", "thread_id"),
 )
 
-# Threads that were deleted for good: what a replay, or a run under way, brings of them is dropped.
+# Threads that were deleted for good: records of them, from a replay or an open run, are dropped.
 erased = Table("erased", metadata, Column("thread_id", Name, primary_key=True), Column("erased_at", BigInteger))
 
 # One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.

@@ -1,6 +1,6 @@
 """Turn records -> rows of the archive, and Parquet. Pure.
 
-A row is one turn record: what is asked for in columns, the turn and the rest as JSON text, as in the store.
+A row is one turn record: fields that queries need in columns, the turn and the rest as JSON text, as in the store.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Refusal:
 
 
 def tables(partition: int, entries: Iterable[Entry]) -> tuple[dict[date, pa.Table], list[Refusal]]:
-    """-> a table for each day on which turns began (UTC), rows in the order of offsets; and what is not in them."""
+    """-> a table for each day on which turns began (UTC), rows in the order of offsets; and the refused records."""
     rows: dict[date, list[Row]] = {}
     refused: list[Refusal] = []
     for entry in entries:
@@ -81,7 +81,7 @@ def tables(partition: int, entries: Iterable[Entry]) -> tuple[dict[date, pa.Tabl
             day = _day(parts.turn["started_at"])
         except InvalidRecord as error:
             refused.append(Refusal(entry.offset, error.detail))
-        except Exception as error:  # a shape that is none of ours: the store role makes a dead letter of it
+        except Exception as error:  # an unknown shape: the store role makes a dead letter of it
             refused.append(Refusal(entry.offset, f"{type(error).__name__}: {error}"))
         else:
             rows.setdefault(day, []).append(row)
@@ -108,7 +108,7 @@ def without(table: pa.Table, thread_ids: Collection[str]) -> pa.Table:
 
 
 def thread_ids(table: pa.Table) -> list[str]:
-    """Each thread in it once."""
+    """The ids of its threads, each once."""
     return pc.unique(table["thread_id"]).to_pylist()  # type: ignore[no-any-return]
 
 

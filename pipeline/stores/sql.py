@@ -49,8 +49,8 @@ class ThreadStore:
 
     @classmethod
     async def open(cls, url: str, *, migrate: bool = False) -> Self:
-        """Connect and see that the schema fits. SQLite is migrated here; Postgres only where `migrate` says so,
-        else by `threadmill store migrate`.
+        """Connect, and check that the schema fits. This migrates SQLite always, Postgres only with `migrate`: there,
+        users run `threadmill store migrate`.
         """
         store = cls(url)
         try:
@@ -82,11 +82,11 @@ class ThreadStore:
                 before = await migrations.current(connection)
             if before == migrations.HEAD:
                 return before
-            patient = create_engine(self._url, command_seconds=None)  # large tables take their time
+            unlimited = create_engine(self._url, command_seconds=None)  # without a time limit: large tables take long
             try:
-                return await migrations.upgrade(patient)
+                return await migrations.upgrade(unlimited)
             finally:
-                await patient.dispose()
+                await unlimited.dispose()
 
     async def check(self) -> None:
         """Raise StoreError where the schema is not one that this code works with."""
@@ -104,8 +104,8 @@ class ThreadStore:
         """Store a batch, in one transaction: all of it or nothing.
 
         Of two records of one turn the one that ranks higher stays (`rank` of `pipeline.turns.thread_document`). A
-        record that is there already changes nothing, nor does one of an erased thread. Safe to call from several
-        processes with the same records. Cancelled, it still ends its transaction first.
+        record that is stored already changes nothing, nor does one of an erased thread. Several processes may write
+        the same records. A cancelled call ends its transaction first.
         """
         best = best_of(records)
         if not best:
@@ -119,7 +119,7 @@ class ThreadStore:
         return replace(result, unchanged=len(records) - result.inserted - result.updated)
 
     async def compare(self, records: Sequence[TurnRecord]) -> WriteResult:
-        """What `write` would change now; changes nothing."""
+        """The result that `write` would have now; changes nothing."""
         best = best_of(records)
         async with self._reading() as connection:
             result = await compare(connection, best) if best else WriteResult()
@@ -128,14 +128,14 @@ class ThreadStore:
     async def delete_thread(self, thread_id: str) -> bool:
         """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`."""
         async with self._writing() as connection:
-            # A writer that is just adding it is waited for, so that its rows are seen.
+            # This waits for a writer that is adding the thread, so that its rows are deleted, too.
             await connection.execute(statements.add_threads(connection.dialect.name), [{"thread_id": thread_id}])
             empty = not await connection.scalar(select(turns.c.turn_id).where(turns.c.thread_id == thread_id).limit(1))
             await connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
             return not empty
 
     async def mark_erased(self, thread_id: str, at: int) -> None:
-        """From now on drop whatever comes of this thread. `at`: epoch ms."""
+        """Mark a thread as erased: from now on its records are dropped. `at`: epoch ms."""
         async with self._writing() as connection:
             mark = {"thread_id": thread_id, "erased_at": at}
             await connection.execute(statements.add_erased(connection.dialect.name), [mark])
@@ -148,7 +148,7 @@ class ThreadStore:
     # ---- reading
 
     async def thread(self, thread_id: str, *, tenant: str | None = None) -> dict[str, Any] | None:
-        """A thread as ThreadProtocol document; None where it is not there. With `tenant`, only what is of this one."""
+        """A thread as ThreadProtocol document; None where it is not stored. `tenant`: only this tenant's records."""
         async with self._reading() as connection:
             return (await documents_of(connection, [thread_id], tenant)).get(thread_id)
 
@@ -166,7 +166,7 @@ class ThreadStore:
         until: int | None = None,
     ) -> ThreadPage:
         """Threads, the last updated first; `search` in title, first prompt and ids, in any case; updated from `since`
-        and before `until` (epoch ms). Raises CallerError for a cursor that is none.
+        and before `until` (epoch ms). Raises CallerError for a malformed cursor.
         """
         query = statements.thread_list(limit, cursor, agent_id, tenant, search)
         query = query.where(*statements.narrowed(external_id, status, since, until))
@@ -184,7 +184,7 @@ class ThreadStore:
             return await summaries_of(connection, query.where(*statements.of_tenant(tenant)))
 
     async def summary(self, thread_id: str, *, tenant: str | None = None) -> ThreadSummary | None:
-        """One line of the list of threads; None where it is not there."""
+        """One line of the list of threads; None where the thread is not stored."""
         query = select(threads).where(threads.c.thread_id == thread_id, *statements.of_tenant(tenant))
         async with self._reading() as connection:
             return next(iter(await summaries_of(connection, query)), None)
@@ -196,7 +196,7 @@ class ThreadStore:
                 yield thread_id
 
     async def runs(self) -> AsyncIterator[tuple[str, str]]:
-        """(thread_id, run_id) of every run that something is stored of, as the columns hold them."""
+        """(thread_id, run_id) of every run with a stored record, as the columns hold them."""
         async for some in self._id_pages():
             async with self._reading() as connection:
                 rows = (await connection.execute(statements.run_ids(some))).all()
@@ -204,7 +204,7 @@ class ThreadStore:
                 yield thread_id, run_id
 
     async def documents(self) -> AsyncIterator[dict[str, Any]]:
-        """Every thread's document, in the order of ids; some at a time, so memory does not grow with the store."""
+        """Every thread's document, in the order of ids, read in pages: memory does not grow with the store."""
         async for some in self._id_pages():
             async with self._reading() as connection:
                 documents = await documents_of(connection, some)
@@ -213,7 +213,7 @@ class ThreadStore:
                     yield documents[thread_id]
 
     async def find(self, conversation_id: str, *, tenant: str | None = None) -> str | None:
-        """A thread's own id, or the id that its producer gave it -> thread_id; None where it is not there."""
+        """A thread's own id, or the id that its producer gave it -> thread_id; None where it is not stored."""
         thread_id, _ = thread_uuid(conversation_id, tenant)
         declared = threads.c.external_id == column_text(conversation_id)
         async with self._reading() as connection:
@@ -225,14 +225,14 @@ class ThreadStore:
         return None
 
     async def usage(self, query: UsageQuery) -> UsageReport:
-        """What was used, from the stored turns. Raises CallerError for too many buckets."""
+        """Tokens, cost and times of the stored turns. Raises CallerError for too many buckets."""
         async with self._reading() as connection:
-            if connection.dialect.name == "postgresql":  # several statements, one snapshot: as SQLite has it
+            if connection.dialect.name == "postgresql":  # one snapshot for several statements, as SQLite gives it
                 await connection.execution_options(isolation_level="REPEATABLE READ")
             return await usage_query.report(connection, query)
 
     async def turn_usage(self, thread_id: str, *, tenant: str | None = None) -> dict[str, TurnUsage]:
-        """turn_id -> what it used, of each turn of a thread that used anything."""
+        """turn_id -> its usage, of each turn of a thread that has any."""
         query = statements.turn_usage(thread_id, tenant)
         async with self._reading() as connection:
             rows = (await connection.execute(query)).all()
@@ -242,7 +242,7 @@ class ThreadStore:
         }
 
     async def counts(self) -> Counts:
-        """How much the store holds."""
+        """The numbers of stored threads, turns and runs."""
         async with self._reading() as connection:
             return Counts(*(await connection.execute(statements.counts())).one())
 
@@ -281,7 +281,8 @@ class ThreadStore:
 async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
     """Await a transaction, also when the caller is cancelled: SQLite's thread can't be stopped in the middle."""
     task = asyncio.create_task(work)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # heard, even if nobody waits any more
+    # Retrieve the exception in any case: asyncio warns of one that is never retrieved.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

@@ -39,19 +39,19 @@ INSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgres
 
 
 def add_threads(dialect: str) -> Insert:
-    """Executed with rows {"thread_id"}: makes those that are not there."""
+    """Executed with rows {"thread_id"}: inserts those that are missing."""
     statement: Insert = INSERT[dialect](threads).on_conflict_do_nothing()
     return statement
 
 
 def lock_threads(ids: Sequence[str]) -> Select[Any]:
-    """Writers of the same thread wait here for each other, in the same order (SQLite has one writer anyway)."""
+    """Lock these threads in the order of ids: writers of the same thread wait here (SQLite has one writer anyway)."""
     wanted = select(threads.c.thread_id).where(threads.c.thread_id.in_(ids))
     return wanted.order_by(threads.c.thread_id).with_for_update()
 
 
 def add_erased(dialect: str) -> Insert:
-    """Executed with rows {"thread_id", "erased_at"}: marks what is not marked yet."""
+    """Executed with rows {"thread_id", "erased_at"}: marks those that are not marked yet."""
     statement: Insert = INSERT[dialect](erased).on_conflict_do_nothing()
     return statement
 
@@ -75,12 +75,12 @@ def known_turns(turn_ids: Sequence[str]) -> Select[Any]:
 
 def _rank(columns: Any) -> tuple[ColumnElement[Any], ...]:
     reason = func.coalesce(columns.interruption, "")
-    said = and_(*(reason != given_up for given_up in GIVEN_UP))  # IN takes no executemany
-    return columns.status == "complete", columns.events, columns.revision, said, columns.digest
+    by_publisher = and_(*(reason != given_up for given_up in GIVEN_UP))  # IN takes no executemany
+    return columns.status == "complete", columns.events, columns.revision, by_publisher, columns.digest
 
 
 def upsert_turns(dialect: str) -> Insert:
-    """Executed with rows of `turns`: a stored turn gives way only to one that ranks higher, as in `rows`."""
+    """Executed with rows of `turns`: only a row that ranks higher, as in `rows`, replaces a stored turn."""
     new = INSERT[dialect](turns)
     statement: Insert = new.on_conflict_do_update(
         index_elements=[turns.c.turn_id, turns.c.thread_id],
@@ -100,7 +100,7 @@ def refresh_threads(ids: Sequence[str]) -> Update:
         return select(column).where(own, column.is_not(None), *where).order_by(*latest).limit(1).scalar_subquery()
 
     def over_turns(aggregate: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Of the turns; of the facts where a thread has nothing else."""
+        """The aggregate over turns; over records of facts where a thread has no turn."""
         value = func.coalesce(aggregate(case((real, column))), aggregate(column), 0)
         return select(value).where(own).scalar_subquery()
 
@@ -124,12 +124,12 @@ def refresh_threads(ids: Sequence[str]) -> Update:
 
 
 def delete_children(table: Table) -> Delete:
-    """Executed with rows {"of_thread", "of_turn"}: deletes what `table` holds of these turns."""
+    """Executed with rows {"of_thread", "of_turn"}: deletes the rows of `table` that belong to these turns."""
     return delete(table).where(table.c.turn_id == bindparam("of_turn"), table.c.thread_id == bindparam("of_thread"))
 
 
 def records(thread_ids: Sequence[str]) -> CompoundSelect[Any]:
-    """-> facts, document of all records of these threads, and of other threads' that hold a link of theirs."""
+    """-> facts, document of all records of these threads, and of other threads' records that hold their links."""
     linked = select(links.c.turn_id).where(links.c.source.in_(thread_ids), links.c.source != links.c.thread_id)
     columns = select(turns.c.facts, turns.c.document)
     return union_all(
@@ -139,7 +139,7 @@ def records(thread_ids: Sequence[str]) -> CompoundSelect[Any]:
 
 
 def turn_usage(thread_id: str, tenant: str | None) -> Select[Any]:
-    """-> turn_id, tokens, cost and time to the first token of each turn of a thread that used anything."""
+    """-> turn_id, tokens, cost and time to the first token of each turn of a thread that has usage."""
     sums = [func.coalesce(BoundedSum(usage.c[name]), 0) for name in ("input_tokens", "output_tokens", "total_tokens")]
     first = func.max(case((usage.c.position == 0, usage.c.ttft_ms)))
     columns = [usage.c.turn_id, *sums, BoundedSum(usage.c.cost_nano_usd), first]
@@ -148,7 +148,7 @@ def turn_usage(thread_id: str, tenant: str | None) -> Select[Any]:
 
 
 def thread_ids(after: str, limit: int) -> Select[Any]:
-    """-> the next ids in their order."""
+    """-> the next `limit` thread ids, in ascending order."""
     return select(threads.c.thread_id).where(threads.c.thread_id > after).order_by(threads.c.thread_id).limit(limit)
 
 
@@ -192,12 +192,12 @@ def narrowed(
 
 
 def of_tenant(tenant: str | None) -> list[ColumnElement[bool]]:
-    """-> the condition that a thread is of this tenant; none for all tenants."""
+    """-> the condition that a thread is this tenant's; empty for None, which is all tenants."""
     return [] if tenant is None else [threads.c.tenant == column_text(tenant)]
 
 
 def spawned_from(thread_id: str, limit: int) -> Select[Any]:
-    """-> rows of `threads` that say that this one spawned them, the oldest first."""
+    """-> rows of `threads` with a `spawned_from` link to this thread, the oldest first."""
     spawned = select(links.c.source).where(links.c.target == thread_id, links.c.relation == "spawned_from")
     query = select(threads).where(threads.c.thread_id.in_(spawned), threads.c.thread_id != thread_id)
     return query.order_by(threads.c.created_at, threads.c.thread_id).limit(limit)

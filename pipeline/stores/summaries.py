@@ -1,4 +1,4 @@
-"""What the store answers: plain, frozen values."""
+"""The values that ThreadStore returns: plain and frozen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.errors import CallerError
 class WriteResult:
     """How many records of a batch were new, replaced an older one, or changed nothing.
 
-    `erased`: the threads in it that were erased; their records were dropped, and have changed nothing.
+    `erased`: threads in the batch that are marked as erased; their records were dropped.
     """
 
     inserted: int = 0
@@ -27,7 +27,7 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True)
 class ThreadSummary:
-    """One line of a list of threads. Times in epoch ms; `title` is how the first prompt begins where none was given."""
+    """One line of a list of threads. Times in epoch ms; without a title, `title` is the first prompt's beginning."""
 
     thread_id: str
     external_id: str | None
@@ -62,7 +62,7 @@ class ThreadPage:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the store holds; `runs` counts (thread, run), `interrupted` the turns."""
+    """What the store holds: `runs` counts pairs (thread, run), `interrupted` counts turns."""
 
     threads: int
     turns: int
@@ -71,7 +71,7 @@ class Counts:
 
 
 def encode_cursor(updated_at: int, thread_id: str) -> str:
-    """The place behind a thread in the list -> opaque text that a URL takes as it is."""
+    """The place behind a thread in the list -> an opaque, URL-safe text."""
     return base64.urlsafe_b64encode(orjson.dumps([updated_at, thread_id])).decode().rstrip("=")
 
 

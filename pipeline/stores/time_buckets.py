@@ -1,7 +1,7 @@
 """Spans of the calendar in some time zone: where each begins, as epoch ms. Pure.
 
-A day has 23 or 25 hours where clocks change, a month 28 to 31 days; so the edges are made here, and the database only
-looks up between which two a time is: the same answer from each, whatever its time zone tables know.
+A day has 23 or 25 hours where clocks change, a month 28 to 31 days. So the edges are computed here, and the database
+only finds the two that a time lies between: its own time zone tables don't matter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pipeline.errors import CallerError
 
-MOST: Final = 2_000  # buckets of one answer
+MOST: Final = 2_000  # buckets of one report
 MINUTE: Final = 60_000
 HOUR: Final = 60 * MINUTE
 AGO: Final = re.compile(r"(\d{1,6})([mhdw])")
@@ -24,7 +24,7 @@ UNITS: Final = {"m": MINUTE, "h": HOUR, "d": 24 * HOUR, "w": 168 * HOUR}
 
 def zone(name: str) -> tzinfo:
     """A time zone by its IANA name, as `Europe/Berlin`; str() of it is the name. Raises CallerError."""
-    if name == "UTC":  # there also where the system has no time zones
+    if name == "UTC":  # it works without the system's time zones, too
         return UTC
     try:
         return ZoneInfo(name)
@@ -35,7 +35,7 @@ def zone(name: str) -> tzinfo:
 def moment(text: str, tz: tzinfo, now: int) -> int:
     """`2026-01-20`, `2026-01-20T10:00`, `…Z`, or a time ago (`90m`, `24h`, `7d`, `4w`) -> epoch ms. Raises CallerError.
 
-    What has no offset of its own is in `tz`. `now`: epoch ms.
+    A time without an offset is in `tz`. `now`: epoch ms.
     """
     if ago := AGO.fullmatch(text):
         return max(now - int(ago[1]) * UNITS[ago[2]], 0)
@@ -71,7 +71,7 @@ def label(start: int, tz: tzinfo) -> str:
 
 
 def _steps(size: int) -> Starts:
-    """Minutes and hours of the local clock; the hour that comes twice in autumn is two buckets."""
+    """Beginnings of minutes or hours of the local clock; the hour that comes twice in autumn is two buckets."""
 
     def start_of(at: int, tz: tzinfo) -> int:
         offset = datetime.fromtimestamp(at / 1000, tz).utcoffset() or timedelta()
@@ -87,7 +87,7 @@ def _steps(size: int) -> Starts:
 
 
 def _dates(first_of: Callable[[date], date], following: Callable[[date], date]) -> Starts:
-    """From local midnight to local midnight."""
+    """Beginnings of days, weeks or months: local midnights."""
 
     def starts(first: int, tz: tzinfo) -> Iterator[int]:
         day = first_of(datetime.fromtimestamp(first / 1000, tz).date())

@@ -1,7 +1,7 @@
 """A stored turn -> its usage rows, one per response: the billing truth. Pure.
 
 Rows follow from the turn alone and are replaced with it, so a replay can't count twice. All figures can be summed over
-any rows: what there is one of in a turn (`turns`, `interrupted`, `errors`) is counted on the row of its last response.
+any rows: those of the whole turn (`turns`, `interrupted`, `errors`) are counted on the row of its last response.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipeline.turns.times import bounded, epoch_ms
 from pipeline.turns.tokens import COUNTS, counts
 from topics.turn_record import TurnRecord
 
-ERROR = "error"  # the reason of an interruption that is the agent's failure, and not a user's wish or a lost line
+ERROR = "error"  # the reason of an interruption that the agent's failure caused, not the user or the network
 TIMES: Final = ("ttft_ms", "duration_ms")
 Row = dict[str, Any]
 
@@ -24,8 +24,8 @@ Row = dict[str, Any]
 def usage_rows(record: TurnRecord) -> list[Row]:
     """-> a row per response in order, and one more for tokens that only the turn's total has.
 
-    Such tokens exist: of responses that were cut off and are not kept, or where the wire knows only a total.
-    That row has `requests` 0. An agent's turn of which no response is kept has such a row even without tokens.
+    Such tokens belong to responses that were cut off and not kept, or to wires that send only a total. Their row has
+    `requests` 0. An agent's turn without a kept response has such a row even without tokens.
     """
     turn = record["turn"] or {}
     if turn.get("turn_type") != "agent":
@@ -49,7 +49,7 @@ def usage_rows(record: TurnRecord) -> list[Row]:
         at_end = {**last, "timestamp": None, "finish_reason": None}
         rows.append(_row(record, len(rows), at_end, rest) | {"requests": 0, "at": span(record)[1]})
     _mark_turn(rows[max(len(responses) - 1, 0)], record)
-    if "cost_nano_usd" not in total:  # else the stream says what all of it cost
+    if "cost_nano_usd" not in total:  # else the stream holds the cost of the whole turn
         _price(rows)
     return rows
 
@@ -70,7 +70,7 @@ def _price(rows: Iterable[Row]) -> None:
 
 
 def remainder(total: Mapping[str, int], rows: Iterable[Row]) -> dict[str, int]:
-    """What a turn's total has beyond its responses."""
+    """The counts by which a turn's total exceeds the sum of its responses."""
     summed = {name: sum(row[name] or 0 for row in rows) for name in total}
     return {name: value - summed[name] for name, value in total.items() if value > summed[name]}
 

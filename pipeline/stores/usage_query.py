@@ -1,7 +1,7 @@
 """Usage reports in SQL: one statement for both databases.
 
-Percentiles are by nearest rank, as `percentile_disc` has them: the smallest value that so many per cent do not exceed.
-Window functions find it, which both databases have, and which sort on disk what does not fit into memory.
+Percentiles are by nearest rank, as in `percentile_disc`: the smallest value that so many per cent do not exceed. Window
+functions find them: both databases have these, and sort on disk what does not fit into memory.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ GROUPS: Final[dict[str, ColumnElement[Any]]] = {
 TIMES: Final = ("ttft_ms", "duration_ms")
 PERCENTS: Final = (50, 95, 99)
 NO_PRICE: Final = and_(usage.c.cost_nano_usd.is_(None), usage.c.total_tokens > 0)
-NAMED: Final = 100  # models without a price that are named
+NAMED: Final = 100  # models without a price that a report names
 
 
 async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
-    """The answer to a query, from one snapshot if the connection has one. Raises CallerError for too many buckets."""
+    """The report of a query, from one snapshot if the connection has one. Raises CallerError for too many buckets."""
     edges: Sequence[int] = ()
     if query.bucket is not None:
         first, last = (await connection.execute(first_and_last(query))).one()
@@ -68,10 +68,10 @@ async def _rows(connection: AsyncConnection, query: UsageQuery, edges: Sequence[
 
 
 def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
-    """-> rows for `read_row`; `edges` are those of the query's buckets, none where it has no buckets."""
+    """-> rows for `read_row`; `edges` are those of the query's buckets, empty where it has no buckets."""
     kept = _kept(query, edges)
     names = [f"group_{number}" for number in range(len(query.group_by))]
-    placed = _with_the_rest_as_one(kept, names, query) if names else kept
+    placed = _with_other(kept, names, query) if names else kept
     keys = [name for name in ("bucket", "other", *names) if name in placed.c]
     ranked = _ranked(placed, keys)
     found = [ranked.c[key] for key in keys]
@@ -81,7 +81,7 @@ def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
 
 
 def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
-    """A row of `usage_figures`."""
+    """A row of `usage_figures` -> UsageRow."""
     figures: dict[str, Any] = {name: int(row[name]) for name in SUMMED}
     figures |= {name: Percentiles(*(row[f"{name}_p{percent}"] for percent in PERCENTS)) for name in TIMES}
     return UsageRow(
@@ -93,7 +93,7 @@ def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
 
 
 def sorted_rows(rows: Iterable[UsageRow], query: UsageQuery) -> list[UsageRow]:
-    """By time, then the greatest first, `other` last; equal ones by name."""
+    """Rows by time, then the greatest first, `other` last; equal ones by name."""
     order = "cost_nano_usd" if query.order == "cost_usd" else query.order
 
     def key(row: UsageRow) -> Any:
@@ -104,12 +104,12 @@ def sorted_rows(rows: Iterable[UsageRow], query: UsageQuery) -> list[UsageRow]:
 
 
 def first_and_last(query: UsageQuery) -> Select[Any]:
-    """-> one row: the first and the last time that counts, null where there is none."""
+    """-> one row: the first and the last time that the query includes, null without any."""
     return select(func.min(usage.c.at), func.max(usage.c.at)).where(*_conditions(query))
 
 
 def unpriced_models(query: UsageQuery) -> Select[Any]:
-    """-> model, responses without a price."""
+    """-> model, number of its responses without a price."""
     count = func.count().label("responses")
     query_ = select(usage.c.model, count).where(NO_PRICE, *_conditions(query)).group_by(usage.c.model)
     return query_.order_by(count.desc(), usage.c.model).limit(NAMED)
@@ -142,8 +142,8 @@ def _bucket(at: ColumnElement[Any], edges: Sequence[int]) -> ColumnElement[Any]:
     return case((at < literal(edges[middle], BigInteger), below), else_=above)
 
 
-def _with_the_rest_as_one(kept: CTE, names: Sequence[str], query: UsageQuery) -> CTE:
-    """The groups that are not among the greatest lose their names."""
+def _with_other(kept: CTE, names: Sequence[str], query: UsageQuery) -> CTE:
+    """The rows with a column `other`: 1, and no names, for groups that are not among the greatest `limit`."""
     groups = [kept.c[name] for name in names]
     order = func.coalesce(BoundedSum(kept.c["cost_nano_usd" if query.order == "cost_usd" else query.order]), 0)
     places = [part for group in groups for part in (group.is_(None), group)]
@@ -165,7 +165,7 @@ def _null(table: CTE, name: str) -> ColumnElement[int]:
 
 
 def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:
-    """With each time's place among those of its group, and how many there are."""
+    """The rows with each time's rank in its group, and the number of times there."""
     group = [placed.c[key] for key in keys]
     windows = []
     for name in TIMES:

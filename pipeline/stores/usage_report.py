@@ -1,4 +1,4 @@
-"""What is asked of the usage table, and what it answers: plain, frozen values."""
+"""Queries of the usage table and their reports: plain, frozen values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUCKETS: Final = tuple(STARTS)
 MOST_GROUPS: Final = 10_000
 MOST_ROWS: Final = 200_000
 OTHER: Final = "other"
-# Spreadsheets take a cell that begins so for a formula (OWASP, "CSV Injection"), with an apostrophe before it for text.
+# Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'".
 FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠'")
 
 
@@ -27,7 +27,7 @@ class UsageQuery:
     """`start` (inclusive) and `end` (exclusive) in epoch ms; `where`: group -> the values that count.
 
     The `limit` groups with most of `order` have rows of their own, over the whole time; the rest is summed as `other`.
-    Raises CallerError for what can't be asked.
+    Raises CallerError for unknown names, and for limits and times out of range.
     """
 
     group_by: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class UsageQuery:
         order: str,
         now: int,
     ) -> Self:
-        """From what people write: `group_by` also as `model,agent`, `times` as `moment` reads them. `now`: epoch ms."""
+        """A query from users' text: `group_by` also as `model,agent`, `times` as in `moment`. `now`: epoch ms."""
         groups = tuple(part.strip() for one in group_by for part in one.split(",") if part.strip())
         within = zone(tz)
         start, end = (None if text is None else moment(text, within, now) for text in times)
@@ -74,7 +74,7 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Nearest-rank percentiles, ms: each is a value that was measured; None where nothing was."""
+    """Nearest-rank percentiles in ms: each is a measured value; None without any."""
 
     p50: int | None
     p95: int | None
@@ -95,7 +95,7 @@ class Figures:
     cache_read_tokens: int  # of the input
     cache_write_tokens: int  # of the input
     total_tokens: int
-    cost_nano_usd: int  # of what could be priced
+    cost_nano_usd: int  # of the responses with a known cost
     unpriced: int  # responses with tokens and without a known cost
     ttft_ms: Percentiles
     duration_ms: Percentiles
@@ -112,8 +112,8 @@ ORDERS: Final = (*SUMMED[:-1], "cost_usd")
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """`bucket`: its beginning, epoch ms. `group` names it, None where the turns don't say; in the row of the `other`
-    groups nothing does.
+    """`bucket`: its beginning, epoch ms. `group`: its names, None where the turns hold none; all None in the row of the
+    `other` groups.
     """
 
     bucket: int | None
@@ -152,7 +152,7 @@ class UsageReport:
         }
 
     def table(self) -> Iterator[tuple[Any, ...]]:
-        """As lines of a table: the header, then the rows; of the `other` groups each is named so."""
+        """As lines of a table: the header, then the rows; the `other` groups have that as their names."""
         query = self.query
         head = () if query.bucket is None else ("bucket",)
         yield (*head, *query.group_by, *_flat(_json(self.total)))
@@ -162,8 +162,8 @@ class UsageReport:
             yield (*start, *names, *_flat(_json(row.figures)).values())
 
     def csv(self) -> str:
-        """As CSV (RFC 4180). A text that could be taken for a formula, or that begins with an apostrophe, gets an
-        apostrophe in front: a reader that takes one away has the text as it was.
+        """As CSV (RFC 4180). A text that looks like a formula, or begins with an apostrophe, gets an apostrophe in
+        front: a reader that removes one has the original text.
         """
         out = io.StringIO()
         csv.writer(out).writerows([_plain(cell) for cell in line] for line in self.table())

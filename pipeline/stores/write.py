@@ -31,7 +31,7 @@ def best_of(records: Iterable[TurnRecord]) -> dict[Key, RecordRows]:
 
 
 async def write(connection: AsyncConnection, best: dict[Key, RecordRows]) -> WriteResult:
-    """Upsert turns, replace what follows from them; `unchanged` counts those that the store knew already or better.
+    """Upsert turns and replace their child rows; `unchanged` counts records that did not rank above the stored ones.
 
     Records of erased threads are dropped. The number of statements does not depend on the number of records.
     """
@@ -39,7 +39,7 @@ async def write(connection: AsyncConnection, best: dict[Key, RecordRows]) -> Wri
     await connection.execute(statements.add_threads(connection.dialect.name), [{"thread_id": id_} for id_ in ids])
     for some in _portions(ids):
         await connection.execute(statements.lock_threads(some))
-    # Not before the locks are held: who erases a thread marks it first, and waits for them then.
+    # Only while the locks are held: an erasure marks the thread first, and then waits for them.
     erased = await erased_of(connection, ids)
     if erased:
         await connection.execute(statements.delete_empty(sorted(erased)))
@@ -55,7 +55,7 @@ async def write(connection: AsyncConnection, best: dict[Key, RecordRows]) -> Wri
 
 
 async def compare(connection: AsyncConnection, best: dict[Key, RecordRows]) -> WriteResult:
-    """What `write` would do, without doing it."""
+    """The result that `write` would have, without writing."""
     erased = await erased_of(connection, sorted({thread_id for thread_id, _ in best}))
     best = {key: rows for key, rows in best.items() if key[0] not in erased}
     changed, replaced = await _winners(connection, best)
@@ -66,7 +66,7 @@ async def compare(connection: AsyncConnection, best: dict[Key, RecordRows]) -> W
 async def _winners(
     connection: AsyncConnection, best: dict[Key, RecordRows]
 ) -> tuple[list[RecordRows], list[RecordRows]]:
-    """-> what ranks above all that is stored, and those of them that replace something."""
+    """-> the rows that rank above the stored ones, and those of them that replace a stored turn."""
     known: dict[Key, tuple[bool, int, int, bool, str]] = {}
     for some in _portions([turn_id for _, turn_id in best]):
         for thread_id, turn_id, *rank in await connection.execute(statements.known_turns(some)):
@@ -86,10 +86,10 @@ async def erased_of(connection: AsyncConnection, thread_ids: Sequence[str]) -> s
 async def _replace_children(
     connection: AsyncConnection, replaced: Sequence[RecordRows], changed: Sequence[RecordRows]
 ) -> None:
-    gone = [{"of_thread": thread_id, "of_turn": turn_id} for thread_id, turn_id in (rows.key for rows in replaced)]
+    outdated = [{"of_thread": thread_id, "of_turn": turn_id} for thread_id, turn_id in (rows.key for rows in replaced)]
     for table in CHILDREN:
-        if gone:
-            await connection.execute(statements.delete_children(table), gone)
+        if outdated:
+            await connection.execute(statements.delete_children(table), outdated)
         added: list[Row] = [row for rows in changed for row in getattr(rows, table.name)]
         if added:
             await connection.execute(insert(table), added)
