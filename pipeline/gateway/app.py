@@ -34,7 +34,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
 
 
 class App(FastAPI):
-    """FastAPI, with errors described as they are."""
+    """FastAPI, whose OpenAPI document describes errors as problems (RFC 9457)."""
 
     def openapi(self) -> dict[str, Any]:
         """-> the OpenAPI document."""

@@ -1,4 +1,4 @@
-"""What the broker says of the pipeline: how far each role has read, and how many records were refused."""
+"""The pipeline's state on the broker: how far each role has read, and the number of dead letters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.settings import Settings
 from pipeline.worker.roles import default_roles
 from topics.catalog import DEAD_LETTERS
 
-FRESH: Final = 2.0  # seconds that an answer is used again: many dashboards ask at the same time
+FRESH: Final = 2.0  # seconds for which an answer is reused: many dashboards ask at the same time
 
 
 class PartitionPlace(BaseModel):
@@ -36,7 +36,7 @@ class RoleLag(BaseModel):
 
 
 class BrokerStatus:
-    """Lag and dead letters, asked once for all who want to know at about the same time."""
+    """Lag and dead letters. Callers within FRESH seconds share one request to the broker."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()

@@ -1,7 +1,7 @@
-"""What the gateway's routes share: settings, who may call, and the connections to broker and store.
+"""What the gateway's routes share: settings, authentication, and the connections to broker and store.
 
-Connections are made when they are first needed, so the gateway starts, and says what is missing, while the broker or
-the store is away.
+Connections are made when they are first needed, so the gateway starts, and answers with the reason, while the broker
+or the store is away.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from threadmill.publisher import Publisher
 
-AGAIN: Final = 1.0  # seconds after a failure in which nobody tries again
+AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect
 ERASED_HOLDS: Final = 5.0  # seconds for which it is believed that a thread was not deleted
 ERASED_KNOWN: Final = 10_000  # threads
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Opened(Generic[T]):
-    """A connection that is made once, by the first who asks; a failure is told to all who ask shortly after."""
+    """A connection that the first caller makes. Callers within AGAIN seconds after a failure get the same error."""
 
     def __init__(self, connect: Callable[[], Awaitable[T]]) -> None:
         self._connect = connect
@@ -65,22 +65,22 @@ class Opened(Generic[T]):
 
 
 class Owners:
-    """Whose threads are, as far as uploads have told: so that not each of them asks the store."""
+    """The tenants of threads that were uploaded here, so that not every upload asks the store."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._tenants: OrderedDict[str, str | None] = OrderedDict()
         self._most = most
 
     def knows(self, thread_id: str) -> bool:
-        """Whether anything was published of it here."""
+        """Whether an upload to this thread was accepted here."""
         return thread_id in self._tenants
 
     def get(self, thread_id: str) -> str | None:
-        """-> the tenant; None where it is nobody's."""
+        """-> the thread's tenant; None where it has none or is not known."""
         return self._tenants.get(thread_id)
 
     def put(self, thread_id: str, tenant: str | None) -> None:
-        """Remember it; the oldest is forgotten."""
+        """Remember a thread's tenant; beyond `most` threads, forget the oldest."""
         self._tenants[thread_id] = tenant
         if len(self._tenants) > self._most:
             self._tenants.popitem(last=False)
@@ -113,22 +113,22 @@ class Erased:
 
 
 class Gateway:
-    """One for the app: `request.app.state.gateway`."""
+    """The app's one state: `request.app.state.gateway`."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises CallerError for settings that can't be right."""
+        """Raises CallerError for settings that contradict each other or can't be read."""
         self.settings = settings
         self.authenticator = Authenticator(settings)
         self.rate = Rate(settings.gateway_rate)
         self.at_once = AtOnce(settings.gateway_caller_requests)
         self.metrics = Metrics(settings.metric_series)
-        # What a producer keeps elsewhere is not fetched: a stored URI must not make the gateway call inner services.
+        # Only URIs of our own content store are fetched: a stored URI must not make the gateway call inner services.
         self.broker_status = BrokerStatus()
         self.contents = ContentStore.of(settings, elsewhere=False)
         self.owners = Owners()
         self.tail = EventTail(settings, self.metrics)
         self.live = Live(self.tail, self.metrics)
-        self._uploads = 0  # that are coming in
+        self._uploads = 0  # uploads in progress
         self.figures = Tail(settings)
         self.erased = Erased(self.store)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
@@ -144,7 +144,7 @@ class Gateway:
 
     @contextmanager
     def coming_in(self) -> Iterator[None]:
-        """Around one upload, to count it."""
+        """Count an upload as in progress during the block."""
         self._uploads += 1
         self.metrics.set(m.UPLOADS, self._uploads)
         try:
@@ -154,17 +154,17 @@ class Gateway:
             self.metrics.set(m.UPLOADS, self._uploads)
 
     def count_upload(self, dialect: str, upload: Upload) -> None:
-        """Add what an upload has brought."""
+        """Count an upload's accepted and refused events."""
         self.metrics.add(m.UPLOADED_EVENTS, upload.accepted, dialect=dialect)
         for reason, count in upload.reasons.items():
             self.metrics.add(m.REFUSED_EVENTS, count, reason=reason)
 
     def count_cut(self) -> None:
-        """A reader was too slow."""
+        """Count a live stream that was cut because its reader was too slow."""
         self.metrics.add(m.LIVE_CUT)
 
     async def close(self) -> None:
-        """Deliver what was taken; disconnect."""
+        """Deliver the accepted records, and disconnect."""
         self.live.stop()
         await self.tail.close()
         await self.figures.close()
@@ -182,7 +182,7 @@ class Gateway:
 
 
 def unknown_thread(conversation_id: str) -> Problem:
-    """There is none, or it is another tenant's, which nobody is told."""
+    """The thread does not exist, or is another tenant's: callers can't tell the two apart."""
     return Problem(
         "unknown-thread", f"no thread {conversation_id!r:.200} is stored: GET /v1/threads lists those that are"
     )

@@ -87,10 +87,10 @@ def _operation(operation: dict[str, Any]) -> Iterator[str]:
         yield "<table><tr><th>parameter<th>in<th>takes<th></tr>"
         for parameter in operation["parameters"]:
             needed = " (required)" if parameter.get("required") and parameter["in"] != "path" else ""
-            said = parameter.get("description") or parameter["schema"].get("description", "")
+            description = parameter.get("description") or parameter["schema"].get("description", "")
             yield (
                 f"<tr><td><code>{escape(parameter['name'])}</code>{needed}<td>{parameter['in']}"
-                f"<td>{escape(_takes(parameter['schema']))}<td>{_text(said)}</tr>"
+                f"<td>{escape(_takes(parameter['schema']))}<td>{_text(description)}</tr>"
             )
         yield "</table>"
     for kind, media in operation.get("requestBody", {}).get("content", {}).items():
@@ -103,7 +103,7 @@ def _operation(operation: dict[str, Any]) -> Iterator[str]:
 
 
 def _takes(schema: dict[str, Any]) -> str:
-    """A schema in words."""
+    """What values a JSON schema allows, in words."""
     if "anyOf" in schema:
         return _takes(next(one for one in schema["anyOf"] if one.get("type") != "null"))
     if "enum" in schema:
@@ -118,6 +118,6 @@ def _takes(schema: dict[str, Any]) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped, with `code`."""
+    """Text as HTML, with <code> for what is between backticks."""
     parts = escape(text, quote=False).split("`")
     return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))

@@ -1,4 +1,4 @@
-"""What is known of an uploaded run beside its stream: as parameters, as headers, or as the body's first event."""
+"""Facts of an uploaded run beside its stream: from query parameters, headers, or the body's first event."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Where(Facts):
     )
 
 
-def facts_of(where: Where, headers: FactHeaders, said: dict[str, Any]) -> tuple[Facts, Any]:
-    """The query's, else the headers', else the body's. -> the facts, and the request by itself. Raises Problem."""
+def facts_of(where: Where, headers: FactHeaders, in_body: dict[str, Any]) -> tuple[Facts, Any]:
+    """Each fact of the query, else the headers, else the body. -> the facts, and the request's JSON. Raises Problem."""
     found: dict[str, Any] = {}
     for name in Facts.model_fields:
         value = getattr(where, name)
@@ -88,16 +88,16 @@ def facts_of(where: Where, headers: FactHeaders, said: dict[str, Any]) -> tuple[
             request = loads(request.encode("utf-8", "surrogatepass"))
         except InvalidRecord as error:
             raise Problem("bad-request", f"request: {error.detail}; its JSON is expected") from None
-    known = {name: value if value is not None else said.get(name) for name, value in found.items()}
+    known = {name: value if value is not None else in_body.get(name) for name, value in found.items()}
     try:
-        return Facts.model_validate(known | {"request": None}), said.get("request") if request is None else request
+        return Facts.model_validate(known | {"request": None}), in_body.get("request") if request is None else request
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise Problem("bad-request", f"the body's first event: {first['loc'][0]}: {first['msg']}") from None
 
 
 def info_of(facts: Facts, request: Any, tenant: str | None) -> RunInfo:
-    """-> the same, as the envelope holds it."""
+    """The facts and the request -> the envelope's `run`."""
     known = facts.model_dump(exclude={"agent_id"}, exclude_none=True)
     if facts.parent_thread_id is not None:
         known["parent_thread_id"] = thread_uuid(facts.parent_thread_id, tenant)[0]

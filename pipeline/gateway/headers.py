@@ -1,4 +1,4 @@
-"""Around every route: who may ask at all, bounds on headers, headers that keep browsers strict, and an answer where the
+"""Around every route: admission of requests, a bound on headers, security headers, metrics, and an answer where the
 gateway fails.
 """
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 AT_END: Final = "threadmill.at_end"  # in the scope of a request
-# A route that serves a page says what that page may do; nothing else is a page.
+# Defaults: routes that serve pages set a Content-Security-Policy of their own.
 STRICT: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -40,7 +40,7 @@ class Guard:
     def __init__(
         self, app: ASGIApp, metrics: Metrics, header_bytes: int, guard: Callable[[Mapping[str, str]], None]
     ) -> None:
-        """`guard` raises Problem for a request that nobody may make, by its headers."""
+        """`guard` takes a request's headers, and raises Problem where they make any request invalid."""
         self._app = app
         self._guard = guard
         self._metrics = metrics
@@ -74,7 +74,7 @@ class Guard:
             await self._app(scope, receive, strict)
         except Problem as problem:
             await problem.response()(scope, receive, strict)
-        except Exception:  # whatever a route does: an answer, and a line in the log by which it is found
+        except Exception:  # any fault of a route gets an answer whose reference is in the log
             reference = uuid4().hex[:12]
             log.exception("fault %s: %s %s", reference, scope["method"], scope["path"])
             if status:

@@ -95,8 +95,8 @@ async def upload(
     publisher = await gateway.publisher()
     first_seq = where.from_seq if where.from_seq is not None else headers.threadmill_from_seq or 0
 
-    def begin(said: dict[str, Any]) -> PublishedRun:
-        facts, asked = facts_of(where, headers, said)
+    def begin(in_body: dict[str, Any]) -> PublishedRun:
+        facts, asked = facts_of(where, headers, in_body)
         return publisher.run(
             thread_id=thread_id,
             run_id=run_id,
@@ -132,8 +132,8 @@ async def upload(
     except ClientDisconnect:
         problem = Problem("bad-request", "the body broke off, so the run was closed as disconnected")
     finally:
-        # Whatever happened, also when the gateway is stopped: what was taken goes out, and the run has an end.
-        run = await incoming.finish(end, said=where.end is not None)
+        # In every case, also when the gateway stops: accepted events are published, and the run gets an end.
+        run = await incoming.finish(end, end_given=where.end is not None)
         gateway.count_upload(where.dialect, incoming)
     if run is None:
         raise _nothing(incoming) if problem is None else problem
@@ -186,8 +186,8 @@ def _check_type(headers: FactHeaders) -> None:
 
 
 async def _check_thread(gateway: Gateway, principal: Principal, thread_id: str, tenant: str | None) -> None:
-    """Nothing is stored of a thread that was deleted; and a UUID is of one tenant, who has published of it first. Other
-    ids are the tenant's own, whatever they are. Raises Problem, and StoreError where only the store can tell.
+    """Raise Problem for a deleted thread, and for a UUID of another tenant: a UUID belongs to the tenant that published
+    to it first. Other ids belong to the tenant that uses them. Raises StoreError where the store is needed and away.
     """
     uuid, external_id = thread_uuid(thread_id, tenant)
     with suppress(StoreError):

@@ -1,4 +1,4 @@
-"""Bounds on what a caller may do: requests a second and at once, bytes of bodies, and time between two of them."""
+"""Bounds on callers: requests a second and at once, bytes of bodies, and pauses within them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from pipeline.gateway.problems import RETRY_AFTER, Problem
 
 BURST_SECONDS: Final = 2.0  # of requests that may come at once
-NAMES: Final = 10_000  # callers that are remembered
+NAMES: Final = 10_000  # callers whose buckets are kept
 
 
 class Rate:
@@ -29,7 +29,7 @@ class Rate:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # name -> (requests left, when)
 
     def take(self, name: str) -> None:
-        """Count one request. Raises Problem where there is none left."""
+        """Count one request. Raises Problem where the caller's bucket is empty."""
         if not self._rate:
             return
         now = self._clock()
@@ -72,15 +72,18 @@ class AtOnce:
 
 
 class BodyTooSlow(Exception):
-    """Nothing has come for too long."""
+    """No byte of the body has come for `idle` seconds."""
 
 
 class BodyTooLarge(Exception):
-    """More has come than a body may have."""
+    """The body has more bytes than allowed."""
 
 
 async def chunks(request: Request, idle: float, most: int) -> AsyncIterator[bytes]:
-    """A body as it comes. Raises ClientDisconnect, BodyTooSlow and BodyTooLarge."""
+    """The body's chunks as they come; `idle` in seconds, `most` in bytes.
+
+    Raises ClientDisconnect, BodyTooSlow and BodyTooLarge.
+    """
     stream = request.stream().__aiter__()
     size = 0
     while True:

@@ -1,4 +1,4 @@
-"""Errors over HTTP: `application/problem+json` (RFC 9457) for every status, and each says what to do.
+"""Errors over HTTP: `application/problem+json` (RFC 9457) for every status, each with advice.
 
     {"type": "/docs#unknown-thread", "title": "No such thread", "status": 404, "detail": "…", …}
 
@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER: Final = 5  # seconds, where the broker or the store is away
-SHOWN: Final = 5  # wrong parameters that are named
+SHOWN: Final = 5  # wrong parameters that an answer names
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of problem: its status, its title, which is the same for each of them, and what to do."""
+    """A kind of problem: its status, its title, and advice."""
 
     status: int
     title: str
@@ -57,7 +57,7 @@ KINDS: Final[dict[str, Kind]] = {
     "internal": Kind(500, "A fault of the gateway", "Its log has the cause, under the id in `detail`."),
     "unavailable": Kind(503, "Something that is needed does not answer", "Try again after `Retry-After` seconds."),
 }
-# Of the framework's own errors: the first of a status.
+# Status -> the first kind with it, for the framework's own errors.
 BY_STATUS: Final = {kind.status: name for name, kind in reversed(KINDS.items())}
 
 
@@ -121,8 +121,8 @@ def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
 
 
 def only_problems(document: dict[str, Any]) -> dict[str, Any]:
-    """An OpenAPI document in which errors have this media type alone; FastAPI adds its own beside it. Of the errors
-    that every route is declared with, each keeps those that it can have.
+    """An OpenAPI document without the media type that FastAPI adds to errors, and without errors that a route can't
+    have: the app declares the same ones for all routes.
     """
     for methods in document["paths"].values():
         for operation in methods.values():
@@ -140,7 +140,7 @@ def only_problems(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Every error of the app and of the framework becomes a problem."""
+    """Turn every error of the app and of the framework into a problem."""
 
     async def problem(_: Request, error: Exception) -> Response:
         return of(error).response()
@@ -150,7 +150,7 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def of(error: Exception) -> Problem:
-    """An error -> what the caller is told."""
+    """An error -> the problem that answers it."""
     match error:
         case Problem():
             return error
@@ -183,8 +183,8 @@ def _framework_detail(name: str, error: HTTPException) -> str:
         return "nothing is at this path: /docs lists what there is"
     if name == "method-not-allowed":
         return f"this path takes {(error.headers or {}).get('Allow', 'other methods')}"
-    said = str(error.detail)
-    return said if said != HTTPStatus(error.status_code).phrase else KINDS[name].advice
+    detail = str(error.detail)
+    return detail if detail != HTTPStatus(error.status_code).phrase else KINDS[name].advice
 
 
 def _invalid(error: RequestValidationError) -> Problem:

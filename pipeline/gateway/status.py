@@ -1,4 +1,4 @@
-"""Is the gateway well, and the pipeline behind it."""
+"""The state of the gateway and of the pipeline behind it, probes, and metrics."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ async def readyz(gateway: TheGateway) -> JSONResponse:
             await connect()
         except ThreadmillError as error:
             reasons.append(str(error))
-    said = Health(status="failing" if reasons else "ok", reasons=reasons)
-    return JSONResponse(said.model_dump(), 503 if reasons else 200)
+    health = Health(status="failing" if reasons else "ok", reasons=reasons)
+    return JSONResponse(health.model_dump(), 503 if reasons else 200)
 
 
 @router.get("/metrics", summary="Metrics", response_class=Response)

@@ -1,4 +1,4 @@
-"""The events of one upload on their way to the publisher: which are taken, which are refused, and how it ended."""
+"""One upload: its bytes become events for the publisher; accepted and refused ones are counted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from threadmill.envelope import MAX_BYTES
 from threadmill.framing import Framed, decoder_for
 from threadmill.published_run import PublishedRun
 
-SHOWN: Final = 20  # refusals that are told
+SHOWN: Final = 20  # refusals that the report names
 End = StreamEnd | Literal["disconnected"]
 
 
 class Upload:
-    """Bytes in, events out. `begin` makes the run when its first event is there, with what the body says of it."""
+    """Publishes the events of a body. `begin` makes the run at its first event, from the facts in the body."""
 
     def __init__(
         self, dialect: Dialect, begin: Callable[[dict[str, Any]], PublishedRun], *, info_first: bool = False
@@ -36,7 +36,7 @@ class Upload:
 
     @property
     def end(self) -> End:
-        """How the run ended, as far as its stream says."""
+        """How the run ended by its stream; `disconnected` where that holds no end."""
         return self._ended or "disconnected"
 
     async def feed(self, chunk: bytes) -> None:
@@ -45,13 +45,13 @@ class Upload:
             await self._take(framed)
 
     async def close(self) -> None:
-        """The body is over."""
+        """Publish what the decoder still holds at the end of the body."""
         for framed in self._decoder.close():
             await self._take(framed)
 
-    async def finish(self, end: str, *, said: bool) -> PublishedRun | None:
-        """Close the run, if there is one, or if the caller has said how it ended. -> the run."""
-        if self._run is None and said and not self.refused:
+    async def finish(self, end: str, *, end_given: bool) -> PublishedRun | None:
+        """Close the run, if there is one; without events, make one only if the caller gave its end. -> the run."""
+        if self._run is None and end_given and not self.refused:
             self._run = self._begin(self._info)
         if self._run is not None:
             if end == "open":

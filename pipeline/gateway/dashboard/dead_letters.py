@@ -24,7 +24,7 @@ from topics.catalog import DEAD_LETTERS
 
 PREVIEW: Final = 4_000  # bytes of an original that a list shows
 FETCH: Final = 262_144  # bytes of one partition at a time
-WITHIN: Final = 10.0  # seconds for all
+WITHIN: Final = 10.0  # seconds for all reads of a request
 
 router = APIRouter(prefix="/v1/dead-letters", tags=["status"])
 
@@ -109,7 +109,7 @@ def _letter(record: Any) -> Letter | None:
     try:
         letter = dead_letter.from_record(record.key, record.value, record.headers)
     except (KeyError, ValueError, InvalidRecord):
-        return None  # somebody else's record
+        return None  # a record that another program wrote
     value = letter.value or b""
     return Letter(
         partition=record.partition,
@@ -129,7 +129,7 @@ def _letter(record: Any) -> Letter | None:
 
 @asynccontextmanager
 async def _reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
-    """The block is a request's: it must not take long."""
+    """A consumer for one request. Raises BrokerError where the block takes longer than WITHIN."""
     try:
         async with (
             asyncio.timeout(WITHIN),

@@ -1,7 +1,7 @@
-"""Figures of the last minutes, second by second: what is fed in, summed for each model, agent and tenant. Pure.
+"""Figures of the last minutes, second by second, summed for each model, agent and tenant. Pure.
 
-Memory is bounded: a ring of seconds, each with at most so many series; what comes beyond is summed as a series whose
-model and agent are `other`.
+Memory is bounded: a ring of seconds, each with at most SERIES series; further ones are summed as a series whose model
+and agent are `other`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from pipeline.observability.metrics import OTHER
 
-WINDOW: Final = 900  # seconds that are held
+WINDOW: Final = 900  # seconds in the ring
 SERIES: Final = 300  # of one second
 FIELDS: Final = (
     "events",
@@ -31,7 +31,7 @@ By = Literal["total", "model", "agent", "tenant"]
 
 
 class Series(NamedTuple):
-    """What figures are told apart by; None where nothing says."""
+    """The keys that figures are summed by; None where a record does not hold it."""
 
     model: str | None
     agent: str | None
@@ -42,7 +42,7 @@ ANY: Final = Series(None, None, None)
 
 
 def like(series: Series, only: Series) -> bool:
-    """Is it the same in all that `only` names?"""
+    """Whether `series` matches `only`; None there matches anything."""
     return all(wanted in (None, own) for own, wanted in zip(series, only, strict=True))
 
 
@@ -61,21 +61,21 @@ class Figures:
         self._ring = [_Second() for _ in range(window)]
 
     def add(self, at: int, series: Series, figures: Mapping[str, int]) -> None:
-        """Count figures, by the names of FIELDS, in the second `at`; what is older than the ring is left out."""
+        """Add figures, by the names of FIELDS, to the second `at`; seconds older than the ring are ignored."""
         slot = self._ring[at % self._window]
         if at < slot.at:
             return
         if at > slot.at:
             slot.at, slot.sums = at, {}
         if series not in slot.sums and len(slot.sums) >= self._series:
-            # Over the bound even the names of tenants go; a series without tenant is no tenant's to see.
+            # Over the bound even tenants are dropped; tokens of a tenant don't see a series without one.
             series = Series(OTHER, OTHER, None)
         sums = slot.sums.setdefault(series, [0] * len(FIELDS))
         for name, count in figures.items():
             sums[INDEX[name]] += count
 
     def seconds(self, first: int, last: int) -> Iterable[tuple[int, Mapping[Series, list[int]]]]:
-        """-> (second, series: sums in the order of FIELDS) of those that hold anything, ascending."""
+        """-> (second, {series: sums in the order of FIELDS}) of each second with figures, ascending."""
         for at in range(max(first, last - self._window + 1), last + 1):
             slot = self._ring[at % self._window]
             if slot.at == at and slot.sums:
@@ -83,9 +83,9 @@ class Figures:
 
 
 class Reading:
-    """What one reader is shown: the series that are like `only` (None there: any), in at most so many groups.
+    """One reader's view: the series that match `only`, in at most `groups` groups.
 
-    A group has its number for as long as the reading lasts; those that come when there is no room left are `other`.
+    A group keeps its number for as long as the reading lasts; groups beyond the limit are summed as `other`.
     """
 
     def __init__(self, figures: Figures, by: By, only: Series = ANY, groups: int = 8) -> None:
@@ -118,7 +118,7 @@ class Reading:
         return TOTAL if self._by == "total" else getattr(series, self._by)
 
     def _name_groups(self, held: Iterable[tuple[int, Mapping[Series, list[int]]]]) -> None:
-        """The greatest first: by tokens, then by turns and events."""
+        """Number new groups, the greatest first: by tokens, then by events."""
         if len(self.groups) == self._room:
             return
         size: dict[str | None, tuple[int, ...]] = {}

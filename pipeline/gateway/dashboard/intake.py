@@ -1,7 +1,7 @@
-"""Records of four topics -> figures and open runs. Pure: no client, no clock; what can't be read is passed over.
+"""Records of four topics -> figures and open runs. Pure: no client, no clock; unreadable records are ignored.
 
 Tokens are counted from telemetry, as responses end; turns, their errors and their cost from finished turns, priced as
-the store prices them. Each once, however often it comes.
+in the store. A repeated record counts once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME: Final = 200  # characters of a name that are held
 
 
 class Intake:
-    """What is known of the last minutes; a gateway has one."""
+    """The figures and open runs of the last minutes; a gateway has one."""
 
     def __init__(self, idle_ms: int) -> None:
         self.figures = Figures()
@@ -42,15 +42,15 @@ class Intake:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that it understands, by their names in the catalog."""
+        """The names, in the catalog, of the topics that it reads."""
         return tuple(self._handlers)
 
     def take(self, topic: str, value: bytes | None, at: int) -> None:
-        """One record of a topic; `at`: the broker's time of it, epoch ms."""
+        """Take one record of a topic; `at`: the broker's time of it, epoch ms."""
         try:
             self._handlers[topic](value or b"", at)
         except (InvalidRecord, ValueError, TypeError, KeyError, AttributeError):
-            return  # somebody's malformed record: it has a dead letter, or the stage that reads it says so
+            return  # malformed: the worker's stage that reads it makes a dead letter, or logs it
 
     def _event(self, value: bytes, at: int) -> None:
         envelope = decode(value)

@@ -21,8 +21,8 @@ from pipeline.gateway.security import Reader, Standing, Still
 TICK: Final = 0.5  # seconds
 ASK_AGAIN: Final = 5.0  # seconds between two looks at whether the caller may go on
 LASTS: Final = 3600.0  # seconds until a stream ends; the page opens it again
-PATIENCE: Final = 5.0  # seconds that a single message waits until what was before it has been read
-AGAIN: Final = 5  # newest seconds that each message repeats: records of a second come during the next ones, too
+CATCH_UP_WITHIN: Final = 5.0  # seconds that a single message waits for the tail to read older records
+AGAIN: Final = 5  # newest seconds that each message repeats: records of a second still come during the next ones
 RUNS: Final = 50  # open runs that are named
 
 router = APIRouter(prefix="/v1/figures", tags=["status"])
@@ -62,10 +62,10 @@ async def _frames(gateway: Gateway, by: By, only: Series, still: Still, *, follo
     tail, whole = gateway.figures, True
     asked, ends = time.monotonic(), time.monotonic() + LASTS
     async with tail.watched():
-        patience = 0 if follow else PATIENCE
-        while tail.catching_up and patience > 0:
+        left = 0 if follow else CATCH_UP_WITHIN
+        while tail.catching_up and left > 0:
             await asyncio.sleep(TICK)
-            patience -= TICK
+            left -= TICK
         intake, reading = tail.intake, Reading(tail.intake.figures, by, only)
         while not gateway.live.stopping and time.monotonic() < ends:
             if time.monotonic() - asked > ASK_AGAIN:

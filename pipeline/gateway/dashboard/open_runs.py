@@ -1,7 +1,7 @@
-"""Which runs are open now, and what they said last: from the records as they pass. Pure.
+"""The runs that are open now, and the end of their text, from the records of the events topic. Pure.
 
-Times are epoch ms. Bounded: the runs that were silent for longest are forgotten first, and of each only the end of its
-text is held.
+Times are epoch ms. Memory is bounded: the runs that were silent for longest are forgotten first, and only the last TAIL
+characters of a run's text are held.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class OpenRun:
-    """One run; `started_at` is when its first record that was seen came to the broker."""
+    """One run; `started_at` is the broker's time of the first record that was read of it."""
 
     thread_id: str
     run_id: str
@@ -37,7 +37,7 @@ class OpenRun:
 
     @property
     def series(self) -> Series:
-        """Where its figures are counted."""
+        """The series that its figures belong to."""
         return Series(self.model, self.agent_id, self.tenant)
 
 
@@ -47,11 +47,11 @@ class OpenRuns:
     def __init__(self, idle_ms: int, runs: int = RUNS) -> None:
         self._idle = idle_ms
         self._most = runs
-        self._open: OrderedDict[Key, OpenRun] = OrderedDict()  # the one that was silent for longest first
-        self._closed: OrderedDict[Key, None] = OrderedDict()  # what a replay brings of them opens nothing
+        self._open: OrderedDict[Key, OpenRun] = OrderedDict()  # ordered by last record, the oldest first
+        self._closed: OrderedDict[Key, None] = OrderedDict()  # late records of these open no run
 
     def take(self, envelope: dict[str, Any], at: int) -> OpenRun:
-        """A record of the events topic -> its run, which it closes where it is the last."""
+        """Take a record of the events topic -> its run. A record with an `end` closes it."""
         key = (envelope["thread_id"], envelope["run_id"])
         info = envelope.get("run") or {}
         run = self._open.get(key)
@@ -66,8 +66,8 @@ class OpenRuns:
         run.events += len(envelope["events"])
         run.agent_name = _name(info.get("agent_name")) or run.agent_name
         run.model = _name(info.get("model_name")) or run.model
-        if said := text_of(envelope["dialect"], envelope["events"]):
-            run.text = (run.text + said)[-TAIL:]
+        if text := text_of(envelope["dialect"], envelope["events"]):
+            run.text = (run.text + text)[-TAIL:]
         if envelope.get("end") is not None:
             self.close(*key)
         if len(self._open) > self._most:
@@ -75,7 +75,7 @@ class OpenRuns:
         return run
 
     def close(self, thread_id: str, run_id: str) -> None:
-        """The run is over."""
+        """Close a run."""
         key = (thread_id, run_id)
         self._open.pop(key, None)
         self._closed[key] = None
@@ -83,7 +83,7 @@ class OpenRuns:
             self._closed.popitem(last=False)
 
     def expire(self, now: int) -> None:
-        """Forget those that were silent for as long as makes the assembler close them."""
+        """Forget runs that were silent for the assembler's idle timeout."""
         while self._open:
             key, run = next(iter(self._open.items()))
             if now - run.last_at < self._idle:
@@ -91,7 +91,7 @@ class OpenRuns:
             del self._open[key]
 
     def of(self, only: Series, limit: int) -> tuple[int, list[OpenRun]]:
-        """-> how many are open that are like `only`, and those that started last."""
+        """-> the number of open runs that match `only`, and the `limit` of them that started last."""
         found = [run for run in self._open.values() if like(run.series, only)]
         return len(found), sorted(found, key=lambda run: (-run.started_at, run.thread_id, run.run_id))[:limit]
 

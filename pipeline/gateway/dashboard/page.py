@@ -1,4 +1,4 @@
-"""The page at `/` and its files: they are in the package, hold no data, and ask no other host for anything."""
+"""The page at `/` and its static files. They hold no data, and load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# Scripts and styles of the page's own files only, nothing inline; with trusted types, no text can become markup.
+# Scripts and styles come from the page's own files, not inline; with trusted types, no text can become markup.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
@@ -41,7 +41,7 @@ class StaticFile:
 
 @cache
 def files() -> dict[str, StaticFile]:
-    """Every file that may be asked for, by its path: what is not here can't be reached."""
+    """Path -> file, of all that can be requested."""
     found = {}
     for path in sorted(STATIC.rglob("*")):
         if path.suffix in TYPES:

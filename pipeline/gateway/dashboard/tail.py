@@ -1,4 +1,4 @@
-"""One tail of the topics for all who look at live figures: one consumer, without a group, while somebody looks."""
+"""The tail of the topics that all readers of live figures share: one consumer, without a group."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pipeline.kafka.reading import follow, offsets_at, reader
 from pipeline.settings import Settings
 from topics.catalog import CATALOG
 
-LINGER: Final = 60.0  # seconds that it goes on when nobody looks any more
-AGAIN: Final = 2.0  # seconds after a failure
-BEGIN: Final = 3_000  # records of each partition that are read at most at the start
-BEHIND: Final = 50_000  # records of a partition that are waited for; beyond, the tail goes on at the end
-AT_ONCE: Final = 500  # records between two looks at what else is to be done
-LATE: Final = 5.0  # seconds after which a record is no news
+LINGER: Final = 60.0  # seconds for which it goes on without readers
+AGAIN: Final = 2.0  # seconds between a failure and the next attempt
+BEGIN: Final = 3_000  # the most records of each partition that are read at the start
+BEHIND: Final = 50_000  # records of lag in a partition beyond which the tail skips to its end
+AT_ONCE: Final = 500  # records of one poll
+LATE: Final = 5.0  # seconds: older records mean that the tail is still catching up
 FETCH: Final = 262_144  # bytes of one partition
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ Batches = Mapping[TopicPartition, Sequence[Any]]
 
 
 class Tail:
-    """What live figures come from; `trouble` says why there are none, `skipped` how many records were passed over."""
+    """Reads the records of live figures. `trouble`: why there are none; `skipped`: number of records left out."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -49,11 +49,11 @@ class Tail:
         self.intake = Intake(int(self._settings.idle_timeout * 1000))
         self.trouble: str | None = "connecting"
         self.skipped = 0
-        self.catching_up = True  # what has happened before somebody looked is still being read
+        self.catching_up = True  # records from before the first reader came are still being read
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Within the block the tail runs."""
+        """Run the tail during the block, and LINGER seconds longer."""
         if self._stop is not None:
             self._stop.cancel()
             self._stop = None
@@ -92,7 +92,7 @@ class Tail:
             await asyncio.sleep(AGAIN)
 
     async def _follow(self) -> None:
-        """Until the broker fails, or has more partitions."""
+        """Read until the topics have other partitions. Raises BrokerError where the broker fails."""
         spans = await bounds(self._settings, self._topics.values())
         if not spans:
             raise BrokerError("there are no topics yet: `threadmill topics apply` creates them")
@@ -105,7 +105,7 @@ class Tail:
                 await self._take(consumer, batches, ends)
 
     async def _take(self, consumer: AIOKafkaConsumer, batches: Batches, behind: dict[TopicPartition, int]) -> None:
-        """`behind`: partitions whose end of the beginning is not reached yet; they are taken out as they reach it."""
+        """Take one poll. `behind`: partition -> its end at the start; partitions are removed when they reach it."""
         late = (time.time() - LATE) * 1000
         for place in [place for place, end in behind.items() if await consumer.position(place) >= end]:
             del behind[place]

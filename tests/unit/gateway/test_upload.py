@@ -49,7 +49,7 @@ async def sent(body: bytes, dialect: str = "vercel-ai", chunk: int = 7, **more: 
 @pytest.mark.parametrize("chunk", [1, 3, 1000])
 async def test_events_are_taken_as_they_come(chunk: int) -> None:
     one = await sent(b'data: {"type":"start"}\n\ndata: {"type":"finish"}\n\ndata: [DONE]\n\n', chunk=chunk)
-    run: Any = await one.finish(one.end, said=False)
+    run: Any = await one.finish(one.end, end_given=False)
     assert (run.events, run.ended) == ([{"type": "start"}, {"type": "finish"}], "complete")
 
 
@@ -79,7 +79,7 @@ async def test_what_can_not_be_used_is_told_and_the_rest_goes_on() -> None:
     large = b'{"type":"x","d":"' + b"x" * 950_000 + b'"}'
     lines = [b'{"type":"start"}', b"rubbish", b"[1]", b'{"kind":"start"}', b'{"type":5}', large, b'{"type":"finish"}']
     one = await sent(b"\n".join(lines), chunk=10_000)
-    run: Any = await one.finish(one.end, said=False)
+    run: Any = await one.finish(one.end, end_given=False)
     assert [event["type"] for event in run.events] == ["start", "finish"]
     assert (one.accepted, one.refused, one.too_large) == (2, 5, 1)
     assert [line for line, _ in one.refusals] == [2, 3, 4, 5, 6]
@@ -90,23 +90,23 @@ async def test_what_can_not_be_used_is_told_and_the_rest_goes_on() -> None:
 async def test_refusals_are_counted_further_than_they_are_told() -> None:
     one = await sent(b"rubbish\n" * 500, chunk=1000)
     assert (one.refused, len(one.refusals)) == (500, 20)
-    assert await one.finish("disconnected", said=False) is None, "nothing was published"
+    assert await one.finish("disconnected", end_given=False) is None, "nothing was published"
 
 
 async def test_the_body_may_begin_with_what_is_known_of_the_run() -> None:
     one = await sent(b'{"agent_id":"a","request":{"x":1}}\n{"type":"finish"}', info_first=True)
-    run: Any = await one.finish("complete", said=False)
+    run: Any = await one.finish("complete", end_given=False)
     assert run.info == {"agent_id": "a", "request": {"x": 1}}
     assert run.events == [{"type": "finish"}]
     named = await sent(
         b'event: info\ndata: {"agent_id":"b"}\n\nevent: done\ndata: {}\n\n', "agents-sdk", info_first=True
     )
-    assert ((await named.finish("complete", said=False)).info) == {"agent_id": "b"}  # type: ignore[union-attr]
+    assert ((await named.finish("complete", end_given=False)).info) == {"agent_id": "b"}  # type: ignore[union-attr]
 
 
 async def test_an_end_can_be_told_without_an_event() -> None:
-    run: Any = await upload().finish("aborted", said=True)
+    run: Any = await upload().finish("aborted", end_given=True)
     assert (run.events, run.ended) == ([], "aborted")
-    assert await upload().finish("disconnected", said=False) is None
-    going_on: Any = await (await sent(b'{"type":"start"}')).finish("open", said=True)
+    assert await upload().finish("disconnected", end_given=False) is None
+    going_on: Any = await (await sent(b'{"type":"start"}')).finish("open", end_given=True)
     assert going_on.ended == "open"
