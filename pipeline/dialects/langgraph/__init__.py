@@ -17,6 +17,7 @@ DIALECT: Final = Dialect(
     unknown=events.read,
     begin=begin,
     finish=events.finish,
+    conversation=live.conversation,
     shows=live.shows,
     ended=live.ended,
     losses=losses.LOSSES,

@@ -69,6 +69,16 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     return before
 
 
+def conversation(event: Any) -> str | None:
+    """The metadata of messages names the graph's thread."""
+    match _heard(event):
+        case Heard(mode="messages", data=[_, {"thread_id": str(thread)}]):
+            return thread or None
+        case Heard(mode="events", data={"metadata": {"thread_id": str(thread)}}):
+            return thread or None
+    return None
+
+
 def _heard(event: Any) -> Heard | None:
     try:
         return heard(event)

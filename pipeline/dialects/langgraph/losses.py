@@ -19,6 +19,7 @@ LOSSES: Final = {
     "arguments that are no JSON": "as the SDK repaired them, where it did; else {INVALID_JSON: text}",
     "system prompts, tools, requests of each call": "not there",
     "times": "of receipt",
+    "live text of messages/partial": "not shown while it comes: each event repeats all before it",
     "partial results of tools, tasks, checkpoints, debug": "dropped; debug holds request headers",
 }
 

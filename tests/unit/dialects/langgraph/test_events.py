@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.dialects import DIALECTS
 from tests.support.assembled import Assembled, assembled
 from threadmill.wires import box
 from topics.thread_rules import check
@@ -197,6 +198,13 @@ def test_content_blocks_of_every_provider() -> None:
         "custom:langchain",
     ]  # fmt: skip
     assert got.messages("system")[0]["event_data"] == {"url": "https://example.org", "title": "Sun"}
+
+
+def test_messages_name_their_thread() -> None:
+    tell = DIALECTS["langgraph"].conversation
+    assert tell(chunk("m1", "Hi", {"thread_id": "t-1"})) == "t-1"
+    assert tell({"event": "on_chain_start", "run_id": "r", "data": {}, "metadata": {"thread_id": "t-1"}}) == "t-1"
+    assert tell(chunk("m1", "Hi")) is None
 
 
 def test_telemetry_that_a_node_writes() -> None:
