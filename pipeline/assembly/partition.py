@@ -8,6 +8,7 @@ what moves a run from one to another, are in `run_states`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import close
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
-from pipeline.assembly.results import Counts, Out
+from pipeline.assembly.results import Counts, Out, Unbuilt
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import (
     CLOSED,
@@ -67,6 +68,7 @@ class Partition:
         self.out = Out()
         self.counts = Counts()
         self.segments: dict[RunKey, list[str]] = {}  # state keys of open and reopenable runs
+        self.buried: set[str] = set()  # those of them whose records are dead letters already
 
     # ---- records
 
@@ -253,6 +255,8 @@ class Partition:
             closed = Closed(run.last_offset, run.last_seq(), after is CLOSED, self.now, run.revision)
             if after is REOPENABLE:
                 self._store_records(key, run)
+            if event is Event.UNBUILDABLE:
+                self.buried.update(self.segments.get(key, ()))
             self.out.turns.extend(turns)
             self.out.telemetry.extend(telemetry)
             self.out.marks.append((state_topic.closed_key(key, closed), state_topic.encode(closed)))
@@ -267,13 +271,18 @@ class Partition:
         self.runs.give_up(key)
 
     def _bury(self, key: RunKey, run: Run, detail: str) -> None:
-        """The raw records of a run that the state topic does not have become dead letters."""
+        """The raw records of a run become dead letters; those on the state topic are the host's to read."""
+        spilled = tuple(name for name in self.segments.get(key, ()) if name not in self.buried)
+        if spilled:
+            self.out.unbuilt.append(Unbuilt(key[0], spilled, detail))
         for value in run.unspilled:
             record = StoredRecord(value, run.last_offset, run.last_at, key[0].encode())
             self.out.dead.append(Refused(record, Reason.INVALID_EVENT, detail))
 
     def _remove_segments(self, key: RunKey) -> None:
-        self.out.marks.extend((name, None) for name in self.segments.pop(key, ()))
+        names = self.segments.pop(key, ())
+        self.buried.difference_update(names)
+        self.out.marks.extend((name, None) for name in names)
 
     # ---- time
 
@@ -325,7 +334,8 @@ class Partition:
             try:
                 self.runs.after(key, event)
                 self._store_records(key, run)
-                run.builder.compact()
+                with suppress(Exception):  # it saves memory alone; what can't be joined fails when the turn is built
+                    run.builder.compact()
                 self.runs.spill(key, event)
             except ImpossibleTransition as error:
                 self._give_up(key, run, error)

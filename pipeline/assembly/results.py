@@ -23,6 +23,15 @@ class Counts:
     spilled: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Unbuilt:
+    """A run whose turn could not be built. `segments`: state keys of raw records that are to become dead letters."""
+
+    thread_id: str
+    segments: tuple[str, ...]
+    detail: str
+
+
 @dataclass(slots=True)
 class Out:
     """Results since they were last taken.
@@ -34,5 +43,6 @@ class Out:
     turns: list[TurnRecord] = field(default_factory=list)
     telemetry: list[TelemetryRecord] = field(default_factory=list)
     dead: list[Refused] = field(default_factory=list)
+    unbuilt: list[Unbuilt] = field(default_factory=list)
     segments: list[tuple[str, bytes]] = field(default_factory=list)
     marks: list[tuple[str, bytes | None]] = field(default_factory=list)

@@ -8,7 +8,7 @@ changes the run, but not its state, so that the hot path only looks a run up in 
 
 A move that is not in the table is an error of this program. `ImpossibleTransition` is raised before anything has
 changed. `Partition` catches it for one run at a time: neither the other runs nor the partition's offsets wait for it,
-and the raw records of the run become dead letters, unless the state topic has them already.
+and all raw records of the run become dead letters, also those that are on the state topic.
 """
 
 from __future__ import annotations

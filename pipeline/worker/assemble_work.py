@@ -26,8 +26,8 @@ from typing import Final, Protocol
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused, StoredRecord
-from pipeline.assembly.results import Out
-from pipeline.errors import StoreError
+from pipeline.assembly.results import Out, Unbuilt
+from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
 from pipeline.observability import metrics as m
@@ -36,6 +36,7 @@ from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from pipeline.worker.retry import Retry
+from pipeline.worker.spilled_records import spilled_records
 from pipeline.worker.state_reader import read_state
 from pipeline.worker.state_waves import StateWaves
 from pipeline.worker.work import Records
@@ -168,6 +169,9 @@ class AssembleWork:
     async def _send(self, number: int, held: Held) -> None:
         """Hand results to the producer, in order. What it does not take now stays, and holds the floor."""
         out = held.core.out
+        while out.unbuilt:
+            out.dead += await self._spilled(number, held, out.unbuilt[0])
+            del out.unbuilt[0]
         held.unsent += self._results(number, out)
         held.entries.segments.extend(self._state(number, name, value) for name, value in out.segments)
         for name, value in out.marks:
@@ -184,6 +188,14 @@ class AssembleWork:
         await self.outbox.send(held.unsent)
         held.entries.move_to(self.waiting)
         held.floor = None
+
+    async def _spilled(self, number: int, held: Held, unbuilt: Unbuilt) -> list[Refused]:
+        """The raw records of a run that are on the state topic, or on their way to it. Raises BrokerError."""
+        entries = [self._state(number, name, value) for name, value in held.core.out.segments]
+        here = {entry.key: entry.value for entry in (*held.entries.segments, *entries)}
+        if not all(name.encode() in here for name in unbuilt.segments) and not await self.flush():
+            raise BrokerError("the state topic has not taken all records yet of a run that can't be built")
+        return await spilled_records(self.settings, number, unbuilt, here)
 
     async def _offloaded(self, held: Held, offload: Offload) -> bool:
         """Large values of turns to the content store, however long it takes. False: the partition is about to go."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction, TextRule
 from pipeline.worker import assemble_work as assemble_work_module
+from pipeline.worker import spilled_records as spilled_records_module
 from pipeline.worker.assemble_work import MANY, AssembleWork
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
@@ -25,6 +26,7 @@ from threadmill.errors import InvalidRecord, Reason
 from topics import dead_letter, state
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
+from topics.state import Segment
 
 SETTINGS = Settings(spill_after=1, idle_timeout=10)
 
@@ -307,3 +309,39 @@ async def test_results_stay_in_the_core_until_all_of_them_exist(
     await feed(work, log)  # the batch again
     assert producer.topics() == ["turns", "telemetry"]
     assert work.floor(0) == 1
+
+
+@pytest.mark.parametrize("delivered", [True, False])
+async def test_a_spilled_run_that_can_not_be_built_leaves_all_of_its_records(
+    work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch, *, delivered: bool
+) -> None:
+    async def on_the_topic(_: Settings, __: int, names: Collection[str]) -> list[Segment]:
+        entries = [record for record, delivery in producer.sent if record.topic == work.state and delivery.done()]
+        decoded = [state.decode(one.key or b"", one.value or b"")[1] for one in entries]
+        assert len(names) <= len(decoded)
+        return [entry for entry in decoded if isinstance(entry, Segment)]
+
+    async def delivering() -> None:
+        while True:
+            await asyncio.sleep(0)
+            producer.deliver()
+
+    monkeypatch.setattr(spilled_records_module, "read_segments", on_the_topic)
+    broker = asyncio.ensure_future(delivering())
+    log = Log()
+    log.add(envelope(0, [*text("a"), {"type": "poison"}], run_id="bad"))
+    await feed(work, log)
+    if delivered:
+        await work.tick(0, 1500)
+        assert await work.flush()
+    else:
+        work.held[0].core.tick(START + 1500)
+        work.held[0].core.spill()
+    log.add(envelope(2, text("b"), run_id="bad"), at=1500)
+    log.add(envelope(3, text("c"), run_id="bad", end="complete"), at=1500)
+    log.add(envelope(0, text("d"), run_id="good", end="complete"), at=1500)
+    await feed(work, log)
+    broker.cancel()
+    assert sorted(letter.value or b"" for letter in letters_of(producer)) == sorted(r.value for r in log.records[:3])
+    assert producer.topics().count("turns") == 1
+    assert (work.floor(0), work.held[0].core.out.unbuilt) == (4, [])
