@@ -9,28 +9,22 @@ from pipeline.dialects.google_adk.memory import Fragments, Memory
 from pipeline.dialects.speakers import speaker
 from topics.json_text import Fields
 
-KINDS = {True: "thinking", False: "text"}
-
 
 def add(builder: Builder, event: Event) -> None:
     """Append a fragment to what its agent is saying, as parts without an end.
 
-    A call in a fragment is shown without its arguments, which may come in pieces: it is real in the whole event only.
+    A call in a fragment may lack arguments that come in pieces: it is real in the whole event only.
     """
     pieces = [piece for part in event.parts.values() if (piece := _piece(part)) is not None]
     if not pieces:
         return
     begun = _begun(builder, event)
-    for kind, text in pieces:
+    for fields, text in pieces:
         last = begun.message.parts[-1] if begun.message.parts else None
-        if kind == "tool-call":
-            last = Part({"part_kind": kind, "tool_name": text, "tool_call_id": event.id, "args": None})
+        if last is None or "args" in fields or last.fields["part_kind"] != fields["part_kind"]:
+            last = Part(fields)
             begun.message.parts.append(last)
-        else:
-            if last is None or last.fields["part_kind"] != kind:
-                last = Part({"part_kind": kind, "content": ""})
-                begun.message.parts.append(last)
-            last.chunks.append(text)
+        last.chunks.append(text)
         builder.open_text[event.voice] = last
 
 
@@ -50,10 +44,12 @@ def _begun(builder: Builder, event: Event) -> Fragments:
     return begun
 
 
-def _piece(part: Fields) -> tuple[str, str] | None:
+def _piece(part: Fields) -> tuple[Fields, str] | None:
+    """A part under construction, and what the fragment adds to its text."""
     match part:
         case {"text": str(text)}:
-            return KINDS[part.get("thought") is True], text
-        case {"functionCall": {"name": str(name)}}:
-            return "tool-call", name
+            return {"part_kind": "thinking" if part.get("thought") is True else "text", "content": ""}, text
+        case {"functionCall": {"name": str(name), **call}}:
+            call_id = call.get("id") if isinstance(call.get("id"), str) else ""
+            return {"part_kind": "tool-call", "tool_name": name, "tool_call_id": call_id, "args": call.get("args")}, ""
     return None

@@ -22,14 +22,14 @@ class Fragments:
 @dataclass(slots=True, eq=False)
 class Memory:
     """`open`: fragments by voice (an agent on its branch). `seen`: digests of what whole events said. `counted`: ids of
-    the events whose tokens are counted. `spent`: by branch, which agent told the newest tokens, and how many.
+    the events whose tokens are counted. `spent`: by branch, who told the newest tokens, in which invocation, and these.
     `code`: by voice, the id of the newest code that was run. `error`: the message of the newest error event.
     """
 
     open: dict[str, Fragments] = field(default_factory=dict)
     seen: set[bytes] = field(default_factory=set)
     counted: set[str] = field(default_factory=set)
-    spent: dict[str, tuple[str, Fields]] = field(default_factory=dict)
+    spent: dict[str, tuple[str, Any, Fields]] = field(default_factory=dict)
     code: dict[str, str] = field(default_factory=dict)
     error: str | None = None
 

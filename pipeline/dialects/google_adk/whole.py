@@ -69,8 +69,11 @@ def spend(builder: Builder, event: Event) -> None:
         return
     if event.id:
         memory.counted.add(event.id)
-    again = memory.spent.get(event.branch) == (event.author, spent) and event.said.get("partial") is None
-    memory.spent[event.branch] = (event.author, spent)
+    calls = ["functionCall" in part for part in event.parts.values()]
+    is_call = bool(calls) and all(calls) and event.said.get("partial") is None
+    told = (event.author, event.said.get("invocationId"), spent)
+    again = is_call and memory.spent.get(event.branch) == told
+    memory.spent[event.branch] = told
     if again:
         return
     is_blocked = not event.parts and "errorCode" in event.said  # a call of the model of its own, without an answer

@@ -44,6 +44,15 @@ def test_a_whole_event_replaces_its_fragments():
     assert not got.refused
 
 
+def test_fragments_are_what_was_seen_of_a_run_that_broke_off():
+    thought = event(text("Hm", thought=True), partial=True)
+    begun = event({"functionCall": {"id": "c1", "name": "get", "willContinue": True}}, partial=True)
+    got = run(thought, event(text("Hel"), partial=True), event(text("lo"), partial=True), begun, end="aborted")
+    assert got.messages("response") == []
+    (seen,) = got.agent_turns[0]["meta:partial"]["messages"]
+    assert [part.get("content", part.get("tool_name")) for part in seen["parts"]] == ["Hm", "Hello", "get"]
+
+
 def test_only_the_publisher_says_that_a_run_is_complete():
     assert run(event(text("Hello")), end="disconnected").agent_turns[0]["completion_status"] == "interrupted"
 
@@ -105,6 +114,8 @@ def test_an_event_that_a_server_splits_counts_its_tokens_once():
 def test_counts_that_both_events_of_one_call_repeat_are_counted_once():
     got = run(event(text("Hi"), usageMetadata=USAGE), event(call(), number=2, usageMetadata=USAGE))
     assert got.agent_turns[0]["total_usage"]["input_tokens"] == 10
+    loop = run(event(text("Hi"), usageMetadata=USAGE), event(text("Hi again"), number=2, usageMetadata=USAGE))
+    assert loop.agent_turns[0]["total_usage"]["input_tokens"] == 20
     again = run(
         event(call(), usageMetadata=USAGE),
         event(answer({}), number=2),
