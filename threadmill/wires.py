@@ -56,6 +56,7 @@ WIRES: Final[dict[str, Wire]] = {
     "langgraph": Wire(kind="event", framing="named-sse", untyped=True, boxed=True),
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
     "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True),
+    "openai-responses": Wire(done_marker="[DONE]", untyped=True),
     "pi-agent": Wire(),
     "pi-proxy": Wire(framing="data-lines"),
     "pydantic-ai": Wire(kind="event_kind", as_event=pydantic_ai_event),

@@ -14,7 +14,7 @@ from typing import Final
 
 from pipeline.assembly.parts import Message, Part
 from pipeline.turns.arguments import arguments
-from pipeline.turns.text import join
+from pipeline.turns.text import join, mend
 from pipeline.turns.times import iso
 from topics.json_text import Fields
 
@@ -47,7 +47,7 @@ def _shown(part: Part) -> Fields | None:
     fields = part.fields if part.done else {**part.fields, UNFINISHED: True}
     said = join(part.chunks)
     if fields["part_kind"] in ("text", "thinking"):
-        content = (fields.get("content") or "") + said
+        content = mend(fields.get("content") or "") + said
         return {**fields, "content": content} if content else None
     if "args" in fields and not part.done and fields["args"] is None:
         return {**fields, "args": arguments(said)}

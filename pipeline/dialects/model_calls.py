@@ -163,18 +163,22 @@ def write(
     `opening`: they come before the run's first response. Words are the user turn then, and results those of calls that
     an earlier run made: `names` has their tools.
     """
-    words = [part for part in parts if part["part_kind"] != "tool-return"]
+    words = [part for part in parts if part["part_kind"] in ("user-prompt", "file")]
     if opening and words:
         builder.user_turn(_prompts(words))
-    results = [part for part in parts if part["part_kind"] == "tool-return"]
+    results = [part for part in parts if part not in words]
     if opening and results:
-        named = [{**part, "tool_name": (names or {}).get(part["tool_call_id"], "")} for part in results]
+        named = [_named(part, names or {}) for part in results]
         builder.messages.append(Message("request", builder.at, [Part(part, done=True) for part in named], closed=True))
     for part in () if opening else parts:
         if part["part_kind"] == "tool-return":
             _answer(builder, part, (names or {}).get(part["tool_call_id"], ""))
         else:
             builder.request_after(None).parts.append(Part(part, done=True))
+
+
+def _named(part: Fields, names: Mapping[str, str]) -> Fields:
+    return {**part, "tool_name": names.get(part["tool_call_id"], "")} if "tool_call_id" in part else part
 
 
 def _prompts(words: list[Fields]) -> list[Fields]:
@@ -202,11 +206,14 @@ def withdraw(builder: Builder, response: Message) -> None:
 def _new(calls: Calls, items: list[Fields], continues: str | None) -> list[Fields]:
     """The messages that no earlier call of the run was asked, without the model's own."""
     before, is_own = calls.items, calls.reader.is_own
-    if before is not None and items[: len(before)] == before and continues == calls.continues:
+    if continues is not None:  # the server has the history
+        again = items == before and continues == calls.continues and not calls.whole
+        return [] if again else [item for item in items if not is_own(item)]
+    if before is not None and items[: len(before)] == before:
         return [item for item in items[len(before) :] if not is_own(item)]
     own = [place for place, item in enumerate(items) if is_own(item)]
     new = items[own[-1] + 1 :] if own else items
-    if before is not None and (not calls.whole or not (own or continues)):  # asked before, and not answered since
+    if before is not None and (not calls.whole or not own):  # asked before, and not answered since
         return [item for item in new if item not in before]
     return new
 
@@ -217,6 +224,8 @@ def _answer(builder: Builder, part: Fields, name: str) -> None:
     `name`: of the tool, for a result whose call is nowhere: it stays behind the newest response.
     """
     call_id = part["tool_call_id"]
+    if any(_is_servers(other.fields, call_id) for message in builder.messages for other in message.parts):
+        return  # the server ran the tool, and the history that is sent again has its result
     response = builder.last_response()
     if call_id not in builder.calls and response is not None:
         nameless = (call for call in response.parts if call.done and call.fields.get("tool_call_id") == "")
@@ -229,6 +238,10 @@ def _answer(builder: Builder, part: Fields, name: str) -> None:
         return
     beside = {key: value for key, value in part.items() if key.startswith("meta:")}
     builder.tool_return(call_id, status=part["status"], content=part["content"], **beside)
+
+
+def _is_servers(part: Fields, call_id: str) -> bool:
+    return bool(part["part_kind"] == "builtin-tool-return" and part["tool_call_id"] == call_id)
 
 
 def _message_of(error: Any) -> str:

@@ -31,6 +31,7 @@ FILES = {
     "langgraph": "*.*",
     "openai-agents": "*.jsonl",
     "openai-chat": "*.sse",
+    "openai-responses": "*.sse",
     "pi-agent": "*.jsonl",
     "pi-proxy": "*.sse",
     "pydantic-ai": "*.jsonl",

@@ -15,7 +15,7 @@ from tests.corpus.compare_wires import Recording, recordings, thread
 from tests.property.records import deliveries, envelope
 from topics.turn_record import encode
 
-NAMES = ("ag-ui", "anthropic", "langgraph", "openai-chat")
+NAMES = ("ag-ui", "anthropic", "langgraph", "openai-chat", "openai-responses")
 
 
 @cache

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.openai_chat.keys import META, REFUSAL
+from pipeline.dialects.openai_chat.tool_calls import CUSTOM
 from topics import json_text
 from topics.json_text import Fields
 
@@ -86,6 +87,9 @@ def _call(part: Fields) -> Fields:
         text = args["INVALID_JSON"]
     else:
         text = args if isinstance(args, str) else json_text.dumps({} if args is None else args)
+    if part.get(CUSTOM) and isinstance(args, dict):
+        custom = {"name": part.get("tool_name", ""), "input": str(args.get("input", ""))}
+        return {"id": part.get("tool_call_id", ""), "type": "custom", "custom": custom}
     function = {"name": part.get("tool_name", ""), "arguments": text}
     return {"id": part.get("tool_call_id", ""), "type": "function", "function": function}
 

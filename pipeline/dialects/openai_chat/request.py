@@ -79,15 +79,15 @@ def _piece(block: Fields) -> Any:
         case {"type": "text", "text": str(text)}:
             return text
         case {"type": "image_url", "image_url": {"url": str(url)}} | {"type": "image_url", "image_url": str(url)}:
-            return _at(url, "image/*")
+            return content_at(url, "image/*")
         case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
             return _binary(data, f"audio/{form}")
         case {"type": "file", "file": {"file_data": str(url)}}:
-            return _at(url, "application/octet-stream")
+            return content_at(url, "application/octet-stream")
     return {"kind": "custom:openai_chat", "block": block}
 
 
-def _at(url: str, media: str) -> Fields:
+def content_at(url: str, media: str) -> Fields:
     """Content by value where the URL carries it, else by address."""
     head, _, data = url.partition(",")
     if head.startswith("data:"):

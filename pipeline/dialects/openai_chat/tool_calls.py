@@ -17,6 +17,7 @@ from topics.json_text import Fields
 
 FUNCTION_CALL: Final = "function_call"  # the one call of the API before it had several
 ID: Final = "tool_call_id"
+CUSTOM: Final = "meta:custom"  # of a call: its tool takes a text
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +43,8 @@ class ToolCalls:
     def settle(self, *, whole: bool) -> list[Part]:
         """-> the calls, with their arguments as data where the response is whole."""
         for call in self.calls if whole else ():
-            call.fields["args"] = arguments(join(call.chunks))
+            text = join(call.chunks)
+            call.fields["args"] = {"input": text} if call.fields.get(CUSTOM) else arguments(text)
             call.chunks.clear()
             call.done = True
         return self.calls
@@ -59,6 +61,8 @@ class ToolCalls:
                 call = self.by_index[index] = self._open()
         else:
             call = self._by_id(call_id, function.get("name")) or self._open()
+        if "custom" in fragment:
+            call.fields[CUSTOM] = True
         _extend(call, call_id, function)
 
     def _by_id(self, call_id: str | None, name: Any) -> Part | None:

@@ -1,0 +1,24 @@
+"""OpenAI's Responses API, and its items."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.format import Format
+from pipeline.dialects.openai_responses import events, export, history, live, losses
+from threadmill.wires import WIRES
+
+DIALECT: Final = Dialect(
+    name="openai-responses",
+    wire=WIRES["openai-responses"],
+    handlers=events.HANDLERS,
+    unknown=events.unknown,
+    begin=events.begin,
+    finish=events.finish,
+    shows=live.shows,
+    ended=live.ended,
+    losses=losses.LOSSES,
+    carriers=losses.CARRIERS,
+    formats=(Format("openai-responses", export.messages, history.READER),),
+)

@@ -1,0 +1,223 @@
+"""OpenAI's Responses API, streamed (dialect `openai-responses`), as OpenAI and the servers that speak it write it.
+
+| event | what it does |
+|---|---|
+| threadmill.request | a call begins; what is new in its input is the request behind the response before |
+| threadmill.error | the server refused the call: interrupted, unless another call follows |
+| response.created, response.queued, response.in_progress | begins a response; another id than before is another call |
+| response.output_item.added, response.output_item.done | an item; done, it replaces all that was built of it |
+| response.output_text.delta, response.refusal.delta, .done | text |
+| response.reasoning_summary_text.delta, response.reasoning_text.delta, .done | thinking |
+| response.function_call_arguments.delta, .done; the same of mcp_call, custom_tool_call | the arguments of a call |
+| response.code_interpreter_call_code.delta, .done | the code of a call |
+| response.completed | the call ended well; its output, if it has items, overrules all before |
+| response.incomplete | the same, cut short by the server, with the reason |
+| response.failed, error, `error` without a type | the call failed: interrupted, unless another call follows |
+| a response object, as one event | a whole answer |
+| other response.*, keepalive | nothing: progress, or told again by the item |
+| any other | SystemMessage data-app-TYPE |
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Handler, Violation, nothing
+from pipeline.dialects import model_calls
+from pipeline.dialects.model_calls import calls_of
+from pipeline.dialects.openai_responses.keys import note
+from pipeline.dialects.openai_responses.output import Output
+from pipeline.dialects.openai_responses.request import READER
+from topics.json_text import Fields
+
+CUT: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
+BESIDE: Final = frozenset(
+    {"id", "model", "output", "usage", "error", "object", "created_at", "tools", "instructions", "input"}
+)
+
+
+def begin(builder: Builder) -> None:
+    """What the run's first call is asked is in an event, or in `run.request`."""
+    model_calls.begin(builder, READER)
+
+
+def request(builder: Builder, event: Fields) -> None:
+    """A call begins."""
+    body = event["request"]
+    _settle(builder)
+    model_calls.ask(builder, body)
+
+
+def refused(builder: Builder, event: Fields) -> None:
+    """An answer with an HTTP status that is no success."""
+    model_calls.refused(builder, event)
+
+
+def created(builder: Builder, event: Fields) -> None:
+    """A response begins."""
+    response = event.get("response")
+    response = response if isinstance(response, dict) else {}
+    calls = calls_of(builder)
+    known = calls.response.fields.get("provider_response_id") if calls.response is not None else None
+    other = known is not None and response.get("id") not in (None, known)
+    if event["type"] == "response.created" and other and (calls.whole or calls.answer.items):
+        _settle(builder)
+        model_calls.next_call(builder)
+    if _output(builder) is not None:
+        _describe(builder, response)
+
+
+def added(builder: Builder, event: Fields) -> None:
+    """An item begins."""
+    output = _output(builder)
+    if output is not None:
+        output.add(event)
+
+
+def done(builder: Builder, event: Fields) -> None:
+    """An item is whole."""
+    output = _output(builder)
+    if output is not None:
+        output.finish(event)
+
+
+def _delta(kind: str, place: str) -> Handler:
+    def delta(builder: Builder, event: Fields) -> None:
+        text = event["delta"]
+        if not isinstance(text, str):
+            raise Violation(f"{event['type']}: 'delta' is a text, got {text!r:.80}")
+        output = _output(builder)
+        if output is not None:
+            output.grow(event, kind, _place(event, place), text, builder.at)
+
+    return delta
+
+
+def _whole(kind: str, place: str, key: str) -> Handler:
+    def whole(builder: Builder, event: Fields) -> None:
+        output, text = _output(builder), event.get(key)
+        if output is not None and isinstance(text, str):
+            output.tell(event, kind, _place(event, place), text)
+
+    return whole
+
+
+def ended(builder: Builder, event: Fields) -> None:
+    """The terminal event of a call."""
+    response = event.get("response")
+    _terminal(builder, response if isinstance(response, dict) else {}, event["type"].removeprefix("response."))
+
+
+def error(builder: Builder, event: Fields) -> None:
+    """The server gave up in mid-stream."""
+    if calls_of(builder).whole:
+        return
+    told = event.get("error") or {key: value for key, value in event.items() if key not in ("type", "sequence_number")}
+    _settle(builder)
+    model_calls.fail(builder, told)
+
+
+def unknown(builder: Builder, event: Fields) -> None:
+    """Protocols grow: progress says nothing, and what is not known is kept."""
+    kind = event.get("type")
+    if kind is None and event.get("object") == "response":
+        _terminal(builder, event, str(event.get("status") or "completed"))
+    elif kind is None and event.get("error"):
+        error(builder, event)
+    elif not isinstance(kind, str):
+        raise Violation(f"an event's 'type' is a text, got {kind!r:.80}")
+    elif not kind.startswith("response."):
+        model_calls.ask_first(builder)
+        builder.system(f"data-app-{kind}", {key: value for key, value in event.items() if key != "type"})
+
+
+def finish(builder: Builder, end: str) -> None:
+    """Before the turn is built."""
+    model_calls.ask_first(builder)
+    _settle(builder)
+    model_calls.close(builder, end)
+
+
+def _terminal(builder: Builder, response: Fields, status: str) -> None:
+    output = _output(builder)
+    if output is None:
+        return
+    _describe(builder, response)
+    found = response.get("output")
+    output.final = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    if isinstance(response.get("usage"), dict):
+        builder.usage(response["usage"], output.response)
+    output.response.last_at = builder.at
+    if status in ("failed", "cancelled"):
+        _settle(builder)
+        model_calls.fail(builder, response.get("error") or status)
+        return
+    if status == "incomplete":
+        details = response.get("incomplete_details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        output.response.fields["finish_reason"] = CUT.get(str(reason), "length")
+    model_calls.end_call(builder, awaits=False)
+    _settle(builder)
+    model_calls.end_call(builder, awaits=bool(output.calls()))
+
+
+def _output(builder: Builder) -> Output | None:
+    """The output that is being written; None behind its end."""
+    calls = calls_of(builder)
+    if calls.whole or (calls.answer is not None and calls.answer.settled):
+        return None
+    response = model_calls.open_response(builder)
+    if calls.answer is None:
+        calls.answer = Output(response)
+    found: Output = calls.answer
+    return found
+
+
+def _describe(builder: Builder, response: Fields) -> None:
+    fields = calls_of(builder).answer.response.fields
+    for key, name in (("id", "provider_response_id"), ("model", "model_name")):
+        if isinstance(response.get(key), str) and response[key]:
+            fields[name] = response[key]
+    note(fields, **{key: value for key, value in response.items() if key not in BESIDE and value not in (None, [], {})})
+
+
+def _settle(builder: Builder) -> None:
+    """The newest call is over."""
+    calls = calls_of(builder)
+    output: Output | None = calls.answer
+    if output is None or output.settled:
+        return
+    whole = calls.whole and not model_calls.torn(builder)
+    output.settle(whole=whole)
+    for part in output.calls() if whole else ():
+        builder.calls[part.fields["tool_call_id"]] = (output.response, part)
+
+
+def _place(event: Fields, key: str) -> int:
+    place: Any = event.get(key)
+    return place if isinstance(place, int) and not isinstance(place, bool) else 0
+
+
+DELTAS: Final = {
+    "output_text": ("output_text", "content_index", "text"),
+    "refusal": ("refusal", "content_index", "refusal"),
+    "reasoning_summary_text": ("summary", "summary_index", "text"),
+    "reasoning_text": ("reasoning", "content_index", "text"),
+    "function_call_arguments": ("arguments", "", "arguments"),
+    "mcp_call_arguments": ("arguments", "", "arguments"),
+    "custom_tool_call_input": ("input", "", "input"),
+    "code_interpreter_call_code": ("code", "", "code"),
+}
+HANDLERS: Final[dict[str, Handler]] = {
+    model_calls.REQUEST: request,
+    model_calls.ERROR: refused,
+    **{f"response.{name}": created for name in ("created", "queued", "in_progress")},
+    "response.output_item.added": added,
+    "response.output_item.done": done,
+    **{f"response.{name}.delta": _delta(kind, place) for name, (kind, place, _) in DELTAS.items()},
+    **{f"response.{name}.done": _whole(kind, place, key) for name, (kind, place, key) in DELTAS.items()},
+    **{f"response.{name}": ended for name in ("completed", "incomplete", "failed")},
+    "error": error,
+    "keepalive": nothing,
+}

@@ -1,0 +1,195 @@
+"""Thread document -> input items of the Responses API.
+
+What came over the wire goes back with `meta:openai_responses`: reasoning with its encrypted content, the server's own
+tools. Of other threads: thoughts, files of the model and sources are left out; other providers' own tool calls become
+function calls with results. Each call is followed by its result: one that nobody answered is left out, unless the
+thread ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pipeline.dialects.openai_responses.keys import META, REFUSAL
+from topics import json_text
+from topics.json_text import Fields
+
+RESULTS: Final = frozenset({"tool-return", "retry-prompt"})
+TOOLS: Final = {"local_shell_call": "action", "apply_patch_call": "operation", "shell_call": "action"}
+
+
+def messages(document: Fields) -> list[Fields]:
+    """Thread document -> items, oldest first; without instructions, which no thread holds."""
+    found: list[Fields] = []
+    for turn in document["turns"]:
+        if turn.get("turn_type") == "user":
+            found += _asked(turn.get("parts", ()))
+            continue
+        for message in turn.get("messages", ()):
+            if message.get("message_type") == "response":
+                found += _answered(message.get("parts", []))
+            elif message.get("message_type") == "request":
+                found += _asked(message.get("parts", ()))
+    return _paired(found)
+
+
+def _asked(parts: Any) -> Iterator[Fields]:
+    for part in parts:
+        kind = part.get("part_kind", "")
+        if kind in RESULTS and (kind == "tool-return" or part.get("tool_name")):
+            yield _result(part)
+        elif kind in ("user-prompt", "retry-prompt"):
+            content = part.get(META, {}).get("blocks") or _content(part.get("content"))
+            yield {"role": "user", "content": content}
+        elif kind == "file":
+            yield {"role": "user", "content": [_block(part.get("content"))]}
+        elif kind.startswith("custom:") and _is_own_block(part):
+            yield part["block"]
+
+
+def _answered(parts: list[Fields]) -> Iterator[Fields]:
+    """The parts of a response -> items; the parts of one thought are one item."""
+    for place, part in enumerate(parts):
+        kind, meta = part.get("part_kind", ""), part.get(META, {})
+        if kind == "text" and part.get("content"):
+            said = {"type": "refusal", "refusal": part["content"]} if part.get(REFUSAL) else _text_block(part, meta)
+            yield {"type": "message", "role": "assistant", "content": [said]} | _phase(meta)
+        elif kind == "thinking" and meta.get("item") is True and part.get("thinking_id"):
+            yield _reasoning(part, meta, parts[place + 1 :])
+        elif "item" in meta and isinstance(meta["item"], dict):
+            yield _restored(meta["item"], parts[place + 1 :])
+        elif kind in ("tool-call", "builtin-tool-call"):
+            yield _call(part, meta)
+        elif kind == "builtin-tool-return" and (meta or not _has_item(part, parts)):
+            yield _result(part)
+        elif kind.startswith("custom:") and _is_own_block(part):
+            yield part["block"]
+
+
+def _text_block(part: Fields, meta: Fields) -> Fields:
+    return {"type": "output_text", "text": part["content"], "annotations": meta.get("annotations", [])}
+
+
+def _phase(meta: Fields) -> Fields:
+    return {"phase": meta["phase"]} if "phase" in meta else {}
+
+
+def _reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
+    texts = [part.get("content") or ""]
+    for later in behind:
+        if later.get("part_kind") != "thinking" or META in later:
+            break
+        texts.append(later.get("content") or "")
+    texts = [text for text in texts if text]
+    summaries = texts if meta.get("summarized") else []
+    raw = meta.get("raw_content", []) if meta.get("summarized") else texts
+    item: Fields = {"type": "reasoning", "id": part["thinking_id"]}
+    item["summary"] = [{"type": "summary_text", "text": text} for text in summaries]
+    if raw:
+        item["content"] = [{"type": "reasoning_text", "text": text} for text in raw]
+    if part.get("signature"):
+        item["encrypted_content"] = part["signature"]
+    return item
+
+
+def _restored(item: Fields, behind: list[Fields]) -> Fields:
+    """An item of the server's own tools; a picture's data is in the file behind it."""
+    if item.get("type") != "image_generation_call":
+        return item
+    files = (later for later in behind[:2] if later.get("part_kind") == "file")
+    content = next((later.get("content") for later in files), None)
+    return {**item, "result": content.get("data") if isinstance(content, dict) else None}
+
+
+def _call(part: Fields, meta: Fields) -> Fields:
+    kind, args = str(meta.get("type") or "function_call"), part.get("args")
+    identity = {"type": kind, "call_id": part.get("tool_call_id", "")}
+    if kind in TOOLS:
+        return {**meta, **identity, TOOLS[kind]: args, "status": "completed"}
+    if kind == "computer_call":
+        said = args if isinstance(args, dict) else {}
+        return {"id": identity["call_id"], **identity, "pending_safety_checks": [], **said, "status": "completed"}
+    if kind == "custom_tool_call":
+        return {
+            **identity,
+            "name": part.get("tool_name", ""),
+            "input": args.get("input") if isinstance(args, dict) else "",
+        }
+    found = {"type": "function_call", "call_id": identity["call_id"], "name": part.get("tool_name", "")}
+    found["arguments"] = _arguments(args)
+    return found | {key: meta[key] for key in ("namespace",) if key in meta}
+
+
+def _arguments(args: Any) -> str:
+    if isinstance(args, dict) and args.keys() == {"INVALID_JSON"} and isinstance(args["INVALID_JSON"], str):
+        return args["INVALID_JSON"]
+    return json_text.dumps({} if args is None else args)
+
+
+def _result(part: Fields) -> Fields:
+    content, kind = part.get("content"), str(part.get(META, {}).get("type") or "function_call_output")
+    blocks = isinstance(content, list) and bool(content) and all(_is_block(block) for block in content)
+    if kind == "function_call_output" and not blocks and not isinstance(content, str):
+        content = "" if content is None else json_text.dumps(content)
+    return {"type": kind, "call_id": part.get("tool_call_id", ""), "output": content}
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, dict) and str(value.get("type")).startswith("input_")
+
+
+def _has_item(part: Fields, parts: list[Fields]) -> bool:
+    """Whether the item of its call holds this result already."""
+    calls = (other for other in parts if other.get("tool_call_id") == part.get("tool_call_id"))
+    return any("item" in other.get(META, {}) for other in calls)
+
+
+def _is_own_block(part: Fields) -> bool:
+    block = part.get("block")
+    return isinstance(block, dict) and f"custom:{block.get('type')}" == part["part_kind"]
+
+
+def _paired(found: list[Fields]) -> list[Fields]:
+    """Calls with their results, and results with their calls; open calls stay at the thread's end alone."""
+    answered = {item["call_id"] for item in found if str(item.get("type")).endswith("_output") and "call_id" in item}
+    called = {item["call_id"] for item in found if str(item.get("type")).endswith("_call") and "call_id" in item}
+    asked = [n for n, item in enumerate(found) if item.get("role") == "user" or _is_output(item)]
+    last = asked[-1] if asked else -1
+    return [
+        item
+        for place, item in enumerate(found)
+        if "call_id" not in item
+        or (item["call_id"] in called if _is_output(item) else item["call_id"] in answered or place > last)
+    ]
+
+
+def _is_output(item: Fields) -> bool:
+    return str(item.get("type")).endswith("_output")
+
+
+def _content(content: Any) -> Any:
+    if isinstance(content, str):
+        return content
+    return [_block(piece) for piece in content] if isinstance(content, list) else json_text.dumps(content)
+
+
+def _block(piece: Any) -> Fields:
+    """A piece of content -> a block of a user's message."""
+    if not isinstance(piece, dict):
+        return {"type": "input_text", "text": piece if isinstance(piece, str) else json_text.dumps(piece)}
+    media, kind = str(piece.get("media_type") or ""), piece.get("kind")
+    if isinstance(piece.get("data"), str):
+        url = f"data:{media};base64,{piece['data']}"
+        if media.startswith("image/"):
+            return {"type": "input_image", "image_url": url, "detail": "auto"}
+        return {"type": "input_file", "file_data": url, "filename": f"file.{media.partition('/')[2] or 'bin'}"}
+    if isinstance(piece.get("url"), str):
+        if kind == "image-url":
+            return {"type": "input_image", "image_url": piece["url"], "detail": "auto"}
+        return {"type": "input_file", "file_url": piece["url"]}
+    if kind == "custom:openai_responses" and isinstance(piece.get("block"), dict):
+        return dict(piece["block"])
+    if kind == "text-content" and isinstance(piece.get("content"), str):
+        return {"type": "input_text", "text": piece["content"]}
+    return {"type": "input_text", "text": json_text.dumps(piece)}

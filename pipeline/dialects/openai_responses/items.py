@@ -1,0 +1,167 @@
+"""Whole items of a response's output -> parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from pipeline.dialects.openai_responses.keys import REFUSAL, note
+from pipeline.turns.arguments import arguments
+from topics.json_text import Fields
+
+Parts = Iterator[Fields]
+HIDDEN: Final = frozenset({"id", "status", "arguments", "input", "name", "call_id"})  # of calls, told elsewhere
+OWN_TOOLS: Final = {  # the server's own tools: the name that their calls get, and what of the item are the arguments
+    "web_search_call": ("web_search", ("action",)),
+    "file_search_call": ("file_search", ("queries",)),
+    "code_interpreter_call": ("code_interpreter", ("code", "container_id")),
+    "image_generation_call": ("image_generation", ()),
+    "mcp_call": ("", ()),
+}
+
+
+def parts_of(item: Fields) -> list[Fields]:
+    """One item -> its parts; an unknown one, or a call that was cut short, is kept as custom:TYPE."""
+    kind = str(item.get("type") or "message")
+    if kind in OWN_TOOLS:
+        return list(_own_tool(item, kind))
+    read = READERS.get(kind)
+    found = list(read(item)) if read is not None and not _is_cut_call(item, kind) else []
+    return found or ([] if read is not None and not _is_cut_call(item, kind) else [_custom(item, kind)])
+
+
+def _is_cut_call(item: Fields, kind: str) -> bool:
+    return kind.endswith("_call") and item.get("status") == "incomplete"
+
+
+def _message(item: Fields) -> Parts:
+    content = item.get("content")
+    for piece in [{"type": "output_text", "text": content}] if isinstance(content, str) else _objects(content):
+        if isinstance(piece.get("refusal"), str):
+            yield {"part_kind": "text", "content": piece["refusal"], REFUSAL: True}
+        elif isinstance(piece.get("text"), str):
+            part: Fields = {"part_kind": "text", "content": piece["text"]}
+            note(part, annotations=piece.get("annotations") or None, phase=item.get("phase"))
+            yield part
+
+
+def _reasoning(item: Fields) -> Parts:
+    """A part for each summary, or where there is none for each text; encrypted content is the signature."""
+    summaries = [text for piece in _objects(item.get("summary")) if (text := _text(piece.get("text")))]
+    raw = [text for piece in _objects(item.get("content")) if (text := _text(piece.get("text")))]
+    first: Fields = {}
+    if _text(item.get("encrypted_content")):
+        first["signature"] = item["encrypted_content"]
+    if _text(item.get("id")):
+        first["thinking_id"] = item["id"]
+    for number, text in enumerate(summaries or raw or ([""] if first.get("signature") else [])):
+        part: Fields = {"part_kind": "thinking", "content": text, **(first if number == 0 else {})}
+        if number == 0:
+            note(part, item=True, raw_content=raw if summaries and raw else None, summarized=bool(summaries))
+        yield part
+
+
+def _call(
+    name: Callable[[Fields], str], args: Callable[[Fields], Any], kind: str = "tool-call"
+) -> Callable[[Fields], Parts]:
+    def read(item: Fields) -> Parts:
+        call_id = _text(item.get("call_id")) or _text(item.get("id"))
+        part = {"part_kind": kind, "tool_name": name(item), "tool_call_id": call_id, "args": args(item)}
+        note(part, **{key: value for key, value in item.items() if key not in HIDDEN})
+        yield part
+
+    return read
+
+
+def _shell(item: Fields) -> Parts:
+    """A shell of the application's, or one in a container of the server's."""
+    environment = item.get("environment")
+    local = environment is None or (isinstance(environment, dict) and environment.get("type") == "local")
+    kind = "tool-call" if local else "builtin-tool-call"
+    yield from _call(lambda item: "shell", lambda item: _object(item.get("action")), kind)(item)
+
+
+def _shell_output(item: Fields) -> Parts:
+    part: Fields = {
+        "part_kind": "builtin-tool-return",
+        "tool_name": "shell",
+        "tool_call_id": _text(item.get("call_id")),
+    }
+    part |= {"status": "success", "content": item.get("output")}
+    note(part, type="shell_call_output")
+    yield part
+
+
+def _computer(item: Fields) -> Fields:
+    keys = ("action", "actions", "pending_safety_checks")
+    return {key: item[key] for key in keys if item.get(key) not in (None, [], {})}
+
+
+def _tool_search(item: Fields) -> Parts:
+    if item.get("execution") != "client":
+        yield _custom(item, "tool_search_call")
+        return
+    yield from _call(lambda item: "tool_search", lambda item: _arguments(item.get("arguments")))(item)
+
+
+def _own_tool(item: Fields, kind: str) -> Parts:
+    """A tool that the server ran: its call, what came of it, and the picture that it made."""
+    name, keys = OWN_TOOLS[kind]
+    call: Fields = {"part_kind": "builtin-tool-call", "tool_name": name or _text(item.get("name"))}
+    call["tool_call_id"] = _text(item.get("id"))
+    if kind == "mcp_call":
+        call["args"] = _arguments(item.get("arguments"))
+    elif kind == "web_search_call":
+        call["args"] = _object(item.get("action"))
+    else:
+        call["args"] = {key: item[key] for key in keys if item.get(key) is not None}
+    shown = {key: value for key, value in item.items() if not (kind == "image_generation_call" and key == "result")}
+    note(call, item=shown)
+    yield call
+    failed = item.get("status") == "failed" or bool(item.get("error"))
+    told = ("id", "type", "name", "arguments", *keys)
+    content = {key: value for key, value in shown.items() if key not in told and value is not None}
+    identity = {key: call[key] for key in ("tool_name", "tool_call_id")}
+    status = "error" if failed else "success"
+    yield {"part_kind": "builtin-tool-return", **identity, "status": status, "content": content}
+    if kind == "image_generation_call" and _text(item.get("result")):
+        media = f"image/{_text(item.get('output_format')) or 'png'}"
+        yield {"part_kind": "file", "content": {"kind": "binary", "data": item["result"], "media_type": media}}
+
+
+def _custom(item: Fields, kind: str) -> Fields:
+    return {"part_kind": f"custom:{kind}", "block": item}
+
+
+def _arguments(value: Any) -> Fields:
+    return arguments(value) if isinstance(value, str) else _object(value)
+
+
+def _object(value: Any) -> Fields:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[Fields]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _named(item: Fields) -> str:
+    return _text(item.get("name"))
+
+
+READERS: Final[dict[str, Callable[[Fields], Parts]]] = {
+    "message": _message,
+    "reasoning": _reasoning,
+    "function_call": _call(_named, lambda item: _arguments(item.get("arguments"))),
+    "custom_tool_call": _call(_named, lambda item: {"input": _text(item.get("input"))}),
+    "local_shell_call": _call(lambda item: "local_shell", lambda item: _object(item.get("action"))),
+    "apply_patch_call": _call(lambda item: "apply_patch", lambda item: _object(item.get("operation"))),
+    "computer_call": _call(lambda item: "computer", _computer),
+    "shell_call": _shell,
+    "shell_call_output": _shell_output,
+    "tool_search_call": _tool_search,
+}

@@ -1,0 +1,162 @@
+"""The output of one call: its items as they grow, and what is taken of them in the end.
+
+The terminal event's output overrules done items, these overrule the texts of done parts, and these the deltas. Items
+are known by `output_index`, where there is none by id, else the newest one is meant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.openai_responses.items import parts_of
+from pipeline.turns.text import join
+from topics.json_text import Fields
+
+# What a piece of an item is -> the item that has such pieces, and the part that holds it while it grows.
+PIECES: Final = {
+    "output_text": ("message", "text"),
+    "refusal": ("message", "text"),
+    "summary": ("reasoning", "thinking"),
+    "reasoning": ("reasoning", "thinking"),
+    "arguments": ("function_call", "tool-call"),
+    "input": ("custom_tool_call", "tool-call"),
+    "code": ("code_interpreter_call", "builtin-tool-call"),
+}
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """One item. `hollow`: as it was added. `grown`: its pieces by kind and index. `told`: texts of done pieces."""
+
+    index: int | None
+    hollow: Fields
+    done: Fields | None = None
+    grown: dict[tuple[str, int], Part] = field(default_factory=dict)
+    told: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def whole(self) -> Fields:
+        """The item as far as it is known."""
+        if self.done is not None:
+            return self.done
+        item: Fields = dict(self.hollow)
+        lists: dict[str, list[Fields]] = {"content": [], "summary": []}
+        for (kind, _), text in sorted(self.texts().items(), key=lambda pair: pair[0][1]):
+            if kind == "summary":
+                lists["summary"].append({"type": "summary_text", "text": text})
+            elif kind in ("output_text", "refusal", "reasoning"):
+                name = "reasoning_text" if kind == "reasoning" else kind
+                lists["content"].append({"type": name, "refusal" if kind == "refusal" else "text": text})
+            else:
+                item[kind] = text
+        return item | {key: found for key, found in lists.items() if found}
+
+    def texts(self) -> dict[tuple[str, int], str]:
+        """The pieces' texts."""
+        return {key: join(part.chunks) for key, part in self.grown.items()} | self.told
+
+
+@dataclass(slots=True, eq=False)
+class Output:
+    """The items of one call in the order in which they began. `final`: the terminal event's output."""
+
+    response: Message
+    items: list[Item] = field(default_factory=list)
+    final: list[Fields] = field(default_factory=list)
+    settled: bool = False
+
+    def add(self, event: Fields) -> None:
+        """`output_item.added`; the same item once more says nothing."""
+        item = event.get("item")
+        index = _index(event.get("output_index"))
+        if isinstance(item, dict):
+            known = self._by_id(item.get("id"))
+            if known is None or known.index != index:
+                self.items.append(Item(index, item))
+
+    def finish(self, event: Fields) -> None:
+        """`output_item.done`."""
+        item = event.get("item")
+        if not isinstance(item, dict):
+            return
+        index = _index(event.get("output_index"))
+        known = self._by_id(item.get("id")) or self._at(index, event)
+        if known is None or known.done is not None or known.hollow.get("type") != item.get("type"):
+            same = known is not None and known.done is not None and known.done.get("id") == item.get("id")
+            if known is None or not same:
+                known = Item(index, item)
+                self.items.append(known)
+        known.done = item
+
+    def grow(self, event: Fields, kind: str, place: int, text: str, at: int) -> None:
+        """A delta for a piece of an item."""
+        key = (kind, place)
+        item = self._item(event, kind)
+        part = item.grown.get(key)
+        if part is None:
+            part = item.grown[key] = _growing(item, kind)
+            self.response.parts.append(part)
+            if self.response.first_part_at is None:
+                self.response.first_part_at = at
+        part.chunks.append(text)
+
+    def tell(self, event: Fields, kind: str, place: int, text: str) -> None:
+        """The whole text of a piece."""
+        self._item(event, kind).told[kind, place] = text
+
+    def settle(self, *, whole: bool) -> None:
+        """The call is over: its items become parts."""
+        if self.settled:
+            return
+        self.settled = True
+        items = self.final or [item.whole() for item in self._ordered()]
+        parts = [Part(fields, done=whole) for item in items for fields in parts_of(item)]
+        self.response.parts[:] = parts
+        self.response.closed = whole
+
+    def calls(self) -> list[Part]:
+        """Calls of the application's tools, once it is settled."""
+        return [part for part in self.response.parts if part.fields["part_kind"] == "tool-call"]
+
+    def _ordered(self) -> list[Item]:
+        if any(item.index is None for item in self.items):
+            return self.items
+        return sorted(self.items, key=lambda item: item.index or 0)
+
+    def _by_id(self, item_id: Any) -> Item | None:
+        return next((item for item in reversed(self.items) if item_id and item.hollow.get("id") == item_id), None)
+
+    def _at(self, index: int | None, event: Fields) -> Item | None:
+        if index is not None:
+            return next((item for item in reversed(self.items) if item.index == index), None)
+        return self._by_id(event.get("item_id")) or (self.items[-1] if self.items else None)
+
+    def _item(self, event: Fields, kind: str) -> Item:
+        """The item that a piece belongs to: one that was never added begins with it."""
+        index, name = _index(event.get("output_index")), PIECES[kind][0]
+        found = self._by_id(event.get("item_id")) or self._at(index, event)
+        if found is None or not _holds(found, kind):
+            found = Item(index, {"type": name, "id": event.get("item_id")})
+            self.items.append(found)
+        return found
+
+
+def _holds(item: Item, kind: str) -> bool:
+    """Whether an item has such pieces: arguments belong to calls of several sorts."""
+    name = str(item.hollow.get("type"))
+    return name == PIECES[kind][0] or (kind in ("arguments", "input") and name.endswith("_call"))
+
+
+def _growing(item: Item, kind: str) -> Part:
+    part_kind = PIECES[kind][1]
+    if part_kind in ("text", "thinking"):
+        return Part({"part_kind": part_kind, "content": ""})
+    call_id = str(item.hollow.get("call_id") or item.hollow.get("id") or "")
+    return Part(
+        {"part_kind": part_kind, "tool_name": str(item.hollow.get("name") or ""), "tool_call_id": call_id, "args": None}
+    )
+
+
+def _index(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

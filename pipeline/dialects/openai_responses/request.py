@@ -1,0 +1,96 @@
+"""The bodies of Responses requests -> what is new in them; and their items, as histories hold them.
+
+`input` is a text, or a list of items: messages (role user, assistant, system, developer), items of earlier output, and
+outputs of tools.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.dialects.model_calls import RequestReader
+from pipeline.dialects.openai_chat.request import content_at
+from pipeline.dialects.openai_responses.keys import note
+from topics.json_text import Fields
+
+OWN: Final = frozenset(
+    {"reasoning", "program", "program_output", "compaction", "mcp_list_tools", "mcp_approval_request", "item_reference"}
+)
+
+
+def items(body: Any) -> list[Fields]:
+    """The input of a body."""
+    found = body.get("input") if isinstance(body, dict) else None
+    if isinstance(found, str):
+        return [{"role": "user", "content": found}]
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def is_own(item: Fields) -> bool:
+    """What the model, or the server's tools, said."""
+    kind = str(item.get("type") or "message")
+    if kind == "tool_search_output":
+        return item.get("execution") == "server"
+    return item.get("role") == "assistant" or kind in OWN or kind.endswith("_call")
+
+
+def parts(item: Fields) -> list[Fields]:
+    """What a user or a tool says."""
+    kind = str(item.get("type") or "message")
+    if kind == "message":
+        return [user_prompt(item)] if item.get("role") == "user" else []
+    if kind.endswith("_output") and isinstance(item.get("call_id"), str):
+        status = "error" if item.get("status") == "failed" else "success"
+        content = item.get("tools") if kind == "tool_search_output" else item.get("output")
+        part: Fields = {
+            "part_kind": "tool-return",
+            "tool_call_id": item["call_id"],
+            "status": status,
+            "content": content,
+        }
+        note(part, type=kind if kind != "function_call_output" else None)
+        return [part]
+    return [{"part_kind": f"custom:{kind}", "block": item}]
+
+
+def names(item: Fields) -> dict[str, str]:
+    """The call that an item is: id -> name."""
+    call_id = item.get("call_id")
+    return {call_id: str(item.get("name") or item.get("type"))} if isinstance(call_id, str) else {}
+
+
+def continues(body: Any) -> str | None:
+    """The response, or the conversation, that the server goes on from."""
+    if not isinstance(body, dict):
+        return None
+    found = body.get("previous_response_id") or body.get("conversation")
+    found = found.get("id") if isinstance(found, dict) else found
+    return found if isinstance(found, str) else None
+
+
+def user_prompt(item: Fields) -> Fields:
+    """A user's message -> user-prompt; several texts are one, with their blocks beside it."""
+    content = item.get("content")
+    part: Fields = {"part_kind": "user-prompt", "content": content if isinstance(content, str) else ""}
+    if isinstance(content, list):
+        pieces = [_piece(block) for block in content if isinstance(block, dict)]
+        if pieces and all(isinstance(piece, str) for piece in pieces):
+            part["content"] = "".join(pieces)
+            note(part, blocks=content if len(content) > 1 else None)
+        else:
+            part["content"] = pieces
+    return part
+
+
+def _piece(block: Fields) -> Any:
+    match block:
+        case {"type": "input_text" | "text", "text": str(text)}:
+            return text
+        case {"type": "input_image", "image_url": str(url)}:
+            return content_at(url, "image/*")
+        case {"type": "input_file", "file_data": str(url)}:
+            return content_at(url, "application/octet-stream")
+    return {"kind": "custom:openai_responses", "block": block}
+
+
+READER: Final = RequestReader(items, is_own, parts, names, continues)

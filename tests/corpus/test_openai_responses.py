@@ -1,0 +1,12 @@
+"""Recorded streams of the Responses API against what the SDK made of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.corpus.compare_wires import Recording, judge, recordings
+
+
+@pytest.mark.parametrize("recording", recordings("openai-responses"), ids=lambda recording: recording.stream.stem)
+def test_a_recording_is_what_the_sdk_made_of_it(recording: Recording) -> None:
+    judge(recording)

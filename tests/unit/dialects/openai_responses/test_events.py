@@ -1,0 +1,148 @@
+"""The Responses API: what its events become, and what is authoritative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline.dialects import FORMATS
+from pipeline.dialects.history import Origin, thread
+from tests.support.assembled import START, THREAD_ID, Assembled, assembled
+
+Fields = dict[str, Any]
+USER: Fields = {"role": "user", "content": "Weather?"}
+CALL: Fields = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": "{}"}
+RESULT: Fields = {"type": "function_call_output", "call_id": "a", "output": "72F"}
+
+
+def message(text: str) -> Fields:
+    content = {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "message", "id": "msg_1", "role": "assistant", "content": [content]}
+
+
+def delta(text: str, index: int = 0) -> Fields:
+    return {"type": "response.output_text.delta", "output_index": index, "content_index": 0, "delta": text}
+
+
+def done(item: Fields, index: int = 0) -> Fields:
+    return {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+def end(*output: Fields, kind: str = "completed", **more: Any) -> Fields:
+    response = {"id": "resp_1", "object": "response", "model": "m", "status": kind, "output": list(output)}
+    return {
+        "type": f"response.{kind}",
+        "response": {**response, "usage": {"input_tokens": 3, "output_tokens": 2}, **more},
+    }
+
+
+def request(*items: Fields, **body: Any) -> Fields:
+    return {"type": "threadmill.request", "request": {"model": "m", "input": list(items), **body}}
+
+
+def run(*events: Fields, **rest: Any) -> Assembled:
+    return assembled("openai-responses", list(events), **rest)
+
+
+def said(got: Assembled) -> list[Any]:
+    messages = [m for turn in got.agent_turns for m in turn["messages"] if m["message_type"] != "system"]
+    return [[part.get("args", part.get("content")) for part in m["parts"]] for m in messages]
+
+
+def status(got: Assembled) -> str:
+    return str(got.agent_turns[-1]["completion_status"])
+
+
+@pytest.mark.parametrize(
+    ("events", "text"),
+    [
+        ([delta("a"), delta("b"), end()], "ab"),
+        ([delta("a"), {**delta(""), "type": "response.output_text.done", "text": "told"}, end()], "told"),
+        ([delta("a"), done(message("item")), end()], "item"),
+        ([delta("a"), done(message("item")), end(message("final"))], "final"),
+    ],
+    ids=["deltas", "done-text", "done-item", "terminal"],
+)
+def test_the_whole_overrules_its_fragments(events: list[Fields], text: str) -> None:
+    got = run(request(USER), *events, delta("behind the end"))
+    assert (status(got), said(got)) == ("complete", [[text]])
+    assert got.agent_turns[0]["total_usage"]["input_tokens"] == 3
+
+
+def test_items_stand_in_the_order_of_their_indices() -> None:
+    assert said(run(delta("two", 1), delta("one", 0), end())) == [["one", "two"]]
+
+
+def test_a_run_of_calls() -> None:
+    for more in ([USER, CALL, RESULT], [RESULT]):
+        body = {"previous_response_id": "resp_1"} if len(more) == 1 else {}
+        got = run(request(USER), end(CALL), request(*more, **body), end(message("72F.")))
+        assert said(got) == [[{}], ["72F"], ["72F."]]
+        assert [part["content"] for turn in got.user_turns for part in turn["parts"]] == ["Weather?"]
+
+
+def test_a_retry_drops_what_broke_off() -> None:
+    got = run(request(USER), delta("half"), request(USER), end(message("whole")))
+    assert (status(got), said(got)) == ("complete", [["whole"]])
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        {"type": "error", "message": "gone", "code": "x"},
+        {"error": {"message": "gone"}},
+        end(kind="failed", error={"message": "gone"}, usage=None),
+    ],
+)
+def test_an_error_breaks_the_run_off(failed: Fields) -> None:
+    got = run(request(USER), delta("half"), failed)
+    assert got.agent_turns[0]["interruption"]["detail"] == "gone"
+    (shown,) = got.agent_turns[0]["meta:partial"]["messages"]
+    assert [part["content"] for part in shown["parts"]] == ["half"]
+
+
+@pytest.mark.parametrize("how", ["complete", "disconnected", None])
+def test_without_a_terminal_event_it_broke_off(how: str | None) -> None:
+    assert status(run(request(USER), done(message("x")), end=how)) == "interrupted"
+
+
+def test_an_answer_that_was_cut_short() -> None:
+    cut = {**CALL, "arguments": '{"x', "status": "incomplete"}
+    details = {"incomplete_details": {"reason": "max_output_tokens"}}
+    got = run(end(message("x"), cut, kind="incomplete", **details))
+    assert (status(got), got.messages("response")[0]["finish_reason"]) == ("complete", "length")
+    assert [part["part_kind"] for part in got.parts("response")] == ["text", "custom:function_call"]
+
+
+def test_reasoning_refusals_and_the_servers_own_tools_come_back() -> None:
+    output = [
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": "a"}, {"type": "summary_text", "text": "b"}],
+            "encrypted_content": "secret",
+        },
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}},
+        {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+    ]
+    got = run(request(USER), end(*output))
+    kinds = ["thinking", "thinking", "builtin-tool-call", "builtin-tool-return", "text"]
+    assert [part["part_kind"] for part in got.parts("response")] == kinds
+    assert got.export("openai-responses") == [USER, *output]
+
+
+def test_a_history_comes_back_as_it_was() -> None:
+    answer = {key: value for key, value in message("72F.").items() if key != "id"}
+    called = {key: value for key, value in CALL.items() if key != "id"}
+    history = [USER, called, RESULT, answer, {"role": "user", "content": "Thanks."}]
+    form = FORMATS["openai-responses"]
+    assert form.reader is not None
+    document = thread(form.reader, history, Origin(THREAD_ID, "agent", START))
+    assert form.write(document) == history
+    assert [turn["turn_type"] for turn in document["turns"]] == ["user", "agent", "user"]
+
+
+def test_a_whole_answer() -> None:
+    got = run(request(USER), end(message("x"))["response"])
+    assert (status(got), said(got)) == ("complete", [["x"]])
