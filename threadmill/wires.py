@@ -52,6 +52,7 @@ WIRES: Final[dict[str, Wire]] = {
     "ag-ui": Wire(),
     "agents-sdk": Wire(kind="event", framing="named-sse"),
     "anthropic": Wire(done_marker="[DONE]", untyped=True),
+    "claude-code": Wire(),
     "google-adk": Wire(untyped=True, boxed=True),
     "langgraph": Wire(kind="event", framing="named-sse", untyped=True, boxed=True),
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),

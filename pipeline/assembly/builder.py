@@ -52,6 +52,7 @@ class Builder:
     agent_turns: list[Turn] = field(default_factory=list)  # agent turns of this run that are over already
     native: list[Fields] = field(default_factory=list)  # turns that came as ThreadProtocol
     agents: list[Fields] = field(default_factory=list)  # AgentConfig objects beside the run's own
+    children: list[Builder] = field(default_factory=list)  # of sub-agents, whose turns are threads of their own
     links: list[Fields] = field(default_factory=list)  # {"from"?, "thread_id", "relation", "metadata"?}
     thread: Fields = field(default_factory=dict)  # title, metadata, ended_at
     facts_only: bool = False  # a run without messages is no agent turn
@@ -64,6 +65,8 @@ class Builder:
         for message in self.messages:
             for part in message.parts:
                 part.compact()
+        for child in self.children:
+            child.compact()
 
     # ---- responses and requests
 

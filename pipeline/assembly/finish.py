@@ -20,7 +20,8 @@ def finish(
 ) -> list[TurnRecord]:
     """Every turn of a run of `events` events, in order; at least one record. The builder is spent.
 
-    `end` is complete, aborted, error, disconnected, or the interruption's own reason (timeout, events_lost).
+    `end` is complete, aborted, error, disconnected, or the interruption's own reason (timeout, events_lost). The turns
+    of sub-agents come last, in threads of their own; their dialect has ended them.
     """
     context = builder.context
     start = epoch_ms(context.started_at)
@@ -40,6 +41,8 @@ def finish(
         if number:
             record["ordinal"] = number
     _add_facts(builder, records[-1], start)
+    for child in builder.children:
+        records += finish(child, end, events=events, revision=revision, keep_telemetry=keep_telemetry)
     return [sealed(record) for record in records]
 
 

@@ -20,6 +20,7 @@ ORIGIN = Origin("0b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11", "agent-1", 1_768_903_200
 # The wires whose recordings are here, and the events with which a stream says itself that it ended well.
 GOOD_ENDS: Final[dict[str, Callable[[Any], bool]]] = {
     "ag-ui": lambda event: event["type"] == "RUN_FINISHED",
+    "claude-code": lambda event: event["type"] == "result" and not event["is_error"],
     "langgraph": lambda event: any(end in dumps(event) for end in ('"event": "end"', "on_chain_end", "lifecycle")),
 }
 RECORDINGS = [recording for wire in GOOD_ENDS for recording in recordings(wire)]

@@ -27,6 +27,7 @@ FILES = {
     "ag-ui": "*.sse",
     "agents-sdk": "*.sse",
     "anthropic": "*.sse",
+    "claude-code": "*.jsonl",
     "google-adk": "*.jsonl",
     "langgraph": "*.*",
     "openai-agents": "*.jsonl",

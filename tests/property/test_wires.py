@@ -15,7 +15,7 @@ from tests.corpus.compare_wires import Recording, recordings, thread
 from tests.property.records import deliveries, envelope
 from topics.turn_record import encode
 
-NAMES = ("ag-ui", "anthropic", "langgraph", "openai-chat", "openai-responses")
+NAMES = ("ag-ui", "anthropic", "claude-code", "langgraph", "openai-chat", "openai-responses")
 
 
 @cache
@@ -61,5 +61,7 @@ def test_a_stream_with_a_hole_is_never_complete(dialect: str, data: st.DataObjec
     lost = data.draw(st.integers(1, max(1, len(events) - 2)))
     if lost + 1 < len(events):
         envelopes = [envelope(dialect, events[:lost], 0, run), envelope(dialect, events[lost + 1 :], lost + 1)]
-        turns = [record["turn"] for record in assemble(DIALECTS[dialect], envelopes)[0] if record["turn"]]
+        found = assemble(DIALECTS[dialect], envelopes)[0]
+        own = [record for record in found if record["thread_id"] == envelopes[0]["thread_id"]]  # not sub-agents'
+        turns = [record["turn"] for record in own if record["turn"]]
         assert turns[-1]["interruption"]["reason"] == "events_lost"

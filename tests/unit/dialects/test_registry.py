@@ -38,6 +38,10 @@ ODD: list[Any] = [
 ]
 
 
+def line(block: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "assistant", "message": {"content": [block]}}
+
+
 def test_each_line_has_its_folder_and_each_folder_its_line() -> None:
     folders = {path.parent.name for path in FOLDER.glob("*/__init__.py")}
     assert folders == {name.replace("-", "_") for name in WIRES}
@@ -74,6 +78,8 @@ def test_a_stream_shows_its_text_and_says_when_it_is_over(name: str) -> None:
     [
         ("ag-ui", {"type": "REASONING_MESSAGE_CONTENT", "messageId": "m", "delta": "Hm"}, Shown("thinking", "Hm")),
         ("ag-ui", {"type": "TOOL_CALL_START", "toolCallName": "search"}, Shown("tool", "search")),
+        ("claude-code", line({"type": "thinking", "thinking": "Hm"}), Shown("thinking", "Hm")),
+        ("claude-code", line({"type": "tool_use", "name": "search"}), Shown("tool", "search")),
         ("langgraph", {"type": "event", "method": "tools", "params": {"data": STARTED}}, Shown("tool", "search")),
         ("vercel-ai", {"type": "reasoning-delta", "delta": "Hm"}, Shown("thinking", "Hm")),
         ("vercel-ai", {"type": "tool-input-available", "toolName": "search"}, Shown("tool", "search")),

@@ -1,0 +1,85 @@
+"""Content blocks of Anthropic's Messages API -> parts of a response."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.turns.arguments import arguments
+from topics.json_text import Fields
+
+META: Final = "meta:anthropic"
+PROVIDER: Final = "anthropic"
+CALLS: Final = {"tool_use": "tool-call", "server_tool_use": "builtin-tool-call", "mcp_tool_use": "builtin-tool-call"}
+RESULTS: Final = frozenset({"advisor_tool_result"})  # of server tools; the Agent SDK knows no other one
+REDACTED: Final = "redacted_thinking"
+
+
+def part_of(block: Any) -> Fields:
+    """A whole block as a part. Raises KeyError or TypeError where it is none; blocks of unknown types are kept."""
+    kind = block["type"] + ""
+    if kind == "text":
+        return _noted({"part_kind": "text", "content": block["text"] + ""}, block, "type", "text")
+    if kind == "thinking":
+        thought = {"part_kind": "thinking", "content": block["thinking"] + "", "provider_name": PROVIDER}
+        if isinstance(block.get("signature"), str) and block["signature"]:
+            thought["signature"] = block["signature"]
+        return _noted(thought, block, "type", "thinking", "signature")
+    if kind == REDACTED:
+        signature = block["data"] + ""
+        return {
+            "part_kind": "thinking",
+            "content": "",
+            "provider_name": PROVIDER,
+            "signature": signature,
+            "thinking_id": REDACTED,
+            META: {"type": kind},
+        }
+    if kind in CALLS:
+        call = {"part_kind": CALLS[kind], "tool_name": block["name"] + "", "tool_call_id": block["id"] + ""}
+        return _noted({**call, "args": _input(block.get("input"))}, block, "type", "name", "id", "input", kept=kind)
+    if kind in RESULTS:
+        result = {
+            "part_kind": "builtin-tool-return",
+            "tool_name": "",
+            "tool_call_id": block["tool_use_id"] + "",
+            "status": "error" if _failed(block) else "success",
+            "content": block.get("content"),
+        }
+        return _noted(result, block, "type", "tool_use_id", "content", kept=kind)
+    return {"part_kind": f"custom:{kind}", "block": block}
+
+
+def begun(block: Any) -> Fields:
+    """The part of a block that has only begun: a call without its arguments."""
+    part = part_of({"text": "", "thinking": "", "data": "", **block})
+    return {**part, "args": None} if "args" in part else part
+
+
+def delta_text(delta: Any) -> str:
+    """What a delta adds to the text or the arguments of its block; nothing where it adds something else."""
+    match delta:
+        case {"type": "text_delta", "text": str(text)} | {"type": "thinking_delta", "thinking": str(text)}:
+            return text
+        case {"type": "input_json_delta", "partial_json": str(text)}:
+            return text
+    return ""
+
+
+def _input(value: Any) -> Fields:
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else arguments(value if isinstance(value, str) else str(value))
+
+
+def _failed(block: Fields) -> bool:
+    content = block.get("content")
+    kind = content.get("type") if isinstance(content, dict) else None
+    return block.get("is_error") is True or (isinstance(kind, str) and kind.endswith("_error"))
+
+
+def _noted(part: Fields, block: Fields, *known: str, kept: str | None = None) -> Fields:
+    """The part with what else its block says; `kept`: the block's type, where the part does not tell it."""
+    rest = {key: value for key, value in block.items() if key not in known and value not in (None, [])}
+    if kept not in (None, "tool_use"):
+        rest["type"] = kept
+    return {**part, META: rest} if rest else part

@@ -1,0 +1,227 @@
+"""Claude Code's stream-json (dialect `claude-code`), as `claude -p --output-format stream-json` writes it and as the
+Agent SDK reads it.
+
+| line | what it does |
+|---|---|
+| `assistant` | blocks of an API message: lines in a row of one `message.id` are one response |
+| `assistant` of model `<synthetic>`, `is_api_error_message` | SystemMessage `error`: no response |
+| `user`, results of tools | `tool-return` behind the response with the call; `tool_use_result` is kept beside it |
+| `user`, a prompt | the user's turn; behind a response a `user-prompt` |
+| `user`, `isSynthetic`, slash commands | SystemMessage `custom:claude-code.note` |
+| a line with `parent_tool_use_id` | the sub-agent's own thread, `spawned_from` this one |
+| `stream_event` | of a whole message its tokens and its end; of one that broke off what it had said |
+| `system` `init` | the model; SystemMessage `custom:claude-code.init`, where it changed |
+| `system` `task_started`, `task_notification` | the sub-agent's name and end; `custom:claude-code.SUBTYPE` |
+| other `system` lines (hooks, `compact_boundary`, …), `rate_limit_event` | SystemMessage `custom:claude-code.SUBTYPE` |
+| `control_request` `can_use_tool`, `hook_callback`; its answer | SystemMessage `custom:claude-code.control_…` |
+| `result` | tokens, cost, denials; `success` without `is_error`: the run is complete, unless it goes on |
+| `keep_alive`, `tool_progress`, `status`, `thinking_tokens` and their like | nothing |
+| any other | SystemMessage data-app-TYPE |
+
+A line that comes again with its `uuid` is the same line. Session transcripts look alike, and are refused.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Final
+
+from pipeline.assembly.builder import Builder, End
+from pipeline.assembly.dialect import Handler, Violation, nothing
+from pipeline.dialects.claude_code import lines, partials, prompts
+from pipeline.dialects.claude_code import session as sessions
+from pipeline.dialects.claude_code.blocks import META as OF_BLOCK
+from pipeline.dialects.claude_code.session import OWN, Session, Thread
+from pipeline.dialects.claude_code.usage import settle
+from topics.json_text import Fields
+
+SILENT: Final = frozenset(
+    {"status", "session_state_changed", "thinking_tokens", "background_tasks_changed", "task_progress"}
+)
+UNSAID: Final = frozenset({"type", "subtype", "uuid", "session_id"})
+MISSING: Final = frozenset({"meta:missing"})  # holes in the events of a run are holes in each of its threads
+CONTROLS: Final = frozenset({"can_use_tool", "hook_callback"})
+SETTLED: Final[dict[str, End]] = {"completed": "complete", "failed": "error", "killed": "aborted", "stopped": "aborted"}
+
+
+def begin(builder: Builder) -> None:
+    """What the user said is in the run's request, where its publisher knows it."""
+    sessions.begin(builder)
+    said = prompts.asked(builder.context.request)
+    if said:
+        builder.user_turn(said)
+
+
+def system(builder: Builder, event: Fields) -> None:
+    """Facts beside the conversation."""
+    kind = event["subtype"] + ""
+    session: Session = builder.scratch
+    data = _said(event)
+    if kind in SILENT:
+        return
+    if kind == "init":
+        _init(builder, session, event, data)
+        return
+    call_id = event.get("tool_use_id")
+    if isinstance(call_id, str):
+        if isinstance(event.get("subagent_type"), str):
+            session.agents[call_id] = event["subagent_type"]
+        if isinstance(event.get("status"), str):
+            session.tasks[call_id] = event["status"]
+    builder.system(f"{OWN}{kind}", data)
+
+
+def result(builder: Builder, event: Fields) -> None:
+    """The end of what one prompt began; the run's last one is its end."""
+    kind, failed = event["subtype"] + "", event.get("is_error") is True
+    session: Session = builder.scratch
+    if not session.is_new(event):
+        return
+    thread = session.main
+    thread.shut()
+    session.usages.append(event.get("usage"))
+    last = next((m for m in reversed(builder.messages) if m.kind == "response" and m not in thread.errors), None)
+    reason = event.get("stop_reason")
+    if last is not None and isinstance(reason, str) and "stop_reason" not in last.fields.get(OF_BLOCK, {}):
+        lines.stopped(last, reason)
+    data = _said(event)
+    texts = [part.fields["content"] for part in (last.parts if last else ()) if part.fields.get("part_kind") == "text"]
+    if texts and data.get("result") in (texts[-1], "".join(texts)):
+        del data["result"]  # it is the answer
+    builder.system(f"{OWN}result", {"subtype": kind, **data})
+    builder.ended = "complete" if kind == "success" and not failed else _failure(event)
+    if builder.ended != "complete":
+        told = [event.get("result"), *(event["errors"] if isinstance(event.get("errors"), list) else ())]
+        builder.error_text = next((text for text in told if isinstance(text, str) and text), kind)
+
+
+def control_request(builder: Builder, event: Fields) -> None:
+    """What the program asks the application: only permissions and hooks say something of the conversation."""
+    asked, name = event["request"], event["request_id"] + ""
+    if asked["subtype"] in CONTROLS:
+        session: Session = builder.scratch
+        session.asked.add(name)
+        builder.system(f"{OWN}control_request", _said(event))
+
+
+def control_response(builder: Builder, event: Fields) -> None:
+    """The answer to such a request."""
+    session: Session = builder.scratch
+    if event["response"]["request_id"] in session.asked:
+        builder.system(f"{OWN}control_response", _said(event))
+
+
+def beside(builder: Builder, event: Fields) -> None:
+    """A fact of its own type."""
+    builder.system(f"{OWN}{event['type']}", _said(event))
+
+
+def unknown(builder: Builder, event: Fields) -> None:
+    """Protocols grow: what is not known is kept."""
+    kind = event["type"] + ""
+    if "sessionId" in event:
+        raise Violation(TRANSCRIPT)
+    builder.system(f"data-app-{kind}", _said(event))
+
+
+def finish(builder: Builder, end: str) -> None:
+    """Before the turns are built: only a `result` makes the run complete, whatever the publisher says."""
+    session: Session = builder.scratch
+    if end == "complete" and builder.ended != "complete":
+        end = "disconnected"
+    for thread in session.threads.values():
+        how = end if not thread.name else _end_of(session, thread, end)
+        _close(thread, complete=how == "complete")
+        if thread.name:
+            thread.builder.notes |= {key: builder.notes[key] for key in MISSING & builder.notes.keys()}
+            thread.builder.end_turn(how)
+    settle(builder, session.main, session.usages)
+    if builder.messages and end == "disconnected":
+        builder.end_turn(end)
+
+
+def _close(thread: Thread, *, complete: bool) -> None:
+    builder = thread.builder
+    open_response = builder.response
+    if complete:
+        errors = {id(message) for message in thread.errors}
+        builder.messages = [message for message in builder.messages if id(message) not in errors]
+        builder.close_response()
+        return
+    for message in thread.torn:
+        message.closed = False
+    if open_response is not None and not thread.streams and open_response.request is not None:
+        open_response.closed = True  # complete_cycles looks whether all its calls were answered
+
+
+def _end_of(session: Session, thread: Thread, end: str) -> str:
+    """How a sub-agent ended: as its task did; one that was answered is complete, whatever becomes of the run."""
+    told = SETTLED.get(session.tasks.get(thread.name, ""))
+    if session.main.builder.lossy:
+        return end
+    if told is not None:
+        return told
+    for other in session.threads.values():
+        response, call = other.builder.calls.get(thread.name, (None, None))
+        answers = response.request.parts if response is not None and response.request is not None else []
+        args = call.fields.get("args") if call is not None else None
+        is_behind = isinstance(args, dict) and args.get("run_in_background") is True
+        if not is_behind and any(part.fields.get("tool_call_id") == thread.name for part in answers):
+            return "complete"
+    return end
+
+
+def _init(builder: Builder, session: Session, event: Fields, data: Fields) -> None:
+    """A turn of the program begins: again for each prompt, and behind a background task."""
+    session.main.shut()
+    builder.ended = None
+    context, model = builder.context, event.get("model")
+    if context.model_name is None and isinstance(model, str):
+        context.model_name = model
+    if context.external_id is None and isinstance(event.get("session_id"), str):
+        context.external_id = event["session_id"]
+    if data != session.init:
+        session.init = data
+        builder.system(f"{OWN}init", {**data, "session_id": event.get("session_id")})
+
+
+def _failure(event: Fields) -> End:
+    """Of an error: whether somebody stopped the run."""
+    return "aborted" if str(event.get("terminal_reason")).startswith("aborted") else "error"
+
+
+def _said(event: Fields) -> Fields:
+    return {key: value for key, value in event.items() if key not in UNSAID}
+
+
+TRANSCRIPT: Final = "this is a session transcript (~/.claude/projects), not stream-json"
+
+
+def _line(handle: Handler) -> Handler:
+    """A handler of lines that transcripts have, too."""
+
+    @wraps(handle)
+    def handler(builder: Builder, event: Fields) -> None:
+        if "sessionId" in event:
+            raise Violation(TRANSCRIPT)
+        handle(builder, event)
+
+    return handler
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "assistant": _line(lines.assistant),
+    "user": _line(lines.user),
+    "stream_event": partials.stream_event,
+    "system": _line(system),
+    "result": result,
+    "control_request": control_request,
+    "control_response": control_response,
+    "rate_limit_event": beside,
+    "conversation_reset": beside,
+    **dict.fromkeys(
+        ("keep_alive", "tool_progress", "auth_status", "prompt_suggestion", "transcript_mirror"),
+        nothing,
+    ),
+    "control_cancel_request": nothing,
+}

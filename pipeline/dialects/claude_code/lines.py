@@ -1,0 +1,197 @@
+"""Lines of the conversation: what the model said, and what it was told."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.claude_code.blocks import META as OF_BLOCK
+from pipeline.dialects.claude_code.blocks import part_of
+from pipeline.dialects.claude_code.prompts import prompts
+from pipeline.dialects.claude_code.session import META, OWN, Session, Thread, name_of, thread_of
+from pipeline.dialects.claude_code.usage import INPUT, normal
+from topics.json_text import Fields
+
+SYNTHETIC: Final = "<synthetic>"
+COMMANDS: Final = ("<local-command-", "<command-name>", "<command-message>", "<bash-")
+UNSAID: Final = frozenset({"type", "message", "parent_tool_use_id", "session_id", "uuid"})
+FINISH: Final = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter"}
+
+
+def assistant(builder: Builder, event: Fields) -> None:
+    """One or more blocks of an API message."""
+    message = event["message"]
+    parts = [part_of(block) for block in _blocks(message["content"])]
+    name_of(event)
+    session: Session = builder.scratch
+    if not session.is_new(event):
+        return
+    thread = thread_of(builder, event)
+    builder.ended = None if not thread.name else builder.ended
+    if message.get("model") == SYNTHETIC or event.get("is_api_error_message") is True:
+        _synthetic(thread, event, parts)
+        return
+    if not _continues(thread, event, message, parts):
+        open_message(thread, message, event.get("request_id"))
+    thread.answered = False
+    response = thread.builder.current_response()
+    for fields in parts:
+        _place(thread, response, fields)
+    _tell(thread, response, message)
+    if event.get("aborted") is True:
+        thread.torn.append(response)
+
+
+def open_message(thread: Thread, message: Fields, request_id: Any = None) -> Message:
+    """A new API message begins in its thread."""
+    thread.shut()
+    fields: Fields = {"provider_name": thread.builder.context.provider_name or "anthropic"}
+    if isinstance(message.get("model"), str):
+        fields["model_name"] = message["model"]
+    if isinstance(message.get("id"), str):
+        fields["provider_response_id"] = thread.message_id = message["id"]
+    thread.request_id, thread.sent = request_id, _sent(message)
+    return thread.builder.open_response(**fields)
+
+
+def user(builder: Builder, event: Fields) -> None:
+    """Results of tools, prompts, and notes of the program."""
+    content = event["message"]["content"]
+    blocks = _blocks(content)
+    results = [block for block in blocks if block["type"] == "tool_result"]
+    said = prompts([block for block in blocks if block["type"] != "tool_result"])
+    ids = [block["tool_use_id"] + "" for block in results]
+    name_of(event)
+    session: Session = builder.scratch
+    if not session.is_new(event):
+        return
+    thread = thread_of(builder, event)
+    unknown = [call_id for call_id in ids if call_id not in thread.builder.calls]
+    if unknown:
+        raise Violation(f"user: no call has the id {unknown[0]!r:.80}")
+    beside = {key: value for key, value in event.items() if key not in UNSAID and value is not None}
+    for block in results:
+        _answer(thread, block, beside)
+    if not said:
+        return
+    if event.get("isSynthetic") is True or (event.get("isMeta") is True) or _is_command(said):
+        thread.builder.system(f"{OWN}note", {"content": content, **beside})
+    else:
+        _ask(thread, said, beside, is_beside_results=bool(results))
+
+
+def _ask(thread: Thread, said: list[Fields], beside: Fields, *, is_beside_results: bool) -> None:
+    """A prompt: before all else it is the user's turn, which the run's own request may have told already."""
+    builder = thread.builder
+    if any(message.kind == "response" for message in builder.messages):
+        if not is_beside_results and not _is_stop(said):
+            thread.shut()
+        builder.request_after(None).parts.extend(Part(part, done=True) for part in said)
+    elif all(turn["parts"] != said for turn in builder.user_turns):
+        builder.user_turn(said, at=builder.at, **({META: beside} if beside else {}))
+
+
+def _answer(thread: Thread, block: Fields, beside: Fields) -> None:
+    fields: Fields = {
+        "status": "error" if block.get("is_error") is True else "success",
+        "content": block.get("content", ""),
+    }
+    if beside:
+        fields[META] = beside
+    thread.answered = True
+    thread.builder.tool_return(block["tool_use_id"], **fields)
+
+
+def _continues(thread: Thread, event: Fields, message: Fields, parts: list[Fields]) -> bool:
+    """Whether a line belongs to the API message whose lines came before. Gateways use ids again for later ones."""
+    response = thread.builder.response
+    if response is None or message.get("id") != thread.message_id:
+        return False
+    if thread.streams:  # only a `message_start` begins the next one
+        return True
+    requested = event.get("request_id")
+    if requested is not None and thread.request_id is not None and requested != thread.request_id:
+        return False
+    known = {part.fields.get("tool_call_id") for part in response.parts if part.done}
+    if any(part.get("tool_call_id") in known for part in parts if part["part_kind"] == "tool-call"):
+        return False
+    return not (thread.answered and _sent(message) != thread.sent)
+
+
+def _sent(message: Fields) -> Fields | None:
+    """The input tokens that an API message tells: all its lines tell the same."""
+    usage = message.get("usage")
+    return {key: usage.get(key) for key in INPUT} if isinstance(usage, dict) else None
+
+
+def _place(thread: Thread, response: Message, fields: Fields) -> None:
+    """A whole block: it takes the place of the same one as it was streamed."""
+    kind, call_id = fields["part_kind"], fields.get("tool_call_id")
+    begun = next((p for p in thread.awaited if _is_same(p.fields, fields)), None)
+    if begun is None:
+        begun = thread.builder.add_part({})
+    else:
+        thread.awaited.remove(begun)
+    begun.fields, begun.done = fields, True
+    begun.chunks.clear()
+    if kind in ("tool-call", "builtin-tool-call"):
+        thread.builder.calls[str(call_id)] = (response, begun)
+    elif kind == "builtin-tool-return" and call_id in thread.builder.calls:
+        fields["tool_name"] = thread.builder.calls[call_id][1].fields["tool_name"]
+
+
+def _is_same(streamed: Fields, whole: Fields) -> bool:
+    keys = ("part_kind", "tool_call_id", "thinking_id")
+    return all(streamed.get(key) == whole.get(key) for key in keys)
+
+
+def _tell(thread: Thread, response: Message, message: Fields) -> None:
+    """Why it stopped, and its tokens: the count of output on a line is a placeholder until the message is over."""
+    reason = message.get("stop_reason")
+    usage = normal(message.get("usage"))
+    if isinstance(reason, str):
+        stopped(response, reason)
+        if usage:
+            response.fields["usage"] = usage
+            thread.exact.append(response)
+    elif usage and not any(response is other for other in thread.exact):
+        response.fields["usage"] = {key: value for key, value in usage.items() if key != "output_tokens"}
+
+
+def stopped(response: Message, reason: str) -> None:
+    """Why the model stopped."""
+    if reason in FINISH:
+        response.fields["finish_reason"] = FINISH[reason]
+    response.fields[OF_BLOCK] = {**response.fields.get(OF_BLOCK, {}), "stop_reason": reason}
+
+
+def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:
+    """What the program says in the model's place, of errors above all: no response."""
+    builder = thread.builder
+    text = "".join(part["content"] for part in parts if part["part_kind"] == "text")
+    error = {"error": event.get("error"), "message": text, "request_id": event.get("request_id")}
+    thread.shut()
+    builder.system("error", {key: value for key, value in error.items() if value is not None})
+    builder.error_text = text or builder.error_text
+    shown = Message("response", builder.at, [Part(fields, done=True) for fields in parts])
+    builder.messages.append(shown)
+    thread.errors.append(shown)
+
+
+def _blocks(content: Any) -> list[Fields]:
+    """The blocks of a message; a text is one."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raise TypeError(f"content must be a text or a list, not {type(content).__name__}")
+    return content
+
+
+def _is_command(said: list[Fields]) -> bool:
+    return any(isinstance(p.get("content"), str) and p["content"].lstrip().startswith(COMMANDS) for p in said)
+
+
+def _is_stop(said: list[Fields]) -> bool:
+    return all(str(part.get("content")).startswith("[Request interrupted by user") for part in said)

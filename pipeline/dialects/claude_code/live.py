@@ -1,0 +1,55 @@
+"""What a stream of Claude Code tells while it comes, to those who don't assemble it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.assembly.dialect import Shown, StreamEnd
+
+
+def conversation(event: Any) -> str | None:
+    """Each line has the session's id."""
+    match event:
+        case {"session_id": str(name)} if name:
+            return name
+    return None
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Whole blocks of the main conversation: with partial messages, deltas would say the same once more."""
+    match event:
+        case {"parent_tool_use_id": str()} | {"is_api_error_message": True}:
+            return ()
+        case {"type": "assistant", "message": {"content": str(text)}} if text:
+            return [Shown("text", text)]
+        case {"type": "assistant", "message": {"content": list(blocks)}}:
+            return [shown for block in blocks if (shown := _of_block(block)) is not None]
+    return ()
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """A `result` without error is a good end; a run may go on behind it."""
+    match event:
+        case {"type": "result", "subtype": "success", "is_error": True}:
+            return None
+        case {"type": "result", "subtype": "success"}:
+            return "complete"
+        case {"type": "result", "terminal_reason": str(reason)} if reason.startswith("aborted"):
+            return "aborted"
+        case {"type": "result"} | {"type": "system", "subtype": "init"}:
+            return None
+        case {"type": "assistant" | "stream_event"} if event.get("parent_tool_use_id") is None:
+            return None
+    return before
+
+
+def _of_block(block: Any) -> Shown | None:
+    match block:
+        case {"type": "text", "text": str(text)} if text:
+            return Shown("text", text)
+        case {"type": "thinking", "thinking": str(text)} if text:
+            return Shown("thinking", text)
+        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use", "name": str(name)} if name:
+            return Shown("tool", name)
+    return None

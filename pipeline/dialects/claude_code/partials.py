@@ -1,0 +1,104 @@
+"""`stream_event`: the raw events of the API, while a message comes. Its lines, not these, say what it holds.
+
+What they say is kept where a message broke off; of a whole one they tell the tokens and why it stopped. The text
+that is open at a hole of the run's events goes no further.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
+from pipeline.assembly.parts import Part
+from pipeline.dialects.claude_code.blocks import begun, delta_text
+from pipeline.dialects.claude_code.lines import open_message, stopped
+from pipeline.dialects.claude_code.session import Thread, name_of, thread_of
+from pipeline.dialects.claude_code.usage import normal
+from topics.json_text import Fields
+
+USAGE = "usage"
+
+
+def stream_event(builder: Builder, event: Fields) -> None:
+    """One event of the API, of the thread that the line names."""
+    said = event["event"]
+    kind, name = said["type"] + "", name_of(event)
+    match kind:
+        case "message_start":
+            message = said["message"]
+            message["id"] + ""
+            thread = thread_of(builder, event)
+            builder.ended = None if not name else builder.ended
+            _start(thread, message)
+        case "content_block_start":
+            index, fields = said["index"], begun(said["content_block"])
+            thread = _open(builder, event)
+            part = thread.builder.add_part(fields, done=False)
+            thread.streamed[index] = part
+            thread.awaited.append(part)
+            builder.open_text[_key(name, index)] = part
+        case "content_block_delta":
+            text = delta_text(said["delta"])
+            part = _streamed(builder, event, said["index"])
+            if not part.done:
+                part.chunks.append(text)
+        case "content_block_stop":
+            builder.open_text.pop(_key(name, said["index"]), None)
+        case "message_delta":
+            delta, usage = said["delta"], said.get("usage")
+            reason = delta.get("stop_reason")
+            _delta(_open(builder, event), reason, usage)
+        case "message_stop":
+            _stop(_open(builder, event))
+        case "error":
+            builder.system("error", said.get("error"))
+
+
+def _start(thread: Thread, message: Fields) -> None:
+    response = open_message(thread, message)
+    thread.streams = True
+    usage = message.get("usage")
+    if normal(usage):
+        thread.sent = usage
+        response.fields["usage"] = {k: v for k, v in normal(usage).items() if k != "output_tokens"}
+
+
+def _delta(thread: Thread, reason: Any, usage: Any) -> None:
+    """Counts are of the whole message: they replace those of its start; gateways leave some at 0."""
+    response = thread.builder.current_response()
+    if isinstance(reason, str):
+        stopped(response, reason)
+    if not isinstance(usage, dict):
+        return
+    told = {key: value for key, value in usage.items() if value}
+    counts = normal({**(thread.sent or {}), "output_tokens": 0, **told})
+    if counts:
+        response.fields["usage"] = counts
+        if isinstance(reason, str):
+            thread.exact.append(response)
+
+
+def _stop(thread: Thread) -> None:
+    response = thread.builder.current_response()
+    if not thread.awaited:  # of a broken message the program writes the end itself
+        response.closed, response.last_at = True, thread.builder.at
+
+
+def _open(builder: Builder, event: Fields) -> Thread:
+    """The thread whose message comes. Violation where none does."""
+    thread = thread_of(builder, event)
+    if not thread.streams or thread.builder.response is None:
+        raise Violation(f"{event['event']['type']}: no message_start came before")
+    return thread
+
+
+def _streamed(builder: Builder, event: Fields, index: Any) -> Part:
+    thread = _open(builder, event)
+    if _key(thread.name, index) not in builder.open_text or index not in thread.streamed:
+        raise Violation(f"content_block_delta: no block {index!r:.20} is open")
+    return thread.streamed[index]
+
+
+def _key(name: str, index: Any) -> str:
+    return f"{name}\n{index}"

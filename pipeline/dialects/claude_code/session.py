@@ -1,0 +1,138 @@
+"""What is remembered of a run: its threads of messages, and what its lines said once for all of them.
+
+The main conversation and each sub-agent are a thread of messages. A sub-agent's has a builder of its own, whose turns
+are a thread of their own: it is `spawned_from` the one with the call that started it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Context, Message, Part
+from threadmill.identity import thread_uuid
+from topics import json_text
+from topics.json_text import Fields
+
+META: Final = "meta:claude-code"
+OWN: Final = "custom:claude-code."
+AGENT: Final = "agent"  # of a sub-agent whose type nobody told
+
+
+@dataclass(slots=True, eq=False)
+class Thread:
+    """One thread of messages; `name` is the id of the call that started it, empty for the main conversation.
+
+    `message_id`, `request_id`: of the API message whose lines come. `streamed`: its blocks that began, by index.
+    `awaited`: those of them whose line has not come. `answered`: a result came since its newest line. `torn`: responses
+    that were stopped. `errors`: what was said in place of responses.
+    """
+
+    name: str
+    builder: Builder
+    message_id: str | None = None
+    request_id: Any = None
+    sent: Fields | None = None
+    streamed: dict[Any, Part] = field(default_factory=dict)
+    awaited: list[Part] = field(default_factory=list)
+    answered: bool = False
+    streams: bool = False
+    torn: list[Message] = field(default_factory=list)
+    errors: list[Message] = field(default_factory=list)
+    exact: list[Message] = field(default_factory=list)  # responses whose own tokens are final
+
+    def shut(self) -> None:
+        """No more lines of the API message come."""
+        self.builder.close_response(keep_open=True)
+        self.message_id, self.request_id, self.sent = None, None, None
+        self.streamed, self.awaited = {}, []
+        self.answered = self.streams = False
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """A run of Claude Code. `tasks`: what became of sub-agents, and `agents` their types, by the call's id.
+
+    `init`: the newest line of its kind. `asked`: ids of control requests whose answers matter.
+    """
+
+    threads: dict[str, Thread]
+    seen: dict[str, str] = field(default_factory=dict)
+    usages: list[Any] = field(default_factory=list)  # of the `result` lines
+    init: Fields | None = None
+    agents: dict[str, str] = field(default_factory=dict)
+    tasks: dict[str, str] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+
+    @property
+    def main(self) -> Thread:
+        """The main conversation."""
+        return self.threads[""]
+
+    def is_new(self, event: Fields) -> bool:
+        """Whether this line was not read before: a line has a uuid, and some writers use one for many lines."""
+        name = event.get("uuid")
+        if not isinstance(name, str):
+            return True
+        digest = hashlib.sha256(json_text.dumps(event).encode("utf-8", "surrogatepass")).hexdigest()
+        if self.seen.get(name) == digest:
+            return False
+        self.seen[name] = digest
+        return True
+
+
+def begin(builder: Builder) -> Session:
+    """The session of a run that begins."""
+    session = Session({"": Thread("", builder)})
+    builder.returns_by_call = True
+    builder.scratch = session
+    return session
+
+
+def name_of(event: Fields) -> str:
+    """The name of the thread that a line belongs to. TypeError where it has none."""
+    parent = event.get("parent_tool_use_id")
+    return "" if parent is None else parent + ""
+
+
+def thread_of(builder: Builder, event: Fields) -> Thread:
+    """The thread that a line belongs to; a sub-agent's begins with its first line."""
+    session: Session = builder.scratch
+    name = name_of(event)
+    found = session.threads.get(name)
+    if found is None:
+        found = session.threads[name] = _child(builder, session, name, event)
+    found.builder.at = builder.at
+    found.builder.last_at = max(found.builder.last_at, builder.at)
+    return found
+
+
+def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thread:
+    """A sub-agent's thread. Its parent holds the call; where nobody does, the main conversation is the parent."""
+    holder = next((thread for thread in session.threads.values() if name in thread.builder.calls), session.main)
+    told = event.get("subagent_type")
+    call = holder.builder.calls[name][1].fields.get("args") if name in holder.builder.calls else None
+    asked = call.get("subagent_type") if isinstance(call, dict) else None
+    kind = next((kind for kind in (session.agents.get(name), told, asked) if isinstance(kind, str) and kind), AGENT)
+    context = builder.context
+    thread_id, _ = thread_uuid(f"{context.thread_id}/{context.run_id}/{name}")
+    own = Context(
+        thread_id=thread_id,
+        run_id=context.run_id,
+        agent_id=kind,
+        dialect=context.dialect,
+        tenant=context.tenant,
+        agent_name=kind,
+        provider_name=context.provider_name,
+        traceparent=context.traceparent,
+    )
+    child = Builder(own, builder.at)
+    child.started = True
+    parent_id = holder.builder.context.thread_id
+    child.links.append({"thread_id": parent_id, "relation": "spawned_from", "metadata": {"tool_call_id": name}})
+    builder.children.append(child)
+    holder.builder.at = builder.at
+    holder.builder.system(f"{OWN}subagent", {"tool_call_id": name, "thread_id": thread_id, "agent": kind})
+    return Thread(name, child)

@@ -1,0 +1,65 @@
+"""Tokens. Anthropic's `input_tokens` leave out the caches; `input_tokens` here hold what was read and written there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.parts import Message
+from pipeline.dialects.claude_code.session import Thread
+from pipeline.turns import tokens
+from topics.json_text import Fields
+
+READ: Final = "cache_read_input_tokens"
+WRITTEN: Final = "cache_creation_input_tokens"
+INPUT: Final = ("input_tokens", READ, WRITTEN)
+
+
+def normal(usage: Any) -> Fields:
+    """A usage object of the API -> ThreadProtocol's counts; {} where it counts nothing."""
+    if not isinstance(usage, dict):
+        return {}
+    known = {key: usage[key] for key in INPUT if _is_count(usage.get(key))}
+    found: Fields = {"input_tokens": sum(known.values())} if known else {}
+    if _is_count(usage.get("output_tokens")):
+        found["output_tokens"] = usage["output_tokens"]
+    if known.get(READ):
+        found["cache_read_tokens"] = known[READ]
+    if known.get(WRITTEN):
+        found["cache_write_tokens"] = known[WRITTEN]
+    match usage.get("output_tokens_details"):
+        case {"thinking_tokens": int(count)} if count > 0:
+            found["thinking_tokens"] = count
+    return found if any(found.values()) else {}
+
+
+def settle(builder: Builder, thread: Thread, told: list[Any]) -> None:
+    """The tokens of the run's responses, as its `result` lines sum them up (`told`).
+
+    Where responses told their own whole counts (partial messages), and the sum is the same, they stay. Otherwise the
+    sum stands at the last response.
+    """
+    sums = tokens.total([found for usage in told if (found := normal(usage))])
+    if not sums:
+        return
+    responses = [message for message in builder.messages if message.kind == "response" and "usage" in message.fields]
+    exact = all(any(message is other for other in thread.exact) for message in responses)
+    own = tokens.total([message.fields["usage"] for message in responses])
+    if exact and own and all(own.get(key) == sums.get(key) for key in ("input_tokens", "output_tokens")):
+        return
+    for message in responses:
+        del message.fields["usage"]
+    last = next((m for m in reversed(builder.messages) if _is_said(thread, m)), None)
+    if last is not None:
+        last.fields["usage"] = sums
+    else:
+        builder.total_usage = sums
+        builder.telemetry.append((builder.at, "data-sys-usage", sums))
+
+
+def _is_said(thread: Thread, message: Message) -> bool:
+    return message.kind == "response" and not any(message is error for error in thread.errors)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= tokens.MAX_COUNT

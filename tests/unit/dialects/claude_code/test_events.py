@@ -1,0 +1,280 @@
+"""Lines of Claude Code, one rule each; `tests/corpus` has what the SDK made of whole runs."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from pipeline.dialects import DIALECTS
+from tests.support.assembled import THREAD_ID, Assembled, assembled
+from topics.thread_rules import check
+
+NUMBERS = count()
+INIT = {"type": "system", "subtype": "init", "session_id": "s1", "model": "claude-x", "tools": ["Read"]}
+
+
+def said(message_id: str, *blocks: Any, parent: str | None = None, **rest: Any) -> dict[str, Any]:
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 10, "output_tokens": 1}
+    message = {"id": message_id, "model": "claude-y", "content": list(blocks), "stop_reason": None, "usage": usage}
+    return {"type": "assistant", "message": message, "parent_tool_use_id": parent, "uuid": f"u{next(NUMBERS)}", **rest}
+
+
+def told(content: Any, parent: str | None = None, **rest: Any) -> dict[str, Any]:
+    message = {"role": "user", "content": content}
+    return {"type": "user", "message": message, "parent_tool_use_id": parent, "uuid": f"u{next(NUMBERS)}", **rest}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def call(name: str, tool: str = "Read", **args: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": name, "name": tool, "input": args}
+
+
+def answer(name: str, content: Any = "ok", **rest: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": name, "content": content, **rest}
+
+
+def result(output: int = 7, **rest: Any) -> dict[str, Any]:
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 10, "output_tokens": output}
+    return {
+        "type": "result",
+        "subtype": "success",
+        "is_error": False,
+        "usage": usage,
+        "stop_reason": "end_turn",
+        **rest,
+    }
+
+
+def api(kind: str, **rest: Any) -> dict[str, Any]:
+    return {"type": "stream_event", "event": {"type": kind, **rest}, "parent_tool_use_id": None}
+
+
+def said_parts(got: Assembled) -> list[list[Any]]:
+    return [[part.get("content", part.get("args")) for part in m["parts"]] for m in got.messages("response")]
+
+
+def systems(got: Assembled, kind: str) -> list[Any]:
+    return [m["event_data"] for m in got.messages("system") if m["event_type"] == kind] if got.agent_turns else []
+
+
+def run(*events: dict[str, Any], **rest: Any) -> Assembled:
+    got = assembled("claude-code", list(events), **rest)
+    assert not [finding for finding in check(got.document) if finding.severity == "error"]
+    return got
+
+
+def test_lines_of_one_message_are_one_response_though_results_come_between() -> None:
+    got = run(
+        INIT,
+        said("m1", text("Two.")),
+        said("m1", call("c1")),
+        told([answer("c1")]),
+        said("m1", call("c2")),
+        told([answer("c2", is_error=True)]),
+        said("m2", text("Done.")),
+        result(),
+    )
+    assert said_parts(got) == [["Two.", {}, {}], ["Done."]]
+    assert [(part["tool_call_id"], part["status"]) for part in got.parts("request")] == [
+        ("c1", "success"),
+        ("c2", "error"),
+    ]
+    assert got.agent_turns[0]["completion_status"] == "complete"
+    assert not got.refused
+
+
+def test_tokens_are_those_of_the_results_counted_once() -> None:
+    got = run(INIT, said("m1", text("a")), said("m1", text("b")), result(7), INIT, said("m2", text("c")), result(8))
+    assert got.agent_turns[0]["total_usage"] == {"input_tokens": 30, "output_tokens": 15, "cache_read_tokens": 20}
+
+
+def test_tokens_of_partial_messages_stay_with_their_responses() -> None:
+    start = {"id": "m1", "model": "claude-y", "usage": {"input_tokens": 5, "cache_read_input_tokens": 10}}
+    got = run(
+        INIT,
+        api("message_start", message=start),
+        api("content_block_start", index=0, content_block=text("")),
+        api("content_block_delta", index=0, delta={"type": "text_delta", "text": "Hi"}),
+        said("m1", text("Hi")),
+        api("content_block_stop", index=0),
+        api("message_delta", delta={"stop_reason": "max_tokens"}, usage={"output_tokens": 7}),
+        api("message_stop"),
+        result(7),
+    )
+    (response,) = got.messages("response")
+    assert [part["content"] for part in response["parts"]] == ["Hi"]
+    assert response["usage"] == {"input_tokens": 15, "output_tokens": 7, "cache_read_tokens": 10}
+    assert response["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize("end", ["complete", "disconnected", None])
+def test_without_a_result_a_run_is_interrupted_and_keeps_what_was_seen(end: str | None) -> None:
+    start = {"id": "m2", "model": "claude-y"}
+    got = run(
+        INIT,
+        said("m1", call("c1")),
+        told([answer("c1")]),
+        api("message_start", message=start),
+        api("content_block_start", index=0, content_block=text("")),
+        api("content_block_delta", index=0, delta={"type": "text_delta", "text": "Half"}),
+        end=end,
+    )
+    (turn,) = got.agent_turns
+    assert turn["completion_status"] == "interrupted"
+    assert said_parts(got) == [[{}]]
+    (shown,) = turn["meta:partial"]["messages"]
+    assert [(part["content"], part["meta:unfinished"]) for part in shown["parts"]] == [("Half", True)]
+
+
+def test_a_success_that_is_an_error_is_none_and_synthetic_lines_are_no_responses() -> None:
+    failed = said("x", text("API Error: 400"), error="unknown", is_api_error_message=True)
+    failed["message"]["model"] = "<synthetic>"
+    got = run(INIT, failed, result(is_error=True, result="API Error: 400"))
+    (turn,) = got.agent_turns
+    assert turn["interruption"]["reason"] == "error"
+    assert turn["interruption"]["detail"] == "API Error: 400"
+    assert not got.messages("response")
+    assert systems(got, "error") == [{"error": "unknown", "message": "API Error: 400"}]
+    assert turn["meta:partial"]["messages"][0]["parts"][0]["content"] == "API Error: 400"
+
+
+def test_a_synthetic_line_of_a_run_that_went_well_is_in_no_response() -> None:
+    note = said("x", text("No response requested."))
+    note["message"]["model"] = "<synthetic>"
+    got = run(INIT, note, said("m1", text("Hi")), result())
+    assert said_parts(got) == [["Hi"]]
+    assert "meta:partial" not in got.agent_turns[0]
+
+
+def test_sub_agents_are_threads_of_their_own() -> None:
+    got = run(
+        INIT,
+        said("m1", call("a1", "Agent", subagent_type="scout")),
+        told([text("Look.")], parent="a1"),
+        said("s1", call("c1"), parent="a1"),
+        said("s2", call("a2", "Agent"), parent="a1"),
+        said("t1", text("Deep."), parent="a2"),
+        told([answer("c1")], parent="a1"),
+        told([answer("a2")], parent="a1"),
+        told([answer("a1", "found")]),
+        said("m2", text("Done.")),
+        result(),
+    )
+    assert [len(m["parts"]) for m in got.messages("response")] == [1, 1]
+    (link,) = systems(got, "custom:claude-code.subagent")
+    children = [record for record in got.records if record["thread_id"] != THREAD_ID]
+    first, second = (record for record in children if record["turn"]["turn_type"] == "agent")
+    assert first["thread_id"] == link["thread_id"]
+    assert first["agent_id"] == "scout"
+    assert first["turn"]["completion_status"] == "complete"
+    assert first["links"] == [{"thread_id": THREAD_ID, "relation": "spawned_from", "metadata": {"tool_call_id": "a1"}}]
+    assert second["links"][0]["thread_id"] == first["thread_id"]
+    assert [record["turn"]["parts"] for record in children if record["turn"]["turn_type"] == "user"] == [
+        [{"part_kind": "user-prompt", "content": "Look."}]
+    ]
+
+
+def test_what_a_sub_agent_that_was_cut_off_had_said_is_shown_in_its_thread() -> None:
+    got = run(INIT, said("m1", call("a1", "Agent")), said("s1", text("Half"), parent="a1"))
+    child = got.records[-1]["turn"]
+    assert child["completion_status"] == "interrupted"
+    assert child["meta:partial"]["messages"][0]["parts"][0]["content"] == "Half"
+
+
+def test_a_message_id_that_is_used_again_is_another_response() -> None:
+    got = run(
+        INIT,
+        said("x", call("c0", path="a"), request_id="r1"),
+        told([answer("c0", "1")]),
+        said("x", call("c0", path="b"), request_id="r2"),
+        told([answer("c0", "2")]),
+        result(),
+    )
+    assert said_parts(got) == [[{"path": "a"}], [{"path": "b"}]]
+    assert [part["content"] for part in got.parts("request")] == ["1", "2"]
+
+
+def test_a_line_that_comes_twice_counts_once() -> None:
+    first, last = said("m1", text("Hi")), result(uuid="r")
+    got = run(INIT, first, first, last, last)
+    assert said_parts(got) == [["Hi"]]
+    assert got.agent_turns[0]["total_usage"]["output_tokens"] == 7
+
+
+def test_prompts_are_the_users_turn_and_notes_of_the_program_are_none() -> None:
+    got = run(
+        INIT,
+        told("First?", isReplay=True),
+        said("m1", text("One.")),
+        result(),
+        told("Second?", isReplay=True),
+        told("Go on.", isSynthetic=True),
+        told("<local-command-stdout>x</local-command-stdout>"),
+        said("m1", text("Two.")),
+        result(),
+        run={"request": {"type": "user", "message": {"role": "user", "content": "First?"}}},
+    )
+    assert [turn["parts"][0]["content"] for turn in got.user_turns] == ["First?"]
+    assert [part["content"] for part in got.parts("request")] == ["Second?"]
+    assert said_parts(got) == [["One."], ["Two."]]
+    assert len(systems(got, "custom:claude-code.note")) == 2
+
+
+def test_denials_hooks_compaction_and_permissions_are_kept() -> None:
+    asked = {"subtype": "can_use_tool", "tool_name": "Bash"}
+    got = run(
+        INIT,
+        {"type": "system", "subtype": "hook_response", "hook_name": "PreToolUse", "outcome": "success"},
+        {"type": "system", "subtype": "compact_boundary", "compact_metadata": {"trigger": "auto"}},
+        {"type": "control_request", "request_id": "q1", "request": asked},
+        {"type": "control_response", "response": {"request_id": "q1", "subtype": "success"}},
+        {"type": "control_response", "response": {"request_id": "init", "response": {"account": {"email": "a@b"}}}},
+        {"type": "hologram", "size": 3},
+        {"type": "keep_alive"},
+        said("m1", text("Hi")),
+        result(permission_denials=[{"tool_name": "Bash"}], result="Hi"),
+    )
+    names = [m["event_type"].removeprefix("custom:claude-code.") for m in got.messages("system")]
+    kinds = ["init", "hook_response", "compact_boundary", "control_request", "control_response", "data-app-hologram"]
+    assert names == [*kinds, "result"]
+    (end,) = systems(got, "custom:claude-code.result")
+    assert end["permission_denials"] == [{"tool_name": "Bash"}]
+    assert "result" not in end
+
+
+def test_an_interrupt_is_the_users() -> None:
+    stopped = said("m1", text("Half"), aborted=True)
+    note = told([text("[Request interrupted by user]")])
+    end = result(subtype="error_during_execution", is_error=True, terminal_reason="aborted_streaming")
+    (turn,) = run(INIT, stopped, note, end).agent_turns
+    assert turn["interruption"]["reason"] == "user_cancelled"
+    assert turn["meta:partial"]["messages"][0]["parts"][0]["content"] == "Half"
+
+
+def test_a_turn_that_goes_on_behind_a_result_needs_its_own() -> None:
+    events = [INIT, said("m1", text("Hi")), result(), INIT]
+    assert run(*events).agent_turns[0]["completion_status"] == "interrupted"
+    ended, states = DIALECTS["claude-code"].ended, []
+    for event in events:
+        states.append(ended(event, states[-1] if states else None))
+    assert states == [None, None, "complete", None]
+
+
+def test_what_is_malformed_is_refused_and_leaves_nothing() -> None:
+    transcript = {**said("m1", text("x")), "sessionId": "s", "parentUuid": None}
+    got = run(
+        transcript,
+        told([answer("nobody")]),
+        api("content_block_delta", index=0, delta={"type": "text_delta", "text": "x"}),
+        said("m1", text("a"), {"type": "text"}),
+        said("m2", text("Hi")),
+        result(),
+    )
+    assert said_parts(got) == [["Hi"]]
+    reasons = ["session transcript", "no call has the id", "no message_start", "'text' is missing"]
+    assert all(reason in detail for reason, detail in zip(reasons, got.refused, strict=True))
