@@ -1,1 +1,1 @@
-"""What travels: the topics, their records, and the ThreadProtocol models."""
+"""The topics, the records on them, and the ThreadProtocol models."""

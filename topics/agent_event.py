@@ -1,4 +1,4 @@
-"""The records of the events topic, as a strict model: their schema, and all that is wrong with one, for people.
+"""The records of the events topic as a strict model: their schema, and messages about all faults of one.
 
 `threadmill.envelope` describes the record, and has the codec that publishers and workers use.
 """
@@ -37,7 +37,7 @@ class AgentEvent(BaseModel):
 
 
 def explain(data: bytes) -> list[str]:
-    """Record value -> everything that is wrong with it, a line each; empty where it is a good envelope."""
+    """Record value -> its faults, a line each; empty for a valid envelope."""
     try:
         AgentEvent.model_validate(loads(data))
     except InvalidRecord as error:

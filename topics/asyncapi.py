@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document of Threadmill's topics: pure, from the catalog and the models of what travels.
+"""The AsyncAPI 3 document of Threadmill's topics, from the catalog and the records' models. Pure.
 
 https://www.asyncapi.com/docs/reference/specification/v3.0.0, Kafka bindings 0.5.0.
 """
@@ -53,7 +53,7 @@ class StateMark(BaseModel):
 
 
 def _model(record: type, described: Mapping[str, Any]) -> type[BaseModel]:
-    """A TypedDict as a model; `described` are fields that the models of ThreadProtocol describe more closely."""
+    """A TypedDict as a model; `described`: field -> a ThreadProtocol model that describes it more closely."""
     required: frozenset[str] = record.__required_keys__  # type: ignore[attr-defined]  # a TypedDict has it
     hints = {**get_type_hints(record), **described}
     fields: dict[str, Any] = {name: (hint, ... if name in required else None) for name, hint in hints.items()}

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 DAY_MS = 86_400_000
-LARGEST = 20_971_520  # more than our producers ever try to send: what the broker refuses would hold up all behind it
+# More than our producers send: a record that the broker refuses would hold up all records behind it.
+LARGEST = 20_971_520
 Cleanup = Literal["delete", "compact,delete"]
 
 
@@ -32,12 +33,12 @@ class Topic:
             "cleanup.policy": self.cleanup,
             "retention.ms": str(self.retention_ms),
             "max.message.bytes": str(self.max_message_bytes),
-            # Deadlines run by these times: one clock, and not that of a producer who gives another unit.
+            # Deadlines need the times of one clock: those of producers may differ, or be in another unit.
             "message.timestamp.type": "LogAppendTime",
         }
 
 
-# Larger records than the envelope allows are let in, so that they end as dead letters and not in a producer's log.
+# The topic takes larger records than the envelope allows, so that they become dead letters instead of lost ones.
 EVENTS = Topic("events", "thread_id", "AgentEvent", "delete", 3 * DAY_MS, "Raw stream events of agent runs.", 4_194_304)
 TURNS = Topic(
     "turns", "thread_id", "TurnRecord", "delete", 14 * DAY_MS, "Finished turns, and facts about threads.", LARGEST

@@ -1,4 +1,4 @@
-"""What is wrong with a document, and where: the shape that every check of this package reports in."""
+"""Findings: what every check of a document reports, with its place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
+    """One fault of a document.
 
     `rule`: 1 to 8 for the specification's validation rules, a word for all else. `path`: where, in the document,
     e.g. `turns[3].messages[1].parts[0].tool_call_id`; empty for the whole. `message`: what is wrong and what to do.
@@ -27,7 +27,7 @@ class Finding:
 
 
 def joined(path: str, *steps: str | int) -> str:
-    """The path of what is under `steps` below `path`; always ASCII, so that it can be printed anywhere."""
+    """`path` extended by `steps`; always ASCII, so that any terminal can print it."""
     for step in steps:
         if isinstance(step, int):
             path += f"[{step}]"
@@ -49,7 +49,7 @@ def shown(value: Any) -> str:
 
 
 def objects(owner: Any, key: str, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """-> (path, item) for the objects in the list under `key`; whatever else is there is for the schema to report."""
+    """-> (path, item) for the objects in the list under `key`; the schema check reports other items."""
     found = owner.get(key)
     if isinstance(found, list):
         for number, item in enumerate(found):

@@ -1,4 +1,4 @@
-"""JSON text <-> values, without loss.
+"""JSON text <-> values, lossless.
 
 orjson where it can; the standard library for what orjson refuses or rounds: integers over 64 bits, lone surrogates,
 more than 254 levels of nesting.
@@ -16,11 +16,11 @@ from threadmill.nesting import too_deep, with_room
 
 # orjson reads an integer over 64 bits as a float. 20 digits in a row may be one; in text they cost only time.
 MAYBE_LARGE = re.compile(r"\d{20}")
-STORED_LEVELS: Final = 5000  # more than a record may bring; earlier versions have stored such
+STORED_LEVELS: Final = 5000  # more than a record may have: earlier versions stored such values
 
 Fields = dict[str, Any]  # a JSON object
 
-# Line ends to Unicode, though not to JSON: readers that split text by them must not cut a value in two.
+# Unicode's line ends that JSON does not escape: a reader that splits text at them must not cut a value in two.
 LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 

@@ -1,4 +1,4 @@
-"""What a part of the pipeline does with a topic, in the words of AsyncAPI."""
+"""An operation of the pipeline on a topic, in AsyncAPI's terms."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The state topic: what a worker must know of turns whose raw records it will not read again.
+"""The state topic: what a worker must know of runs whose raw records it will not read again.
 
-Two kinds of entries, both true for ever, so that no writer, however late, can make them wrong by writing again:
+There are two kinds of entries. Both stay true for ever, so that a late writer can't make them wrong by writing again:
 
     thread_id/run_id#FROM-TO.N   part N of a segment: the run's raw records at raw offsets FROM..TO
     thread_id/run_id#closed-AT   the run was closed; its newest record is at raw offset AT
 
-An entry is removed by a tombstone once it is of no more use, or by the topic's retention.
+A tombstone removes an entry that no worker needs any more; else the topic's retention does.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ RunKey = tuple[str, str]  # (thread_id, run_id)
 class Segment:
     """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last.
 
-    A segment of many bytes goes in several parts. Its value is a line of JSON, {"v", "at", "sizes", "traceparent"?},
-    and behind it the records as they came, byte for byte: a codec between could refuse them, or change a number.
+    A large segment is split into several parts. Its value is a line of JSON, {"v", "at", "sizes", "traceparent"?}, and
+    behind it the records as they came, byte for byte: decoding could refuse them, or change a number.
     `traceparent` is the run's, which may have been a header of its first record.
     """
 

@@ -1,8 +1,8 @@
 """The telemetry topic: one record is one `data-sys-*` event and the run it belongs to.
 
-(thread_id, run_id, seq) identifies an event: a replay writes the same record again. Tokens that reach a turn
-by other ways than a `data-sys-usage` event (a result object, a `done` event) are written as one with
-`derived: true` when the turn closes, so that a metrics consumer sees every token exactly once.
+(thread_id, run_id, seq) identifies an event: a replay writes the same record again. Tokens that reach a turn in another
+way than by a `data-sys-usage` event (a result object, a `done` event) are written as such an event with
+`derived: true` when the turn closes, so that a consumer of metrics sees every token exactly once.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The pipeline itself works on plain dicts. Every model keeps what it does not know: extra fields everywhere, unknown
 part kinds, content kinds and event types, so that extensions (`data-*`, `custom:*`, `meta:*`) survive a round trip.
-Times and ids are plain text here; topics/thread_rules.py says what is wrong with them. Two fields that the
+Times and ids are plain text here; topics/thread_rules.py checks them. Two fields that the
 specification requires but that most wires can't fill (`provider_name` of a thinking part, `identifier` of a piece of
 content) are optional here.
 """

@@ -1,4 +1,4 @@
-"""What ThreadProtocol 0.0.4 asks of turns beyond the validation rules: how they end, and what they may hold."""
+"""ThreadProtocol 0.0.4's invariants of turns, beyond the validation rules: their ends and their content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topics.json_text import Fields
 
 
 def endings(document: Fields) -> Iterator[Finding]:
-    """An interrupted turn says why and is never completed; a complete one says when."""
+    """An interrupted turn has an interruption and no `completed_at`; a complete one has `completed_at`."""
     old = document.get("version") == "0.0.3"
     for path, turn in objects(document, "turns"):
         if turn.get("turn_type") != "agent":
@@ -39,8 +39,8 @@ def endings(document: Fields) -> Iterator[Finding]:
 def complete_cycles(document: Fields) -> Iterator[Finding]:
     """The request behind a response answers all its calls.
 
-    Only a complete turn may end with open calls: its client runs them. Open calls further up are suspect there, and
-    wrong in an interrupted turn.
+    Only a complete turn may end with open calls: its client runs them. Earlier open calls are a warning there, and an
+    error in an interrupted turn.
     """
     for path, turn in objects(document, "turns"):
         interrupted = turn.get("completion_status") == "interrupted"
@@ -65,7 +65,7 @@ def complete_cycles(document: Fields) -> Iterator[Finding]:
 
 
 def stored_parts(document: Fields) -> Iterator[Finding]:
-    """System prompts are not stored; tool arguments are data; a file is somewhere."""
+    """System prompts are not stored; tool arguments are data; a file part has its content or a reference."""
     for path, turn in objects(document, "turns"):
         for owner_path, owner in ((path, turn), *objects(turn, "messages", path)):
             for at, part in objects(owner, "parts", owner_path):

@@ -19,7 +19,7 @@ def other_than(*known: str) -> Any:
 
 
 def by(key: str, tags: dict[str, str], other: str | None = None) -> Discriminator:
-    """Chooses a union's branch by the text under `key`; what is not in `tags` goes to `other`, or is an error."""
+    """Chooses a union's branch by the text under `key`; texts outside `tags` go to `other`, or are an error."""
 
     def tag(value: Any) -> str | None:
         kind = value.get(key) if isinstance(value, dict) else getattr(value, key, None)

@@ -1,8 +1,8 @@
-"""What is wrong with a thread document: the schema, the specification's rules 1 to 8, and its invariants.
+"""Check a thread document: the schema, the specification's rules 1 to 8, and its invariants.
 
-`check` takes any JSON value. Each check below is a function of the document; it looks only at what has the right
-shape, the schema reports the rest. Errors break the specification; warnings are what it leaves open but a reader
-may stumble over: turns of different agents that run side by side, a URI scheme of one's own.
+`check` takes any JSON value. Each check below is a function of the document; it ignores values of a wrong shape, which
+the schema reports. Errors break the specification; warnings are allowed by it but may surprise a reader: turns of
+different agents that run side by side, an own URI scheme.
 The rules are here; what 0.0.4 adds to them is in topics/thread_invariants.py.
 """
 
@@ -27,7 +27,7 @@ ANSWERS: Final = frozenset({"tool-return", "retry-prompt"})
 
 
 def check(document: Any) -> list[Finding]:
-    """Everything that is wrong with a thread document of 0.0.4 or 0.0.3; empty where it is valid."""
+    """The faults of a thread document of 0.0.4 or 0.0.3; empty where it is valid."""
     findings = schema_findings(document)
     if isinstance(document, dict):
         for find in RULES + INVARIANTS:
@@ -36,7 +36,7 @@ def check(document: Any) -> list[Finding]:
 
 
 def moment(value: object) -> datetime | None:
-    """ISO 8601 date and time -> aware datetime; None where it is neither. Without an offset it is taken as UTC."""
+    """ISO 8601 date and time -> aware datetime, UTC where it has no offset; None for any other value."""
     if not isinstance(value, str) or not TIME.fullmatch(value):
         return None
     try:
@@ -140,7 +140,7 @@ def overlaps(document: Fields) -> Iterator[Finding]:
 
 
 def message_order(document: Fields) -> Iterator[Finding]:
-    """Rule 5: messages are in chronological order. System messages tell of events elsewhere: a warning."""
+    """Rule 5: messages are in chronological order. For system messages, events from elsewhere, it is a warning."""
     for path, turn in objects(document, "turns"):
         before: datetime | None = None
         for at, message in objects(turn, "messages", path):
@@ -180,7 +180,7 @@ def content_refs(document: Fields) -> Iterator[Finding]:
 
 
 def thread_ids(document: Fields) -> Iterator[Finding]:
-    """Rule 8: links lead to UUIDs; the thread's own id is one, too."""
+    """Rule 8: the targets of links are UUIDs, and so is the thread's own id."""
     owners: list[tuple[str, Fields, int | str]] = [("", document, "schema")]
     if isinstance(document.get("relationships"), dict):
         owners += [(path, link, 8) for path, link in objects(document["relationships"], "links", "relationships")]

@@ -1,4 +1,4 @@
-"""A thread document against the models of topics/thread.py: pydantic's errors as findings, with its own paths."""
+"""Check a thread document against the models of topics/thread.py: pydantic's errors as findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BRANCHES: Final = frozenset(
 
 
 def schema_findings(document: Any) -> list[Finding]:
-    """What the schema says of any JSON value; a 0.0.3 document is read as the 0.0.4 one that it stands for."""
+    """The schema's findings for any JSON value; a 0.0.3 document is checked as its 0.0.4 equivalent."""
     if not isinstance(document, dict):
         return [Finding("schema", "error", "", f"A thread document is a JSON object, not {shown(document)}")]
     try:
@@ -32,7 +32,7 @@ def schema_findings(document: Any) -> list[Finding]:
 
 
 def _as_current(document: dict[str, Any]) -> dict[str, Any]:
-    """Only what the models need, so that every path stays the one of the document at hand."""
+    """The document as 0.0.4, changed only where the models need it, so that all paths stay the same."""
     turns = document.get("turns")
     if document.get("version") != "0.0.3" or not isinstance(turns, list):
         return document

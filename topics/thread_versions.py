@@ -1,7 +1,7 @@
 """ThreadProtocol 0.0.3 <-> 0.0.4, and the forms that the mapping document's example writes.
 
-Plain documents in, new documents out: the given one is never changed, parts that stay alike are shared with it, and
-every field that is not named here survives. Malformed pieces pass through: topics/thread_rules.py reports them.
+Functions take plain documents and return new ones: the given one is never changed, unchanged parts are shared with it,
+and every field that is not named here survives. Malformed pieces pass through: topics/thread_rules.py reports them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def downgrade(document: Any) -> Fields:
 
 
 def repeat_user_prompt(document: Any) -> Fields:
-    """Each agent turn behind a user turn begins with a request that repeats what the user said.
+    """Begin each agent turn behind a user turn with a request that repeats the user's parts.
 
     That is how the mapping document's example is written; `upgrade` takes the repetition away again. Raises
     InvalidRecord where it is no document of these versions.
@@ -98,19 +98,19 @@ def _prompts_before(turns: list[Any], number: int) -> list[Any]:
 
 
 def _without_repetition(message: Any, prompts: list[Any]) -> list[Any]:
-    """-> the message, or what it says beyond `prompts`; nothing where it is only their repetition."""
+    """-> [the message without `prompts`, which it repeats]; [] where nothing is left of it."""
     if not isinstance(message, dict) or message.get("message_type") != "request" or not prompts:
         return [message]
     parts = message.get("parts")
     if not isinstance(parts, list) or len(parts) < len(prompts):
         return [message]
-    if not all(_says_no_more(part, prompt) for part, prompt in zip(parts, prompts, strict=False)):
+    if not all(_repeats(part, prompt) for part, prompt in zip(parts, prompts, strict=False)):
         return [message]
     rest = parts[len(prompts) :]
     return [{**message, "parts": rest}] if rest or not message.keys() <= MESSAGE_FIELDS else []
 
 
-def _says_no_more(part: Any, prompt: Any) -> bool:
+def _repeats(part: Any, prompt: Any) -> bool:
     """Whether `part` repeats `prompt`: the time may differ, and one text may be written as a list of one."""
     if not isinstance(part, dict) or not isinstance(prompt, dict):
         return False
@@ -140,7 +140,7 @@ def _repeating(turn: Any, turns: list[Any], number: int) -> Any:
         return turn
     messages = turn["messages"]
     if messages and _without_repetition(messages[0], prompts) != messages[:1]:
-        return turn  # it does so already
+        return turn  # it repeats them already
     first = {
         "message_type": "request",
         "timestamp": turns[number - 1].get("submitted_at"),

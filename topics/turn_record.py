@@ -3,7 +3,7 @@
 A record is a plain JSON object. `turn` is a ThreadProtocol turn; a record without one carries only thread facts
 (an agent's configuration, a title, a link). Writing a record again changes nothing: `turn_id` is derived from
 (thread_id, run_id, ordinal), and of two records of one turn the complete one wins, then the one that was made of more
-events, then the higher revision, then the one whose end the publisher has said (pipeline.turns.thread_document.rank).
+events, then the higher revision, then the one whose end came from the publisher (pipeline.turns.thread_document.rank).
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class TurnRecord(TypedDict):
     at: NotRequired[int]  # epoch ms at which a record without turn stated its facts
     tenant: NotRequired[str]
     agents: NotRequired[list[dict[str, Any]]]  # ThreadProtocol AgentConfig
-    thread: NotRequired[dict[str, Any]]  # external_id, title, metadata, ended_at: what the run says of its thread
+    thread: NotRequired[dict[str, Any]]  # the run's facts about its thread: external_id, title, metadata, ended_at
     links: NotRequired[list[dict[str, Any]]]  # {"from": thread_id, "thread_id", "relation", "metadata"?}
     timings: NotRequired[list[dict[str, int | None]]]  # per response: ttft_ms, duration_ms
     parent: NotRequired[dict[str, str]]  # {"run_id"?, "thread_id"?} of the run that started this one
-    traceparent: NotRequired[str]  # W3C: the span of the publisher's in which the run took place
+    traceparent: NotRequired[str]  # W3C: the publisher's span around the run
 
 
 def encode(record: TurnRecord) -> bytes:

@@ -1,4 +1,4 @@
-"""Which event has happened to a run, by what came last and by the broker's time (epoch ms)."""
+"""Which event has happened to a run, by its last record and by the broker's time (epoch ms)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import Event
 from pipeline.assembly.spilled_run import SpilledRun
 
-# How a run ended, where neither its publisher nor its stream has said so.
+# The end of a run that neither its publisher nor its stream has ended.
 ENDINGS: Final = {
     Event.WINDOW_FULL: "events_lost",
     Event.GAP_TIMEOUT: "events_lost",
@@ -19,12 +19,12 @@ ENDINGS: Final = {
 
 
 def ending(run: Run, event: Event) -> str:
-    """How a run ended that `event` has closed; see `finish`."""
+    """The end of a run that `event` has closed; see `finish`."""
     return ENDINGS.get(event) or run.verdict()
 
 
 def ended(run: Run, limits: Limits) -> Event | None:
-    """What the record that came last has brought to its end; None while the run goes on."""
+    """The event that closes the run after its last record; None while the run goes on."""
     if run.end is not None:
         complete = run.verdict() == "complete" and not run.early
         return Event.PUBLISHER_COMPLETE if complete else Event.PUBLISHER_INTERRUPTED
@@ -32,7 +32,7 @@ def ended(run: Run, limits: Limits) -> Event | None:
 
 
 def overdue(run: Run, now: int, limits: Limits) -> Event | None:
-    """Which deadline of a run in memory has passed."""
+    """The deadline of a run in memory that has passed; None without one."""
     if run.gap_at is not None and now - run.gap_at > limits.gap_ms:
         return Event.GAP_TIMEOUT
     if run.ended_at is not None and now - max(run.ended_at, run.last_at) > limits.grace_ms and not run.early:
@@ -41,7 +41,7 @@ def overdue(run: Run, now: int, limits: Limits) -> Event | None:
 
 
 def overdue_spilled(spilled: SpilledRun, now: int, limits: Limits) -> Event | None:
-    """Which deadline of a spilled run has passed, as far as that shows before it is built again."""
+    """The deadline of a spilled run that has passed, as far as it is known without rebuilding the run."""
     event = overdue(spilled.run, now, limits) if spilled.run is not None else None
     return event or _silent(spilled, now, limits)
 
@@ -53,7 +53,7 @@ def _silent(run: Run | SpilledRun, now: int, limits: Limits) -> Event | None:
 
 
 def spill_due(run: Run, held: int, now: int, limits: Limits) -> Event | None:
-    """Why the oldest open run is to be spilled; `held`: bytes of all open runs that are not in the state topic."""
+    """Why the oldest open run must be spilled, or None. `held`: bytes of all open runs outside the state topic."""
     if now - run.unspilled_at > limits.spill_ms:
         return Event.SPILL_DUE
     return Event.MEMORY_BOUND if held > limits.open_bytes else None

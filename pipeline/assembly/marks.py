@@ -1,7 +1,7 @@
-"""The marks of closed runs: found by their run, forgotten in the order in which they came, and packed.
+"""The marks of closed runs: looked up by run, forgotten in the order in which they were added, and packed into pages.
 
-They are what a worker remembers by the ten thousand, for a day. As objects each would be eight small blocks, 525 bytes
-and holes between the blocks of what comes and goes; packed it is 150 bytes of large ones.
+A worker holds tens of thousands of them for a day. As Python objects a mark takes eight small blocks, 525 bytes, and
+fragments the heap; packed it takes 150 bytes of a large block.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from topics.state import Closed, RunKey
 
 PAGE: Final = 65_536  # bytes, and the step from the places of one page to those of the next
 ENTRY: Final = Struct("<Bqqqq")  # state, offset, seq, at, revision; then comes the name
-LENGTH: Final = Struct("<I")  # of a name, in bytes; in front of it
-GONE, INTERRUPTED, COMPLETE = 0, 1, 2  # states
-FREE, LEFT = 0, -1  # slots: never used, not used any more
+LENGTH: Final = Struct("<I")  # the length of a name in bytes, before the name
+REMOVED, INTERRUPTED, COMPLETE = 0, 1, 2  # states
+FREE, DELETED = 0, -1  # slots: never used, used before
 FEWEST: Final = 64  # slots
 
 
@@ -32,8 +32,8 @@ class Marks:
 
     def __init__(self) -> None:
         self._pages: deque[bytearray] = deque([bytearray()])
-        self._gone = 0  # pages that were given up
-        self._head = 0  # in the first page: nothing before it is of use
+        self._dropped = 0  # number of pages that were dropped from the front
+        self._head = 0  # offset in the first page of the oldest entry
         self._count = 0
         self._slots = array("q", bytes(8 * FEWEST))
         self._used = 0  # slots that are not FREE
@@ -46,12 +46,12 @@ class Marks:
         return (self._key(place) for place in self._places())
 
     def get(self, key: RunKey) -> Closed | None:
-        """How a run was closed; None where that is not known."""
+        """How a run was closed; None without a mark."""
         slot = self._find(_packed(key))
         return None if slot is None else self._closed(self._slots[slot] - 1)
 
     def add(self, key: RunKey, closed: Closed) -> None:
-        """Remember a run as the newest."""
+        """Add a run's mark as the newest, in place of an older one."""
         name = _packed(key)
         self._remove(name)
         if 2 * self._used >= len(self._slots):
@@ -62,12 +62,12 @@ class Marks:
         if page and len(page) + len(entry) > PAGE:
             page = bytearray()
             self._pages.append(page)
-        self._put(name, (self._gone + len(self._pages) - 1) * PAGE + len(page))
+        self._put(name, (self._dropped + len(self._pages) - 1) * PAGE + len(page))
         page += entry
         self._count += 1
 
     def remove(self, key: RunKey) -> None:
-        """Forget a run, if it is there."""
+        """Remove a run's mark, if there is one."""
         self._remove(_packed(key))
         self._first()
 
@@ -75,17 +75,17 @@ class Marks:
         slot = self._find(name)
         if slot is not None:
             page, at = self._at(self._slots[slot] - 1)
-            page[at] = GONE
-            self._slots[slot] = LEFT
+            page[at] = REMOVED
+            self._slots[slot] = DELETED
             self._count -= 1
 
     def oldest(self) -> tuple[RunKey, Closed] | None:
-        """The run that was added first."""
+        """The run whose mark was added first; None where there are no marks."""
         place = self._first()
         return None if place is None else (self._key(place), self._closed(place))
 
     def by_age(self) -> Marks:
-        """These, in the order in which the runs were closed; the same object where they are so already."""
+        """The marks in the order in which the runs were closed; the same object where they are in it already."""
         places = list(self._places())
         ages = [self._closed(place).at for place in places]
         if all(one <= other for one, other in pairwise(ages)):
@@ -98,29 +98,29 @@ class Marks:
     # ---- pages
 
     def _first(self) -> int | None:
-        """The oldest place in use; what lies before it is given up."""
+        """The place of the oldest entry; pages before it are dropped."""
         place = next(self._places(), None)
         if place is None:
             self._pages, self._head = deque([bytearray()]), 0
             return None
-        while place // PAGE > self._gone:
+        while place // PAGE > self._dropped:
             self._pages.popleft()
-            self._gone += 1
+            self._dropped += 1
         self._head = place % PAGE
         return place
 
     def _places(self) -> Iterator[int]:
         at = self._head
-        for number, page in enumerate(self._pages, self._gone):
+        for number, page in enumerate(self._pages, self._dropped):
             while at < len(page):
-                if page[at] != GONE:
+                if page[at] != REMOVED:
                     yield number * PAGE + at
                 at += ENTRY.size
                 at += LENGTH.size + LENGTH.unpack_from(page, at)[0]
             at = 0
 
     def _at(self, place: int) -> tuple[bytearray, int]:
-        return self._pages[place // PAGE - self._gone], place % PAGE
+        return self._pages[place // PAGE - self._dropped], place % PAGE
 
     def _name(self, place: int) -> bytes:
         page, at = self._at(place)
@@ -142,9 +142,9 @@ class Marks:
         last = len(slots) - 1
         slot = hash(name) & last
         while (value := slots[slot]) != FREE:
-            if value != LEFT:
+            if value != DELETED:
                 number, at = divmod(value - 1, PAGE)
-                if pages[number - self._gone].startswith(name, at + ENTRY.size):
+                if pages[number - self._dropped].startswith(name, at + ENTRY.size):
                     return slot
             slot = (slot + 1) & last
         return None
@@ -152,7 +152,7 @@ class Marks:
     def _put(self, name: bytes, place: int) -> None:
         last = len(self._slots) - 1
         slot = hash(name) & last
-        while self._slots[slot] not in (FREE, LEFT):
+        while self._slots[slot] not in (FREE, DELETED):
             slot = (slot + 1) & last
         self._used += self._slots[slot] == FREE
         self._slots[slot] = place + 1
@@ -167,6 +167,6 @@ class Marks:
 
 
 def _packed(key: RunKey) -> bytes:
-    """The name as in the state topic (a thread id has no slash), behind its length: none begins with another."""
+    """The name as in the state topic (a thread id has no slash), behind its length: so no name is another's prefix."""
     name = f"{key[0]}/{key[1]}".encode()
     return LENGTH.pack(len(name)) + name

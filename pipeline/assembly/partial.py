@@ -43,12 +43,12 @@ def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept:
 
 
 def _shown(part: Part) -> Fields | None:
-    """A part as far as it came; None where it says nothing."""
+    """A part as far as it came; None where it has no content."""
     fields = part.fields if part.done else {**part.fields, UNFINISHED: True}
-    said = join(part.chunks)
+    received_text = join(part.chunks)
     if fields["part_kind"] in ("text", "thinking"):
-        content = mend(fields.get("content") or "") + said
+        content = mend(fields.get("content") or "") + received_text
         return {**fields, "content": content} if content else None
     if "args" in fields and not part.done and fields["args"] is None:
-        return {**fields, "args": arguments(said)}
+        return {**fields, "args": arguments(received_text)}
     return fields

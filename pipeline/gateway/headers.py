@@ -40,7 +40,7 @@ class Guard:
     def __init__(
         self, app: ASGIApp, metrics: Metrics, header_bytes: int, guard: Callable[[Mapping[str, str]], None]
     ) -> None:
-        """`guard` takes a request's headers, and raises Problem where they make any request invalid."""
+        """`guard` takes a request's headers, and raises Problem for one that is refused on every path."""
         self._app = app
         self._guard = guard
         self._metrics = metrics

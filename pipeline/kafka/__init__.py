@@ -1,1 +1,1 @@
-"""What is asked of Kafka beside the flow of records: topics, groups, dead letters, a topic read to its end."""
+"""Kafka beside the flow of records: topics, groups, offsets, dead letters, and the reader of topics."""

@@ -1,4 +1,4 @@
-"""Topics on the broker: what differs from the catalog, and bringing it in line, through aiokafka's admin client.
+"""Compare the broker's topics with the catalog and bring them in line, through aiokafka's admin client.
 
 Functions raise BrokerError, or CallerError where the settings are why brokers refuse us.
 """
@@ -26,17 +26,17 @@ TOPIC_CONFIG = 1  # DescribeConfigs' source of a value that was set for the topi
 
 
 async def topic_changes(settings: Settings, *, grow: bool = False) -> list[Change]:
-    """What `apply_topics` would do, without doing it."""
+    """The changes that `apply_topics` would make."""
     async with connected(settings) as client:
         wants = await _wants(client, settings)
         return plan(wants, await _found(client, [want.name for want in wants]), grow=grow)
 
 
 async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change]:
-    """Create what is missing, bring configurations in line, add partitions if `grow`; never delete.
+    """Create missing topics, bring configurations in line, add partitions if `grow`; never delete.
 
-    -> what was done, and what differs and was left; empty where all was as the catalog says. When it returns, the
-    brokers know of it, and every partition has a leader: a producer's first record would fail before.
+    -> the changes made, and differences that were left; empty where all topics match the catalog. When it returns, the
+    brokers know the changes, and every partition has a leader: before that, a producer's first record would fail.
     """
     async with connected(settings) as client:
         wants = await _wants(client, settings)
@@ -46,7 +46,7 @@ async def apply_topics(settings: Settings, *, grow: bool = False) -> list[Change
             changes = plan(wants, found, grow=grow)
             if await _create(client, [by_name[c.topic] for c in changes if c.action == "create"]):
                 break
-            await asyncio.sleep(0.1)  # somebody else has created one just now: look again
+            await asyncio.sleep(0.1)  # another process has created one just now: compare again
         for change in changes:
             want = by_name[change.topic]
             if change.action == "configure":
@@ -99,7 +99,7 @@ async def _found(client: Any, names: Sequence[str]) -> dict[str, Found]:
     found = {}
     for response in await client.describe_configs(resources):
         for code, message, _, name, entries in response.resources:
-            if code == UnknownTopicOrPartitionError.errno:  # another broker told of it, this one has yet to hear
+            if code == UnknownTopicOrPartitionError.errno:  # a new topic, which this broker does not know yet
                 continue
             _check(code, f"configuration of {name}: {message}")
             # An entry: name, value, read-only, source, sensitive, synonyms.
@@ -122,7 +122,7 @@ async def _create(client: Any, wants: Sequence[Wanted]) -> bool:
 
 
 async def _configure(client: Any, want: Wanted, found: Found) -> None:
-    # This request replaces all that was set for the topic, so what others set is sent along.
+    # This request replaces the topic's whole configuration, so values that others have set are sent along.
     values = {**found.own, **want.config}
     for response in await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, want.name, values)]):
         for code, message, *_ in response.resources:

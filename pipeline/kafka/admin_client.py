@@ -1,4 +1,4 @@
-"""A connected admin client, and what it says of the cluster.
+"""A connected admin client, and its description of cluster and partitions.
 
 Functions raise BrokerError, or CallerError where the settings are why brokers refuse us.
 """
@@ -35,7 +35,7 @@ class ClusterInfo:
 
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[Any]:
-    """-> a started admin client. Every failure within the block says what to do."""
+    """-> a started admin client. Failures within the block become errors with advice."""
     client = AIOKafkaAdminClient(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))
     try:
         try:
@@ -62,20 +62,20 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
 
 
 async def cluster_info(settings: Settings) -> ClusterInfo:
-    """Who answers at THREADMILL_BROKERS."""
+    """The cluster at THREADMILL_BROKERS."""
     async with connected(settings) as client:
         return await cluster_of(client)
 
 
 async def cluster_of(client: Any) -> ClusterInfo:
-    """The same, of a client that is connected."""
+    """The cluster of a connected client."""
     described = await client.describe_cluster()
     brokers = sorted((b["node_id"], f"{b['host']}:{b['port']}") for b in described["brokers"])
     return ClusterInfo(described["cluster_id"], tuple(brokers))
 
 
 async def partitions_of(client: Any, names: Sequence[str]) -> dict[str, list[Partition]]:
-    """Topic -> its partitions in order, without offsets; topics that are not there are left out."""
+    """Topic -> its partitions in order, without offsets; missing topics are left out."""
     found: dict[str, list[Partition]] = {}
     for topic in await client.describe_topics(list(names)):
         if topic["error_code"] == 0:

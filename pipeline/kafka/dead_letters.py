@@ -1,4 +1,4 @@
-"""A refused record -> the dead letter to be produced, and its line in the log. Key and value go untouched."""
+"""A refused record -> the dead letter to produce, and its line in the log. Key and value stay as they came."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def without_value(letter: Outgoing) -> Outgoing:
 
 
 def log_refused(topic: str, partition: int, refused: Refused) -> None:
-    """Say that a record, or an event of it, becomes a dead letter."""
+    """Log that a record, or an event of it, becomes a dead letter."""
     record = refused.record
     log.warning(
         "dead letter: %s %s/%d@%d: %s",
@@ -55,12 +55,12 @@ def log_refused(topic: str, partition: int, refused: Refused) -> None:
 
 
 def _about(record: Record) -> dict[str, object]:
-    """The run that a record says it is of, an AgentEvent or a TurnRecord, as far as it can be read."""
-    said: dict[str, object] = {}
+    """The log ids of a record's run (AgentEvent or TurnRecord), as far as the record can be read."""
+    fields: dict[str, object] = {}
     if record.value is not None and len(record.value) <= MAX_BYTES:
         with suppress(InvalidRecord):
             value = loads(record.value)
-            said = value if isinstance(value, dict) else {}
-    thread_id = said.get("thread_id") or (record.key or b"").decode("utf-8", "replace") or None
-    span = said.get("traceparent") or traceparent.of_headers(record.headers)
-    return log_ids(thread_id, said.get("run_id"), span)
+            fields = value if isinstance(value, dict) else {}
+    thread_id = fields.get("thread_id") or (record.key or b"").decode("utf-8", "replace") or None
+    span = fields.get("traceparent") or traceparent.of_headers(record.headers)
+    return log_ids(thread_id, fields.get("run_id"), span)

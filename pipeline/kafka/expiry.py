@@ -1,4 +1,4 @@
-"""Until when certificates hold: the brokers' and our own."""
+"""The ends of certificates: the brokers' and our own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWER: Final = 5.0  # seconds
 
 
 async def expiries(settings: Settings, addresses: Sequence[str]) -> dict[str, datetime]:
-    """-> whose certificate: its end, of the brokers at `addresses` that answer and of our own; empty without TLS.
+    """-> {broker's address or setting: end of its certificate}, of the brokers that answer; empty without TLS.
 
     Raises CallerError as `client_options` does.
     """
@@ -38,15 +38,15 @@ async def _end(address: str, tls: ssl.SSLContext) -> datetime | None:
     try:
         async with asyncio.timeout(ANSWER):
             _, writer = await asyncio.open_connection(host, port, ssl=tls)
-    except (OSError, TimeoutError):  # why, is another finding
+    except (OSError, TimeoutError):  # other checks report the reason
         return None
     try:
-        said = writer.get_extra_info("peercert")["notAfter"]
-        return datetime.fromtimestamp(ssl.cert_time_to_seconds(said), UTC)
+        not_after = writer.get_extra_info("peercert")["notAfter"]
+        return datetime.fromtimestamp(ssl.cert_time_to_seconds(not_after), UTC)
     finally:
         writer.close()
 
 
 def _first_end(file: Path) -> datetime:
-    """Of the certificates in a file, each of which must hold, the one that ends first."""
+    """The earliest end of the certificates in a file: the chain needs each of them."""
     return min(found.not_valid_after_utc for found in x509.load_pem_x509_certificates(file.read_bytes()))

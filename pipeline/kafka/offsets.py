@@ -1,4 +1,4 @@
-"""Where partitions begin and end, and how far consumer groups have read.
+"""The begin and end offsets of partitions, and those that consumer groups have committed.
 
 Functions raise BrokerError, or CallerError where the settings are why brokers refuse us.
 """
@@ -23,7 +23,7 @@ Bounds = dict[TopicPartition, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A group's place in one partition. `committed` is None where it never committed: all records are before it."""
+    """A group's place in one partition. `committed` is None where it never committed: it has read no record."""
 
     topic: str
     partition: int
@@ -33,7 +33,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int:
-        """Records that wait for the group; those that retention removed no longer wait."""
+        """Records that the group has not read, without those that retention removed."""
         return self.end - max(self.begin, self.committed or 0)
 
 
@@ -48,8 +48,8 @@ async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> 
 
 
 async def bounds(settings: Settings, topics: Iterable[Topic]) -> Bounds:
-    """Each partition of these topics -> (begin, end); (0, 0) where no leader can be asked. A topic that is not there
-    has no partitions.
+    """Each partition of these topics -> (begin, end); (0, 0) for one without a leader. A missing topic has no
+    partitions.
     """
     async with connected(settings) as client:
         found = await partitions_of(client, [topic.full_name(settings.topic_prefix) for topic in topics])

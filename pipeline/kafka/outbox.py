@@ -1,4 +1,7 @@
-"""What was handed to the producer and is not delivered yet. `producer.flush()` proves nothing; a future does."""
+"""Records that the producer has and the broker has not confirmed yet.
+
+Each delivery's future is checked: `producer.flush()` does not raise what failed.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +32,21 @@ class Outgoing:
 
 
 class Producer(Protocol):
-    """The producer, as far as it is needed."""
+    """What the outbox needs of a producer."""
 
     async def send_batch(
         self, topic: str, partition: int, records: Sequence[Outgoing]
     ) -> tuple[int, Awaitable[object]]:
-        """Hand over the first records, as many as one batch takes. -> how many (at least one), and their delivery.
+        """Hand over as many of the first records as one batch takes. -> (their number, at least 1; their delivery).
 
         Raises MessageSizeTooLargeError where no batch takes the first.
         """
 
 
 class Outbox:
-    """Sends whose delivery is checked; what failed is sent again.
+    """Sends records, checks their delivery, and sends failed ones again.
 
-    `instead`: what to send for a record that is larger than its topic takes, and so can never be delivered.
+    `instead`: record -> what to send for it if it is larger than its topic takes, and so can never be delivered.
     """
 
     def __init__(self, producer: Producer, instead: Callable[[Outgoing], Outgoing] | None = None) -> None:
@@ -69,10 +72,10 @@ class Outbox:
             for _ in range(taken):
                 records.popleft()
             while self.pending and self.pending[0][0].done() and _failure(self.pending[0][0]) is None:
-                self.pending.popleft()  # behind a lag, a second's records fill the memory
+                self.pending.popleft()  # free confirmed records: with a backlog, those of a second fill the memory
 
     async def flush(self) -> bool:
-        """Wait for all that was sent before this call. False: some failed, and is sent again, now or later."""
+        """Wait for all records sent before this call. -> False where some failed: they are sent again, now or later."""
         todo, self.pending = self.pending, deque()
         try:
             if todo:
@@ -88,7 +91,7 @@ class Outbox:
         if not self.failed:
             return True
         try:
-            await self.send(self.failed, at_once=1)  # the batch as a whole may have been what the broker refused
+            await self.send(self.failed, at_once=1)  # one by one: the broker may have refused the batch for its size
         except Exception as error:  # the rest waits for the next flush
             log.warning("the producer takes nothing: %r", error)
         return False
@@ -99,5 +102,5 @@ class Outbox:
 
 
 def _failure(delivery: asyncio.Future[object]) -> BaseException | None:
-    """Of one that is done."""
+    """Why a finished delivery failed; None where it succeeded."""
     return asyncio.CancelledError() if delivery.cancelled() else delivery.exception()

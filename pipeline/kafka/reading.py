@@ -1,6 +1,6 @@
-"""The one reader of topics: from given offsets to given ends, or on and on. It has no group: nobody's offsets change.
+"""The reader of topics: from given offsets to given ends, or without end. It has no group, and commits no offsets.
 
-`reader` gives a consumer, `read` and `follow` what it reads; `records_of` is both for a whole topic.
+`reader` gives a consumer, `read` and `follow` give its records; `records_of` does both for a whole topic.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from topics.catalog import Topic
 ANSWER_WITHIN: Final = 15.0  # seconds that the broker may be silent
 STOP_WITHIN: Final = 5.0  # seconds
 POLL_MS: Final = 500
-LOOK_AGAIN: Final = 60.0  # seconds between two looks at how many partitions there are
+LOOK_AGAIN: Final = 60.0  # seconds between two checks of the topics' partitions
 
 
 @asynccontextmanager
 async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
-    """-> a started consumer; `options` are aiokafka's. A failure within the block is a BrokerError, or a CallerError
-    where the settings are why.
+    """-> a started consumer; `options` are aiokafka's. A failure within the block becomes a BrokerError, or a
+    CallerError where the settings are the cause.
     """
     async with answering(settings):
         consumer = new_consumer(settings, **options)
@@ -42,21 +42,21 @@ async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaCo
 
 
 def new_consumer(settings: Settings, **options: Any) -> AIOKafkaConsumer:
-    """A consumer without a group that is not started yet. Where its offset was removed, it goes on at the next one."""
+    """A consumer without a group, not started yet. Where retention removed its offset, it goes on at the next one."""
     return AIOKafkaConsumer(
         **client_options(settings), enable_auto_commit=False, auto_offset_reset="earliest", **options
     )
 
 
 async def stop(consumer: AIOKafkaConsumer) -> None:
-    """Leave the broker, which may be away; raises nothing."""
+    """Stop a consumer within STOP_WITHIN, also where the broker is away; raises nothing."""
     with suppress(KafkaError, OSError, TimeoutError):
         await asyncio.wait_for(asyncio.shield(consumer.stop()), STOP_WITHIN)
 
 
 @asynccontextmanager
 async def answering(settings: Settings) -> AsyncIterator[None]:
-    """A client's errors within the block are BrokerErrors, or CallerErrors where the settings are why."""
+    """Turn a client's errors within the block into BrokerErrors, or CallerErrors where the settings are the cause."""
     try:
         yield
     except (KafkaError, OSError, TimeoutError) as error:
@@ -71,7 +71,8 @@ async def read(
 ) -> AsyncGenerator[tuple[TopicPartition, list[Any]]]:
     """Batches of aiokafka's records from each partition's first offset to before its last, each partition in order.
 
-    One fetch is in memory at a time, of at most `max_poll_records`. TimeoutError where nothing comes for long.
+    One fetch is in memory at a time, of at most `max_poll_records`. Raises TimeoutError where no record comes within
+    ANSWER_WITHIN.
     """
     unread = {place: end for place, (begin, end) in spans.items() if begin < end}
     consumer.assign(list(unread))
@@ -92,13 +93,13 @@ async def read(
                 positions[place], heard = position, time.monotonic()
             if position >= unread[place]:
                 del unread[place]
-        await asyncio.sleep(0)  # what is fetched already is given without a pause, and others share this loop
+        await asyncio.sleep(0)  # aiokafka gives fetched records without a pause: let the loop's other tasks run
         if time.monotonic() - heard > ANSWER_WITHIN:
             raise TimeoutError
 
 
 async def records_of(settings: Settings, topic: Topic) -> AsyncGenerator[Any]:
-    """All records that a topic has now, each partition in order. Raises BrokerError."""
+    """All records that a topic holds now, each partition in order. Raises BrokerError."""
     spans = await bounds_of(settings, topic)
     async with reader(settings) as consumer:
         async for _, records in read(consumer, spans):
@@ -107,7 +108,7 @@ async def records_of(settings: Settings, topic: Topic) -> AsyncGenerator[Any]:
 
 
 async def bounds_of(settings: Settings, topic: Topic) -> Bounds:
-    """Each partition of a topic -> (begin, end). Raises BrokerError, also where there is no such topic."""
+    """Each partition of a topic -> (begin, end). Raises BrokerError, also where the topic is missing."""
     found = await bounds(settings, [topic])
     if not found:
         name = topic.full_name(settings.topic_prefix)
@@ -124,9 +125,9 @@ async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPar
 async def follow(
     settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], starts: Mapping[TopicPartition, int]
 ) -> AsyncGenerator[dict[TopicPartition, list[Any]]]:
-    """What comes from these offsets on, partition -> records; empty about twice a second where nothing does.
+    """Polls from these offsets on: partition -> records; empty after POLL_MS without any.
 
-    Ends when the topics have other partitions than `starts`. Raises what the client raises, and BrokerError.
+    Ends when the topics have other partitions than `starts`. Raises the client's errors, and BrokerError.
     """
     consumer.assign(list(starts))
     for place, start in starts.items():

@@ -1,4 +1,4 @@
-"""Dead letters for people: read them all, and send them back to where they came from. Raises BrokerError."""
+"""Read the dead letters, and produce them again to their topics. Raises BrokerError."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_REQUEST = DEAD_LETTERS.max_message_bytes
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """A dead letter and its place on the topic; `letter` is None where a record there is not one of ours."""
+    """A dead letter and its place on the topic; `letter` is None for a record that another program wrote."""
 
     partition: int
     offset: int
@@ -29,20 +29,20 @@ class Filed:
 
     @property
     def place(self) -> str:
-        """As the command line takes it."""
+        """PARTITION:OFFSET, as the command line takes it."""
         return f"{self.partition}:{self.offset}"
 
 
 async def filed_letters(settings: Settings) -> AsyncIterator[Filed]:
-    """All that is on the dead-letters topic now, each partition in order; one batch in memory at a time."""
+    """All records that the dead-letters topic holds now, each partition in order; one batch in memory at a time."""
     async for record in records_of(settings, DEAD_LETTERS):
         yield Filed(record.partition, record.offset, _letter(record))
 
 
 async def redrive(settings: Settings, letters: Iterable[DeadLetter]) -> int:
-    """Produce the original keys and values to the topics they were refused on. -> how many the broker confirmed.
+    """Produce the original keys and values to the topics they were refused on. -> number of records, all confirmed.
 
-    What was stored in the meantime is dropped by the assembler as a duplicate, so doing it twice does no harm.
+    The assembler drops events that it has already as duplicates, so redriving twice does no harm.
     """
     async with answering(settings):
         producer = AIOKafkaProducer(

@@ -1,4 +1,4 @@
-"""What has to be done so that the broker's topics are those of the catalog: pure, from what is there to changes."""
+"""The changes that bring the broker's topics in line with the catalog. Pure: topics found and wanted -> changes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One topic as the broker reports it. `config`: what is in force, defaults of the broker included; `own`: the part
-    of it that was set for this topic.
+    """One topic as the broker reports it. `config`: the values in force, with the broker's defaults; `own`: those that
+    were set for this topic.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference. `left`: it stays, because it can't be undone or nobody asked; `detail` says so to people."""
+    """One difference. `left`: it stays, since Kafka can't change it or `grow` is off; `detail` explains it to users."""
 
     topic: str
     action: Action
@@ -86,7 +86,7 @@ def wanted(
 
 
 def plan(wants: Sequence[Wanted], found: Mapping[str, Found], *, grow: bool) -> list[Change]:
-    """-> every difference, in the order of `wants`; none where all is as wanted. Nothing is ever deleted or shrunk."""
+    """-> every difference, in the order of `wants`. No change ever deletes or shrinks a topic."""
     changes = []
     for want in wants:
         topic = found.get(want.name)

@@ -1,7 +1,7 @@
-"""A turn's essence without what some wire can't carry: the pieces that the `losses` of each wire are made of.
+"""Filters that remove from a turn's essence what a wire can't carry: each wire's `losses` combine them.
 
-Each function gives a `Drop`: essence (as `pipeline.turns.canonical` makes it) -> essence of what is left. The one
-that is given is not changed. A message that loses its last part goes with it.
+Each function gives, or is, a `Drop`: essence (as `pipeline.turns.canonical` makes it) -> a new essence. The given one
+is not changed. A message that loses its last part is removed.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ def nulls(turn: Fields) -> Fields:
 
 
 def finish_reasons(*, but_the_last: bool) -> Drop:
-    """Only what the parts tell of why responses ended; `but_the_last` response may say more."""
+    """Derive the finish reasons of responses from their parts; with `but_the_last`, the last one keeps its own."""
 
     def drop(turn: Fields) -> Fields:
         last = next((m for m in reversed(turn.get("messages", ())) if m["message_type"] == "response"), None)
-        return _messages(turn, lambda m: m if but_the_last and m is last else _told_by_parts(m))
+        return _messages(turn, lambda m: m if but_the_last and m is last else _reason_by_parts(m))
 
     return drop
 
 
-def _told_by_parts(message: Fields) -> Fields:
+def _reason_by_parts(message: Fields) -> Fields:
     if message["message_type"] != "response":
         return message
     calls = any(part["part_kind"] == "tool-call" for part in message["parts"])
@@ -65,12 +65,12 @@ def _told_by_parts(message: Fields) -> Fields:
 
 
 def parts(which: Callable[[Fields], bool]) -> Drop:
-    """Without such parts."""
+    """Without parts for which `which` is true."""
     return lambda turn: _parts(turn, lambda part: None if which(part) else part)
 
 
 def events(which: Callable[[str], bool]) -> Drop:
-    """Without system messages of such event types."""
+    """Without system messages whose event type `which` is true for."""
 
     def kept(message: Fields) -> Fields | None:
         return None if message["message_type"] == "system" and which(message["event_type"]) else message
@@ -79,17 +79,17 @@ def events(which: Callable[[str], bool]) -> Drop:
 
 
 def answers(change: Callable[[Fields], Fields]) -> Drop:
-    """With results of tools as `change` leaves them."""
+    """With `change` applied to results of tools."""
     return lambda turn: _parts(turn, lambda part: change(part) if is_answer(part) else part)
 
 
 def is_answer(part: Fields) -> bool:
-    """Whether the part is a result: a retry prompt is, where a tool is to be called again."""
+    """Whether the part is a tool's result. A retry prompt is one if it names a tool."""
     return part["part_kind"] in ANSWERS and (part["part_kind"] != "retry-prompt" or bool(part.get("tool_name")))
 
 
-def is_untold_retry(part: Fields) -> bool:
-    """Whether the model was asked to answer again, without a tool."""
+def is_retry_without_tool(part: Fields) -> bool:
+    """Whether the part asks the model to answer again and belongs to no tool call: wires don't carry it."""
     return part["part_kind"] == "retry-feedback" or (part["part_kind"] == "retry-prompt" and not is_answer(part))
 
 
@@ -97,7 +97,7 @@ def is_untold_retry(part: Fields) -> bool:
 
 
 def failure(part: Fields) -> Fields:
-    """That a call failed, not why."""
+    """A failed result with its failure alone, without the reason; other results as they are."""
     failed = part["part_kind"] == "retry-prompt" or part.get("status", "success") != "success"
     if not failed and part.get("outcome", "success") == "success":
         return part
@@ -106,12 +106,12 @@ def failure(part: Fields) -> Fields:
 
 
 def nothing_is_empty(part: Fields) -> Fields:
-    """No result at all reads like an empty object."""
+    """A result of null becomes an empty object."""
     return {**part, "content": {}} if part.get("content", {}) is None else part
 
 
 def files_in_results(part: Fields) -> Fields:
-    """A result with a file says only that it is one."""
+    """A result that holds a file loses its content."""
     return _less(part, ("content",)) if _holds_file(part.get("content")) else part
 
 
@@ -124,7 +124,7 @@ def _holds_file(content: Any) -> bool:
 
 
 def earlier_runs_calls(turn: Fields) -> Fields:
-    """Of a result whose call an earlier run made, only that call's id."""
+    """A result whose call an earlier run made keeps only the call's id."""
     called = {part["tool_call_id"] for part in _all_parts(turn) if part["part_kind"].endswith("tool-call")}
 
     def bare(part: Fields) -> Fields:
@@ -139,10 +139,10 @@ def calls_answered(*contents: str) -> Drop:
     """Without calls whose result is one of these, and without the results."""
 
     def drop(turn: Fields) -> Fields:
-        gone = {
+        dropped = {
             part["tool_call_id"] for part in _all_parts(turn) if is_answer(part) and part.get("content") in contents
         }
-        return _parts(turn, lambda part: None if part.get("tool_call_id") in gone else part)
+        return _parts(turn, lambda part: None if part.get("tool_call_id") in dropped else part)
 
     return drop
 
@@ -151,7 +151,7 @@ def calls_answered(*contents: str) -> Drop:
 
 
 def unsettled_steps(turn: Fields) -> Fields:
-    """An interrupted turn without its last steps, as far as nothing answered them or a call in them failed."""
+    """An interrupted turn without its last steps that have no result or a failed one."""
     if turn.get("completion_status") != "interrupted":
         return turn
     messages = turn["messages"]
@@ -168,12 +168,12 @@ def _failed(part: Fields) -> bool:
 
 
 def _last(messages: list[Fields], kind: str) -> int:
-    """Where the last message of this kind stands; -1 for nowhere."""
+    """The index of the last message of this kind; -1 without one."""
     return max((n for n, message in enumerate(messages) if message["message_type"] == kind), default=-1)
 
 
 def joined_text(turn: Fields) -> Fields:
-    """Texts of one response that follow each other read as one."""
+    """Consecutive texts of a response become one text."""
     return _messages(turn, lambda m: {**m, "parts": _joined(m["parts"])} if m["message_type"] == "response" else m)
 
 
@@ -188,7 +188,7 @@ def _joined(parts: list[Fields]) -> list[Fields]:
 
 
 def joined_responses(turn: Fields) -> Fields:
-    """Responses that follow each other read as one."""
+    """Consecutive responses become one response."""
     out: list[Fields] = []
     for message in turn.get("messages", ()):
         if out and message["message_type"] == out[-1]["message_type"] == "response":

@@ -1,4 +1,4 @@
-"""Media types -> the kinds of content by address that ThreadProtocol knows."""
+"""Media types -> ThreadProtocol's kinds of content by URL."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ URL_KINDS: Final = frozenset({*BY_MEDIA.values(), DOCUMENT})
 
 
 def url_kind(media_type: str) -> str:
-    """The kind of a file at an address: "image/png" -> "image-url"; what is no picture, sound or film: a document."""
+    """The kind of a file at a URL: "image/png" -> "image-url"; anything but image, audio and video is a document."""
     return BY_MEDIA.get(media_type.partition("/")[0], DOCUMENT)

@@ -1,10 +1,10 @@
-"""Redaction: what rules find in a finished turn is replaced, before the turn is hashed and goes anywhere.
+"""Redaction: rules replace texts in a finished turn before it is hashed and published.
 
-Rules see whole parts, so a secret that came in many deltas is found. They see every text of a turn: what was said and
-thought, prompts, tool arguments and results with all that is nested in them (names of members, and integers by their
-digits), data of events, errors, and notes under `meta:*`; what a run says of its thread (title, metadata, notes on
-agents and links); and the data of telemetry. They don't see what makes a turn a turn (kinds, ids, times, names of tools
-and agents), nor base64.
+Rules see whole parts, so they find a secret that came in many deltas. They see every text of a turn: text and thinking,
+prompts, tool arguments and results with all that is nested in them (names of members, and integers by their digits),
+data of events, errors, and fields under `meta:*`; a run's facts about its thread (title, metadata, fields of agents and
+links); and the data of telemetry. They don't see a turn's structure (kinds, ids, times, names of tools and agents), nor
+base64.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 
 CONTENT: Final = frozenset({"kind", "data", "media_type", "content_type", "identifier", "content_ref"})
-FACTS: Final = ("thread", "agents", "links")  # of a turn record: what it says of its thread
+FACTS: Final = ("thread", "agents", "links")  # fields of a turn record that hold facts about its thread
 PARTIAL: Final = "meta:partial"
 MASK: Final = "mask_errors"  # the name under which masked error texts are counted
 
@@ -32,14 +32,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TextRule:
-    """`apply` takes a text -> the text, and how many finds were replaced in it."""
+    """`apply`: text -> (the redacted text, number of replacements)."""
 
     name: str
     apply: Callable[[str], tuple[str, int]]
 
 
 class Redaction:
-    """Rules, and how often each has found something since `counts` was last taken."""
+    """Rules, and in `counts` the replacements of each since the caller last emptied it."""
 
     def __init__(self, rules: Sequence[TextRule | PathRule], *, mask_errors: bool = False) -> None:
         self.texts = tuple(rule for rule in rules if isinstance(rule, TextRule))
@@ -48,7 +48,7 @@ class Redaction:
         self.counts: dict[str, int] = {}
 
     def record(self, record: TurnRecord) -> TurnRecord:
-        """A finished turn record -> the same, redacted, with its hash; the very same where nothing was found."""
+        """A finished turn record -> a redacted one with its hash; the same object where no rule applied."""
         return self._with_room(partial(self._record, record))
 
     def _record(self, record: TurnRecord) -> TurnRecord:
@@ -61,9 +61,9 @@ class Redaction:
         return sealed({**record, **known, "turn": redacted})  # type: ignore[typeddict-item]  # the same keys
 
     def telemetry(self, record: TelemetryRecord) -> TelemetryRecord:
-        """A telemetry record -> the same, its data redacted as it would be in a turn that holds it as a message.
+        """A telemetry record -> one whose data is redacted as it would be in a system message of a turn.
 
-        Derived records hold counts alone, which have no place in a turn: only rules on texts see them.
+        Derived records hold counts alone and have no path in a turn: only rules on texts see them.
         """
         return self._with_room(partial(self._telemetry, record))
 
@@ -77,7 +77,7 @@ class Redaction:
         return record if data is record["data"] else {**record, "data": data}
 
     def turn(self, turn: Fields) -> Fields:
-        """A ThreadProtocol turn -> redacted; the very same where nothing was found."""
+        """A ThreadProtocol turn -> a redacted one; the same object where no rule applied."""
         return self._by_rules(self._masked(turn, {})[0])
 
     def _masked(self, turn: Fields, facts: Fields) -> tuple[Fields, Fields]:
@@ -94,7 +94,7 @@ class Redaction:
         return turn
 
     def _facts(self, facts: Fields) -> Fields:
-        """What a record says of its thread: paths see it as a thread document, `$.title`, `$.agents[*]` and so on."""
+        """A record's facts about its thread, redacted. Paths see a thread document: `$.title`, `$.agents[*]` etc."""
         if not facts:
             return facts
         thread = facts.get("thread") or {}
@@ -111,15 +111,15 @@ class Redaction:
         return {key: found[key] for key in facts}
 
     def _by_rules(self, turn: Fields) -> Fields:
-        """What an interrupted turn had shown has the form of a turn, and the same rules are for it."""
+        """Redact a turn, and under PARTIAL what it had shown: that has the form of a turn, too."""
         shown = turn.get(PARTIAL)
         if not isinstance(shown, dict):
-            return self._said(turn)
+            return self._content_of(turn)
         rest = {key: value for key, value in turn.items() if key != PARTIAL}
-        said, redacted = self._said(rest), self._said(self._masked(shown, {})[0])
-        return turn if said is rest and redacted is shown else {**said, PARTIAL: redacted}
+        kept, redacted = self._content_of(rest), self._content_of(self._masked(shown, {})[0])
+        return turn if kept is rest and redacted is shown else {**kept, PARTIAL: redacted}
 
-    def _said(self, turn: Fields) -> Fields:
+    def _content_of(self, turn: Fields) -> Fields:
         turn = self._at_places(turn)
         if not self.texts:
             return turn
@@ -133,7 +133,7 @@ class Redaction:
         return redacted
 
     def value(self, value: Any) -> Any:
-        """A JSON value -> with each text in it redacted; the very same where nothing was found."""
+        """A JSON value -> one with each text redacted; the same object where no rule applied."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -152,7 +152,7 @@ class Redaction:
         return self._members(message, MESSAGE, {"parts": partial(_each, change=self._part), "usage": self._usage})
 
     def _usage(self, usage: Any) -> Any:
-        """Counts are no texts."""
+        """Usage with its texts redacted; integers there are counts, not texts."""
         counts = (key for key, value in usage.items() if isinstance(value, int)) if isinstance(usage, dict) else ()
         return self._members(usage, frozenset(counts))
 
@@ -170,7 +170,7 @@ class Redaction:
     def _members(
         self, value: Any, kept: frozenset[str], special: Mapping[str, Callable[[Any], Any]] | None = None
     ) -> Any:
-        """An object's members redacted, but those `kept`; what is no object is redacted as it is."""
+        """An object's members redacted, except those in `kept`; any other value redacted as a whole."""
         if not isinstance(value, dict):
             return self.value(value)
         copy: Fields | None = None
@@ -184,7 +184,7 @@ class Redaction:
         return value if copy is None else copy
 
     def _renamed(self, value: Fields) -> Fields:
-        """An object with its names redacted; names that become the same are numbered."""
+        """An object with its names redacted; names that become equal are numbered."""
         names = {key: self._text(key) for key in value}
         if all(new is key or new == key for key, new in names.items()):
             return value
@@ -205,7 +205,7 @@ class Redaction:
         return text
 
     def _with_room(self, call: Callable[[], T]) -> T:
-        """Values may be nested deeply; what is counted before there is room for that, is counted again."""
+        """Call `call` with stack for deep nesting. A first try without it may have counted: reset the counts."""
         before = dict(self.counts)
 
         def once() -> T:

@@ -1,8 +1,8 @@
 """Turn records of a thread -> its ThreadProtocol 0.0.4 document.
 
-The result depends on what the records say, not on their order, number or batches: of two records of one turn the
-complete one wins, then that of more events, then the higher revision, then the one whose end the publisher has said;
-turns are sorted by time, facts are merged in the same order.
+The result depends on the content of the records, not on their order, number or batches: of two records of one turn the
+complete one wins, then that of more events, then the higher revision, then the one whose end came from the publisher.
+Turns are sorted by time, and facts are merged in the same order.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
 VERSION = "0.0.4"
-GIVEN_UP = ("timeout", "events_lost")  # reasons of a worker that waited no longer; all others are the publisher's word
-# What a record's `thread` may not say, because the document derives it or says it elsewhere.
+GIVEN_UP = ("timeout", "events_lost")  # reasons that a worker gives; all others come from the publisher
+# Fields of a record's `thread` that are ignored: the document derives them or has them elsewhere.
 DERIVED = frozenset(
     {"version", "thread_id", "created_at", "updated_at", "agents", "turns", "relationships", "title", "metadata"}
     | {"external_id", "ended_at"}
@@ -61,25 +61,25 @@ def newest(records: Iterable[TurnRecord]) -> list[TurnRecord]:
 
 
 def rank(record: TurnRecord) -> tuple[bool, int, int, bool, str]:
-    """Sort key among records of one turn: complete, of more events, newer, ended by the publisher's own word.
+    """Sort key among records of one turn: complete, number of events, revision, ended by the publisher, digest.
 
-    Events go before the revision, which a worker that lost its partition without knowing it counts for itself. A
-    worker may give up waiting, and die before it has marked that; the next one reads the same events, and the
-    publisher's end behind them. The digest decides where all else is equal: any rule will do, so long as each reader
-    comes to the same.
+    Events count before the revision: a worker that has lost its partition without knowing it goes on counting
+    revisions. A worker may close a run by timeout and die before it has marked that; the next worker reads the same
+    events, and the publisher's end behind them. The digest decides where all else is equal, so that every reader
+    chooses the same record.
     """
     by_publisher = interruption(record) not in GIVEN_UP
     return record["status"] == "complete", record.get("events", 0), record["revision"], by_publisher, digest(record)
 
 
 def interruption(record: TurnRecord) -> Any:
-    """The reason of a record's interruption, a text if its producer knows the protocol; None where it has none."""
+    """The reason of a record's interruption: a text, or whatever a faulty producer wrote; None without one."""
     details = (record["turn"] or {}).get("interruption")
     return details.get("reason") if isinstance(details, dict) else None
 
 
 def digest(record: TurnRecord) -> str:
-    """SHA-256 of the whole record, hex: two records with the same digest say the same."""
+    """SHA-256 of the whole record, hex."""
     return hashlib.sha256(json_text.dumps(record).encode()).hexdigest()
 
 
@@ -155,7 +155,7 @@ def _agents_of(turn: Fields) -> Iterator[str]:
 
 
 def agent_configs(record: TurnRecord) -> list[Fields]:
-    """A record's AgentConfig objects; what has no agent_id is none."""
+    """A record's AgentConfig objects; entries without an agent_id are left out."""
     configs: Iterable[Any] = record.get("agents") or []
     return [config for config in configs if isinstance(config, dict) and isinstance(config.get("agent_id"), str)]
 

@@ -52,7 +52,7 @@ EVENTS_ALONE: Final = (
     Loss(
         "that the answer was refused and the model asked again, where no tool is involved",
         "the second response follows on the first",
-        drop.parts(drop.is_untold_retry),
+        drop.parts(drop.is_retry_without_tool),
     ),
 )
 

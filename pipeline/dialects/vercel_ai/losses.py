@@ -46,7 +46,7 @@ VERCEL_AI: Final = (
     Loss(
         "that the answer was refused and the model asked again, where no tool is involved",
         "the second response follows on the first",
-        drop.parts(drop.is_untold_retry),
+        drop.parts(drop.is_retry_without_tool),
     ),
 )
 
