@@ -54,8 +54,9 @@ class Dialect:
     handler would do.
 
     What others ask of single events, which may be any JSON: these raise nothing. `conversation`: the conversation's id,
-    if this event tells it. `shows`: what it adds for people who look on. `ended`: how the run has ended if its stream
-    stops behind this event; None: it has not; `before` is what held before the event.
+    if this event tells it. `recognises`: whether it is an event of this wire, for streams that nobody has named; None:
+    its type tells, being in `handlers` or not. `shows`: what it adds for people who look on. `ended`: how the run has
+    ended if its stream stops behind this event; None: it has not; `before` is what held before the event.
 
     What belongs to the wire. `losses`: what it can't carry, and what becomes of it, for readers of the docs.
     `carriers`: the same for the hash that wires have in common; without any, the wire loses nothing. `formats`: those
@@ -71,6 +72,7 @@ class Dialect:
     finish: Callable[[Builder, str], None] = lambda builder, end: None
     stretches: Mapping[str, Stretch] = field(default_factory=dict)
     conversation: Callable[[Any], str | None] = lambda event: None
+    recognises: Callable[[Any], bool | None] = lambda event: None
     shows: Callable[[Any], Sequence[Shown]] = lambda event: ()
     ended: Callable[[Any, StreamEnd | None], StreamEnd | None] = lambda event, before: before
     losses: Mapping[str, str] = field(default_factory=dict)
@@ -81,3 +83,8 @@ class Dialect:
     def conversation_of(self, events: Iterable[Any]) -> str | None:
         """The conversation's id by the first of these events that tells it: for streams whose thread nobody names."""
         return next(filter(None, map(self.conversation, events)), None)
+
+    def knows(self, event: Fields) -> bool:
+        """Whether this is an event of this wire, as far as one event can tell."""
+        found, kind = self.recognises(event), event.get(self.wire.kind)
+        return isinstance(kind, str) and kind in self.handlers if found is None else found

@@ -12,6 +12,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.assembly.offline import assemble as assemble_run
 from pipeline.dialects import DIALECTS, FORMATS
+from pipeline.dialects.recognition import AUTO, UnknownWire, recognise
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.turns.thread_document import thread_document
 from pipeline.turns.times import epoch_ms
@@ -35,7 +36,13 @@ NO_TIME: Final = 0
 
 
 @click.command(short_help="Assemble recorded streams, without a broker.")
-@click.option("--dialect", required=True, type=click.Choice(sorted(DIALECTS)), help="What the files hold.")
+@click.option(
+    "--dialect",
+    default=AUTO,
+    show_default=True,
+    type=click.Choice([AUTO, *sorted(DIALECTS)]),
+    help="What the files hold; auto: what FILE.run.json says, or the first events tell.",
+)
 @click.option(
     "--to",
     "form",
@@ -47,16 +54,37 @@ NO_TIME: Final = 0
 def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
     """Assemble each FILE, the native stream of one run (SSE or JSON lines), without a broker.
 
-    Prints one JSON object a line: {"source", "thread", "messages", "dead_letters": [{"reason", "detail"}]}.
+    Prints one JSON object a line: {"source", "thread", "messages", "dead_letters": [{"reason", "detail"}]}, with
+    "dialect" where it was to be found out.
 
     FILE.run.json may hold the run's context: agent_id, agent_name, thread_id, run_id, model_name, provider_name,
-    started_at, request (the body that the server was called with), end (complete, aborted, error, disconnected).
+    started_at, dialect, request (the body that the server was called with), end (complete, aborted, error,
+    disconnected).
     """
     out = click.get_binary_stream("stdout")
     for file in files:
-        result = assemble_file(file, DIALECTS[dialect], FORMATS[form])
+        wire = find_dialect(file) if dialect == AUTO else DIALECTS[dialect]
+        result = assemble_file(file, wire, FORMATS[form])
+        if dialect == AUTO:
+            result["dialect"] = wire.name
         out.write(json_text.line(result).encode() + b"\n")
     out.flush()
+
+
+def find_dialect(file: Path) -> Dialect:
+    """-> what its FILE.run.json says it is, or else its first events. Raises CallerError."""
+    named = run_info(file).get("dialect")
+    if named is not None:
+        if not isinstance(named, str) or named not in DIALECTS:
+            raise CallerError(f"{file}.run.json: no dialect is called {named!r:.80}")
+        return DIALECTS[named]
+    try:
+        found = recognise(read_file(file))
+    except UnknownWire as error:
+        raise CallerError(f"{file}: {error}; name it with --dialect") from None
+    if found is None:
+        raise CallerError(f"{file}: no event is in it; name its dialect with --dialect")
+    return found
 
 
 def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from pipeline.cli.output import many
 from pipeline.cli.recordings import Envelopes, Recording, Stream, files_of, read
 from pipeline.dialects import DIALECTS
+from pipeline.dialects.recognition import AUTO
 from pipeline.errors import CallerError
 from pipeline.settings import Settings, load
 from threadmill.identity import thread_uuid
@@ -73,7 +74,11 @@ class Speed(click.ParamType):
     type=click.Path(path_type=Path, exists=True, allow_dash=True),
 )
 @click.option(
-    "--dialect", type=click.Choice(sorted(DIALECTS)), help="What the files hold; without it, their .run.json says."
+    "--dialect",
+    default=AUTO,
+    show_default=True,
+    type=click.Choice([AUTO, *sorted(DIALECTS)]),
+    help="What the files hold; auto: what FILE.run.json says, or the first events tell.",
 )
 @click.option("--speed", type=Speed(), default="max", show_default=True, help="1 is the pace of a model's stream.")
 @click.option("--concurrency", type=click.IntRange(1), default=50, show_default=True, help="Threads at the same time.")
@@ -91,7 +96,7 @@ class Speed(click.ParamType):
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON object.")
 def publish(
     paths: Sequence[Path],
-    dialect: str | None,
+    dialect: str,
     speed: float | None,
     concurrency: int,
     limit: int | None,
@@ -110,11 +115,13 @@ def publish(
     nowhere are new ones. JSON lines of envelopes ("v": 1) are published as they are.
 
     All files are checked before anything is published; one that isn't what --dialect says is an error (exit 2).
+    What is read by its first events alone is told on stderr.
     """
     settings = load()
     console = Console(stderr=True, highlight=False)
     overrides = {"thread_id": thread_id, "agent_id": agent_id, "run_id": run_id}
-    recordings, warnings = _read_all(paths, dialect, {key: text for key, text in overrides.items() if text})
+    named = None if dialect == AUTO else dialect
+    recordings, warnings = _read_all(paths, named, {key: text for key, text in overrides.items() if text})
     for warning in warnings:
         click.echo(f"threadmill: {warning}", err=True)
     if run_id and len(recordings) > 1:

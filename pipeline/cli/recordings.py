@@ -14,6 +14,7 @@ from uuid import uuid4
 from pipeline.assembly.dialect import Dialect
 from pipeline.cli.assemble import read_file, run_info
 from pipeline.dialects import DIALECTS
+from pipeline.dialects.recognition import UnknownWire, recognise
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.turns.times import epoch_ms
 from threadmill.envelope import MAX_BYTES, VERSION, encode, loads
@@ -108,7 +109,9 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
 
 
 def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
-    """One file -> its recordings. `dialect` is for files whose FILE.run.json names none; `overrides` win over that."""
+    """One file -> its recordings. `dialect` and `overrides` win over FILE.run.json. Where neither names the dialect,
+    the first events tell it.
+    """
     data = sys.stdin.buffer.read() if file == STDIN else read_file(file)
     name = "stdin" if file == STDIN else str(file)
     if _is_envelopes(data):
@@ -116,14 +119,23 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
     info = {} if file == STDIN else run_info(file)
     info.update(overrides)
     wire = dialect or info.get("dialect")
+    told: list[str] = []
     if wire is None:
-        return Found(problems=(f"{name}: --dialect says which protocol it is: {', '.join(sorted(DIALECTS))}",))
+        try:
+            found = recognise(data)
+        except UnknownWire as error:
+            return Found(problems=(f"{name}: {error}; name it with --dialect",))
+        if found is None:
+            return Found(problems=(f"{name}: no event is in it",))
+        wire = found.name
+        told = [f"read as {wire}, by its first events"]
     if wire not in DIALECTS:
         return Found(problems=(f"{name}.run.json: no dialect is called {wire!r:.80}",))
     framed = decode(data, DIALECTS[wire].wire)
     problems, warnings = check(framed, DIALECTS[wire])
     if problems:
-        return Found(problems=tuple(f"{name}: {problem}" for problem in problems))
+        hint = _looks_like(data, wire)
+        return Found(problems=tuple(f"{name}: {problem}" for problem in [*_shortened(problems), *hint]))
     events = tuple(item.event for item in framed if item.event is not None)
     known = {key: info[key] for key in RunInfo.model_fields if info.get(key) is not None}
     stream = Stream(
@@ -138,7 +150,7 @@ def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
         info.get("end") or "disconnected",
         info.get("tenant"),
     )
-    return Found((stream,), warnings=tuple(f"{name}: {warning}" for warning in warnings))
+    return Found((stream,), warnings=tuple(f"{name}: {warning}" for warning in told + warnings))
 
 
 def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[str]]:
@@ -166,9 +178,7 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
         kind = first.event[dialect.wire.kind] if first.event else None
         problems.append(f"line {first.line}: {kind!r:.80} is no event of {dialect.name}, nor is any other here")
     if problems:
-        other = _guess(framed, dialect)
-        hint = [f"it looks like --dialect {other}"] if other else []
-        return [*_shortened(problems), *hint], []
+        return problems, []
     listed = ", ".join(f"{kind[:80]} ({count})" for kind, count in unknown.items())
     return [], [f"types that {dialect.name} does not know are published as they are: {listed}"] if unknown else []
 
@@ -177,15 +187,13 @@ def _knows(dialect: Dialect, kind: str) -> bool:
     return kind in dialect.handlers or kind.startswith("data-")
 
 
-def _guess(framed: Sequence[Framed], dialect: Dialect) -> str | None:
-    """The name of another dialect that knows most of the events, and more than any other; None without one."""
-    events = [item.event for item in framed if item.event is not None]
-
-    def known(to: Dialect) -> int:
-        return sum(str(event.get(to.wire.kind)) in to.handlers for event in events)
-
-    best, second = sorted(DIALECTS.values(), key=known, reverse=True)[:2]
-    return best.name if known(best) > max(known(second), len(events) / 2) and best is not dialect else None
+def _looks_like(data: bytes, wire: str) -> list[str]:
+    """A hint, if the stream is told to be of another wire."""
+    try:
+        other = recognise(data)
+    except UnknownWire:
+        return []
+    return [f"it looks like --dialect {other.name}"] if other is not None and other.name != wire else []
 
 
 def _shortened(problems: list[str]) -> list[str]:

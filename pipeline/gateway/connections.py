@@ -153,9 +153,10 @@ class Gateway:
             self._uploads -= 1
             self.metrics.set(m.UPLOADS, self._uploads)
 
-    def count_upload(self, dialect: str, upload: Upload) -> None:
+    def count_upload(self, upload: Upload) -> None:
         """Count an upload's accepted and refused events."""
-        self.metrics.add(m.UPLOADED_EVENTS, upload.accepted, dialect=dialect)
+        if upload.dialect is not None:
+            self.metrics.add(m.UPLOADED_EVENTS, upload.accepted, dialect=upload.dialect.name)
         for reason, count in upload.reasons.items():
             self.metrics.add(m.REFUSED_EVENTS, count, reason=reason)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from pipeline.dialects import DIALECTS
+from pipeline.dialects.recognition import AUTO
 from pipeline.errors import InvalidRecord
 from pipeline.gateway.problems import Problem
 from threadmill.envelope import LARGEST, loads
@@ -58,7 +59,9 @@ HEADERS: Final = tuple(name.replace("_", "-") for name in FactHeaders.model_fiel
 class Where(Facts):
     """The query of an upload."""
 
-    dialect: Literal[DIALECT_NAMES] = Field(description="The protocol of the stream.")  # type: ignore[valid-type]
+    dialect: Literal[AUTO, *DIALECT_NAMES] = Field(  # type: ignore[valid-type]
+        description="The protocol of the stream. `auto`: its first events tell it; they are held back until then."
+    )
     tenant: Annotated[str, StringConstraints(max_length=200)] | None = Field(
         None, description="Whose the run is; for tokens without a tenant."
     )

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import ClientDisconnect
 
 from pipeline.dialects import DIALECTS
+from pipeline.dialects.recognition import AUTO, UnknownWire
 from pipeline.errors import StoreError
 from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.facts import End, FactHeaders, Where, facts_of, info_of
@@ -50,6 +51,7 @@ class Report(BaseModel):
     end: End
     refused: Annotated[int, Field(description="Events that can't be used; the rest was published.")]
     refusals: Annotated[list[Refusal], Field(description="The first of them.")]
+    dialect: Annotated[str | None, Field(description="Where `auto` was asked for: what it is.")] = None
 
 
 BODY: Final[dict[str, Any]] = {
@@ -74,6 +76,7 @@ BODY: Final[dict[str, Any]] = {
     summary="Publish a run's stream",
     openapi_extra=BODY,
     responses=documented(*PROBLEMS),
+    response_model_exclude_none=True,
 )
 async def upload(
     request: Request,
@@ -101,14 +104,14 @@ async def upload(
             thread_id=thread_id,
             run_id=run_id,
             agent_id=facts.agent_id or facts.agent_name or "agent",
-            dialect=where.dialect,
+            dialect=where.dialect if incoming.dialect is None else incoming.dialect.name,
             tenant=tenant,
             info=info_of(facts, asked, tenant),
             first_seq=first_seq,
             traceparent=headers.traceparent,
         )
 
-    incoming = Upload(DIALECTS[where.dialect], begin, info_first=where.info == "first")
+    incoming = Upload(DIALECTS.get(where.dialect), begin, info_first=where.info == "first")
     end: End = "disconnected"
     problem: Problem | None = None
     settings = gateway.settings
@@ -129,22 +132,26 @@ async def upload(
         most = settings.gateway_body_bytes
         detail = f"a body may have {most:,} bytes: what came before was published; send the rest from `next_seq` on"
         end, problem = "open", Problem("too-large", detail)
+    except UnknownWire as error:
+        problem = Problem("unreadable-stream", f"{error}; name it with `dialect`", refused=0, refusals=[])
     except ClientDisconnect:
         problem = Problem("bad-request", "the body broke off, so the run was closed as disconnected")
     finally:
         # In every case, also when the gateway stops: accepted events are published, and the run gets an end.
         run = await incoming.finish(end, end_given=where.end is not None)
-        gateway.count_upload(where.dialect, incoming)
+        gateway.count_upload(incoming)
     if run is None:
         raise _nothing(incoming) if problem is None else problem
     await publisher.kept()
     report = _report(run, first_seq, end, incoming)
+    if where.dialect == AUTO and incoming.dialect is not None:
+        report.dialect = incoming.dialect.name
     if problem is not None:
-        problem.more = report.model_dump()
+        problem.more = report.model_dump(exclude_none=True)
         raise problem
     if incoming.too_large:
         detail = f"{incoming.too_large} event(s) are too large for a record and were left out; the rest was published"
-        raise Problem("too-large", detail, **report.model_dump())
+        raise Problem("too-large", detail, **report.model_dump(exclude_none=True))
     return report
 
 

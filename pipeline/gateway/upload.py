@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from pipeline.assembly.dialect import Dialect, StreamEnd
+from pipeline.dialects.recognition import Recognition
 from pipeline.errors import InvalidRecord, Reason
 from threadmill.envelope import MAX_BYTES
 from threadmill.framing import Framed, decoder_for
@@ -16,13 +17,15 @@ End = StreamEnd | Literal["disconnected"]
 
 
 class Upload:
-    """Publishes the events of a body. `begin` makes the run at its first event, from the facts in the body."""
+    """Publishes the events of a body. `begin` makes the run at its first event, from the facts in the body.
+
+    Without a dialect, the first events tell it.
+    """
 
     def __init__(
-        self, dialect: Dialect, begin: Callable[[dict[str, Any]], PublishedRun], *, info_first: bool = False
+        self, dialect: Dialect | None, begin: Callable[[dict[str, Any]], PublishedRun], *, info_first: bool = False
     ) -> None:
-        self._dialect = dialect
-        self._decoder = decoder_for(dialect.wire, MAX_BYTES)
+        self._body = _Body(dialect, skipped=int(info_first))
         self._begin = begin
         self._info_first = info_first
         self._info: dict[str, Any] = {}
@@ -35,23 +38,26 @@ class Upload:
         self.reasons: dict[str, int] = {}
 
     @property
+    def dialect(self) -> Dialect | None:
+        """The wire of the body; None: nothing has told it yet."""
+        return self._body.dialect
+
+    @property
     def end(self) -> End:
         """How the run ended by its stream; `disconnected` where that holds no end."""
         return self._ended or "disconnected"
 
     async def feed(self, chunk: bytes) -> None:
-        """Publish the events that a chunk completes; waits where the publisher has no room."""
-        for framed in self._decoder.feed(chunk):
-            await self._take(framed)
+        """Publish the events that a chunk completes; waits where the publisher has no room. Raises UnknownWire."""
+        await self._take_all(self._body.feed(chunk))
 
     async def close(self) -> None:
-        """Publish what the decoder still holds at the end of the body."""
-        for framed in self._decoder.close():
-            await self._take(framed)
+        """Publish what the decoder still holds at the end of the body. Raises UnknownWire."""
+        await self._take_all(self._body.close())
 
     async def finish(self, end: str, *, end_given: bool) -> PublishedRun | None:
         """Close the run, if there is one; without events, make one only if the caller gave its end. -> the run."""
-        if self._run is None and end_given and not self.refused:
+        if self._run is None and end_given and not self.refused and self.dialect is not None:
             self._run = self._begin(self._info)
         if self._run is not None:
             if end == "open":
@@ -60,11 +66,16 @@ class Upload:
                 await self._run.end(end)
         return self._run
 
-    async def _take(self, framed: Framed) -> None:
+    async def _take_all(self, found: list[Framed]) -> None:
+        if self.dialect is not None:
+            for framed in found:
+                await self._take(self.dialect, framed)
+
+    async def _take(self, dialect: Dialect, framed: Framed) -> None:
         try:
             if framed.error is not None:
                 raise framed.error
-            await self._publish(framed.line, framed.event or {})
+            await self._publish(dialect, framed.line, framed.event or {})
         except InvalidRecord as error:
             self.refused += 1
             self.too_large += error.reason is Reason.TOO_LARGE
@@ -72,18 +83,45 @@ class Upload:
             if len(self.refusals) < SHOWN:
                 self.refusals.append((framed.line, error))
 
-    async def _publish(self, line: int, event: dict[str, Any]) -> None:
+    async def _publish(self, dialect: Dialect, line: int, event: dict[str, Any]) -> None:
         if self._info_first:
             self._info_first = False
             data = event.get("data")
-            self._info = data if self._dialect.wire.framing == "named-sse" and isinstance(data, dict) else event
+            self._info = data if dialect.wire.framing == "named-sse" and isinstance(data, dict) else event
             return
-        kind = event.get(self._dialect.wire.kind)
-        if not self._dialect.wire.takes(kind):
-            needs = f"an event of {self._dialect.name} needs a string {self._dialect.wire.kind!r}"
+        kind = event.get(dialect.wire.kind)
+        if not dialect.wire.takes(kind):
+            needs = f"an event of {dialect.name} needs a string {dialect.wire.kind!r}"
             raise InvalidRecord(Reason.INVALID_EVENT, f"line {line}: {needs}, got {kind!r:.80}")
         if self._run is None:
             self._run = self._begin(self._info)
         await self._run.send(event)
         self.accepted += 1
-        self._ended = self._dialect.ended(event, self._ended)
+        self._ended = dialect.ended(event, self._ended)
+
+
+class _Body:
+    """Decodes a body; one without a dialect is held until its first events tell it."""
+
+    def __init__(self, dialect: Dialect | None, *, skipped: int) -> None:
+        self.dialect = dialect
+        self._decoder = None if dialect is None else decoder_for(dialect.wire, MAX_BYTES)
+        self._recognition = Recognition(skipped=skipped) if dialect is None else None
+        self._held: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[Framed]:
+        if self._decoder is not None:
+            return self._decoder.feed(chunk)
+        self._held.append(chunk)
+        return self._told(self._recognition.feed(chunk)) if self._recognition is not None else []
+
+    def close(self) -> list[Framed]:
+        found = [] if self._recognition is None else self._told(self._recognition.close())
+        return found if self._decoder is None else found + self._decoder.close()
+
+    def _told(self, dialect: Dialect | None) -> list[Framed]:
+        if dialect is None:
+            return []
+        self.dialect, self._recognition = dialect, None
+        self._decoder = decoder_for(dialect.wire, MAX_BYTES)
+        return self._decoder.feed(b"".join(self._held))

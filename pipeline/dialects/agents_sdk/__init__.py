@@ -16,6 +16,7 @@ DIALECT: Final = Dialect(
     begin=events.begin,
     finish=events.finish,
     conversation=live.conversation,
+    recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
     losses=losses.LOSSES,

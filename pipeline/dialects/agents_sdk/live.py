@@ -8,6 +8,14 @@ from typing import Any
 from pipeline.assembly.dialect import Shown, StreamEnd
 
 
+def recognises(event: Any) -> bool | None:
+    """Data has no type of its own: other protocols repeat the event's name there."""
+    match event:
+        case {"data": {"type": str()}}:
+            return False
+    return None
+
+
 def shows(event: Any) -> Sequence[Shown]:
     """Text as it comes, and the calls of tools."""
     match event:

@@ -15,6 +15,7 @@ DIALECT: Final = Dialect(
     handlers={},
     unknown=events.event,
     begin=events.begin,
+    recognises=live.recognises,
     shows=live.shows,
     losses=losses.LOSSES,
     carriers=losses.CARRIERS,

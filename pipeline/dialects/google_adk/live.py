@@ -8,6 +8,14 @@ from typing import Any
 from pipeline.assembly.dialect import Shown
 
 
+def recognises(event: Any) -> bool:
+    """Events have no type; each tells its invocation and its author."""
+    match event:
+        case {"invocationId": _, "author": _} | {"invocation_id": _, "author": _}:
+            return True
+    return False
+
+
 def shows(event: Any) -> Sequence[Shown]:
     """Text and thoughts of fragments, which the whole event repeats; the calls of whole events."""
     match event:

@@ -9,6 +9,16 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 from pipeline.dialects.model_calls import ERROR, REQUEST
 
 
+def recognises(event: Any) -> bool | None:
+    """Some servers leave the type out, and an error has none."""
+    match event:
+        case {"type": _}:
+            return False
+        case {"choices": list()} | {"error": {"message": _}}:
+            return True
+    return None
+
+
 def shows(event: Any) -> Sequence[Shown]:
     """Text and thoughts as they come, and the calls of tools."""
     found: list[Shown] = []

@@ -8,6 +8,14 @@ from typing import Any
 from pipeline.assembly.dialect import Shown, StreamEnd
 
 
+def recognises(event: Any) -> bool | None:
+    """`message_start` is Anthropic's, too, whose messages have a type."""
+    match event:
+        case {"type": "message_start", "message": {"type": _}}:
+            return False
+    return None
+
+
 def shows(event: Any) -> Sequence[Shown]:
     """Text and thoughts as they come, and the calls of tools."""
     match event:

@@ -19,6 +19,7 @@ DIALECT: Final = Dialect(
     begin=begin,
     finish=events.close,
     stretches=events.STRETCHES,
+    recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
     losses=losses.LOSSES,

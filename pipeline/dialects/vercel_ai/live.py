@@ -11,6 +11,16 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 RESUME_HEADERS: Final = {"x-vercel-ai-ui-message-stream": "v1"}
 
 
+def recognises(event: Any) -> bool | None:
+    """`error` is a type of other protocols, too; data and tools have their names in the type."""
+    match event:
+        case {"type": "error"}:
+            return "errorText" in event
+        case {"type": str(kind)} if kind.startswith(("data-", "tool-")):
+            return True
+    return None
+
+
 def shows(event: Any) -> Sequence[Shown]:
     """Text and thoughts as they come, and the calls of tools."""
     match event:

@@ -302,3 +302,16 @@ async def test_a_token_has_so_many_requests_at_once(gateway_settings: Settings, 
                 return (await http.get("/v1/threads")).status_code == 200
 
             await until(has_room)
+
+
+async def test_the_first_events_tell_the_dialect(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    path = RUN.replace("vercel-ai", "auto")
+    answer = await http.post(path, content=sse(talk(3)))
+    assert (answer.status_code, answer.json()["dialect"]) == (200, "vercel-ai")
+    assert {envelope["dialect"] for envelope in await envelopes(gateway_settings)} == {"vercel-ai"}
+    answer = await http.post(path.replace("r1", "r2"), content='{"type":"start"}\n')
+    assert (
+        "it could be pi-proxy, vercel-ai; name it with `dialect`" in problem(answer, 422, "unreadable-stream")["detail"]
+    )
+    answer = await http.post(path.replace("r1", "r3"), content="")
+    assert "the body has no event" in problem(answer, 422, "unreadable-stream")["detail"]

@@ -88,3 +88,30 @@ def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(CallerError, match=r"can't read .*nowhere") as caught:
         run("--dialect", "vercel-ai", "--to", "thread", tmp_path / "nowhere")
     assert caught.value.exit_code == 2
+
+
+def test_the_dialect_is_told_where_nobody_names_it(stream):
+    (line,) = run("--to", "thread", stream)
+    (named,) = run("--dialect", "vercel-ai", "--to", "thread", stream)
+    assert line == named | {"dialect": "vercel-ai"}
+    sidecar(stream, '{"dialect": "pydantic-ai"}')
+    (line,) = run("--to", "thread", stream)
+    assert line["dialect"] == "pydantic-ai", "the file beside it knows"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"type":"start"}', "could be pi-proxy, vercel-ai; name it with --dialect"),
+        ('{"type":"smoke"}', "no wire knows its first events; there are .*vercel-ai; name it with --dialect"),
+        ("", "no event is in it; name its dialect with --dialect"),
+    ],
+)
+def test_a_stream_that_does_not_tell_its_dialect(stream, text, said):
+    stream.write_text(text)
+    with pytest.raises(CallerError, match=said) as caught:
+        run("--to", "thread", stream)
+    assert caught.value.exit_code == 2
+    sidecar(stream, '{"dialect": "smoke"}')
+    with pytest.raises(CallerError, match=r"one\.sse\.run\.json: no dialect is called 'smoke'"):
+        run("--to", "thread", stream)

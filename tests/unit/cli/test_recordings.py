@@ -85,7 +85,13 @@ def test_copies_are_other_runs_in_other_threads(tmp_path: Path) -> None:
     [
         ("", "vercel-ai", [": no event is in it"]),
         ("data: [DONE]\n\n", "vercel-ai", [": no event is in it"]),
-        (SSE, None, [": --dialect says which protocol it is: "]),
+        (
+            '{"type":"start"}',
+            None,
+            [": the stream does not tell its dialect: it could be pi-proxy, vercel-ai;"],
+        ),
+        ('{"type":"smoke"}', None, [": the stream does not tell its dialect: no wire knows its first events; "]),
+        ("", None, [": no event is in it"]),
         ('data: {"type":"start"}\n\ndata: {"type":\n\n', "vercel-ai", [": line 3: not JSON in UTF-8: "]),
         ('{"type":"start"}\n["list"]\n', "vercel-ai", [": line 2: an event is a JSON object, not list"]),
         (
@@ -143,6 +149,14 @@ def test_unknown_types_among_known_ones_are_only_odd(tmp_path: Path) -> None:
     assert len(what.recordings) == 1
     (warning,) = what.warnings
     assert warning.endswith("types that vercel-ai does not know are published as they are: sparkle (2)")
+
+
+def test_the_first_events_tell_the_dialect(tmp_path: Path) -> None:
+    what = found(tmp_path, SSE, None)
+    (stream,) = what.recordings
+    assert isinstance(stream, Stream)
+    assert (stream.dialect, stream.events) == ("vercel-ai", EVENTS)
+    assert what.warnings == (f"{tmp_path}/file.sse: read as vercel-ai, by its first events",)
 
 
 def test_a_dialect_that_is_none(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from pipeline.dialects import DIALECTS
+from pipeline.dialects.recognition import UnknownWire
 from pipeline.errors import InvalidRecord
 from pipeline.gateway.upload import Upload
 from threadmill.micro_batch import MicroBatch
@@ -34,11 +36,11 @@ class Run:
         self.ended = "open"
 
 
-def upload(dialect: str = "vercel-ai", **more: Any) -> Upload:
-    return Upload(DIALECTS[dialect], Run, **more)  # type: ignore[arg-type]
+def upload(dialect: str | None = "vercel-ai", **more: Any) -> Upload:
+    return Upload(None if dialect is None else DIALECTS[dialect], Run, **more)  # type: ignore[arg-type]
 
 
-async def sent(body: bytes, dialect: str = "vercel-ai", chunk: int = 7, **more: Any) -> Upload:
+async def sent(body: bytes, dialect: str | None = "vercel-ai", chunk: int = 7, **more: Any) -> Upload:
     one = upload(dialect, **more)
     for at in range(0, len(body), chunk):
         await one.feed(body[at : at + chunk])
@@ -110,3 +112,47 @@ async def test_an_end_can_be_told_without_an_event() -> None:
     assert await upload().finish("disconnected", end_given=False) is None
     going_on: Any = await (await sent(b'{"type":"start"}')).finish("open", end_given=True)
     assert going_on.ended == "open"
+
+
+@pytest.mark.parametrize("chunk", [1, 30, 1000])
+async def test_the_first_events_tell_the_dialect(chunk: int) -> None:
+    body = b'data: {"type":"start"}\n\ndata: {"type":"start-step"}\n\ndata: {"type":"finish"}\n\n'
+    one = await sent(body, None, chunk)
+    run: Any = await one.finish(one.end, end_given=False)
+    assert one.dialect is DIALECTS["vercel-ai"]
+    assert ([event["type"] for event in run.events], run.ended) == (["start", "start-step", "finish"], "complete")
+
+
+async def test_events_are_held_no_longer_than_they_have_to() -> None:
+    one = upload(None)
+    await one.feed(b'data: {"type":"start"}\n\n')
+    assert (one.dialect, one.accepted) == (None, 0)
+    await one.feed(b'data: {"type":"start-step"}\n\ndata: {"type":"text-start","id":"t"}\n\n')
+    assert (one.dialect, one.accepted) == (DIALECTS["vercel-ai"], 3)
+
+
+async def test_the_bodys_own_facts_tell_no_dialect() -> None:
+    facts, events = {"type": "RUN_STARTED", "agent_name": "A"}, [{"event_kind": "part_start"}] * 2
+    one = await sent("\n".join(map(json.dumps, [facts, *events])).encode(), None, info_first=True)
+    run: Any = await one.finish(one.end, end_given=False)
+    assert (one.dialect, run.info, run.events) == (DIALECTS["pydantic-ai"], facts, events)
+
+
+@pytest.mark.parametrize(
+    ("body", "could_be"),
+    [
+        (b'{"type":"start"}\n', ("pi-proxy", "vercel-ai")),
+        (b'{"type":"smoke"}\n', ()),
+        (b'{"type":"start"}\n' * 300, ("pi-proxy", "vercel-ai")),
+        (b"x" * 5_000_000, ()),
+    ],
+)
+async def test_a_body_that_does_not_tell_its_dialect(body: bytes, could_be: tuple[str, ...]) -> None:
+    with pytest.raises(UnknownWire) as caught:
+        await sent(body, None, chunk=100_000)
+    assert caught.value.could_be == could_be
+
+
+async def test_a_body_without_events_has_no_dialect() -> None:
+    one = await sent(b": nothing\n\n", None)
+    assert (one.dialect, await one.finish("complete", end_given=True)) == (None, None)

@@ -1,0 +1,106 @@
+"""Which wire is this? Told from the first events of a stream.
+
+Every wire cuts the stream in its own way, and says of each event whether it is one of its own (`Dialect.knows`). The
+stream is of the wire that knows most of its events, at least half of them, and more than any other wire does. As soon
+as there is one, it is told; so an upload waits for as few events as possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from pipeline.assembly.dialect import Dialect
+from pipeline.dialects import DIALECTS
+from pipeline.errors import CallerError
+from threadmill.framing import Decoder, Framed, decoder_for
+
+AUTO: Final = "auto"  # where a dialect is to be named: find it out
+LINES: Final = 200  # without an answer: an SSE event is two or three lines
+BYTES: Final = 4_000_000
+EARLY: Final = 2  # events that a wire must know before the stream is over
+
+
+class UnknownWire(CallerError):
+    """The first events are of no wire, or of more than one."""
+
+    def __init__(self, could_be: tuple[str, ...]) -> None:
+        names = ", ".join(could_be or sorted(DIALECTS))
+        said = f"it could be {names}" if could_be else f"no wire knows its first events; there are {names}"
+        super().__init__(f"the stream does not tell its dialect: {said}")
+        self.could_be = could_be
+
+
+@dataclass(slots=True, eq=False)
+class _Reader:
+    """One wire that tries to read the stream: how many events it found, and how many of them are its own."""
+
+    dialect: Dialect
+    decoder: Decoder
+    skipped: int
+    seen: int = 0
+    own: int = 0
+
+    def take(self, found: list[Framed]) -> None:
+        for item in found:
+            if self.skipped:
+                self.skipped -= 1
+                continue
+            self.seen += 1
+            self.own += item.event is not None and self.dialect.knows(item.event)
+
+
+class Recognition:
+    """Bytes of a stream as they come -> its wire. `skipped` events at the beginning tell nothing."""
+
+    def __init__(self, *, skipped: int = 0) -> None:
+        self._readers = [_Reader(one, decoder_for(one.wire), skipped) for one in DIALECTS.values()]
+        self._tail = b""
+        self._lines = 0
+        self._bytes = 0
+
+    def feed(self, chunk: bytes) -> Dialect | None:
+        """-> the wire, once a line tells it, wherever chunks begin and end. Raises UnknownWire."""
+        *lines, self._tail = (self._tail + chunk).splitlines(keepends=True) or [b""]
+        if self._tail.endswith(b"\n"):
+            lines, self._tail = [*lines, self._tail], b""
+        for line in lines:
+            for reader in self._readers:
+                reader.take(reader.decoder.feed(line))
+            if _ends_event(line) and (found := self._told(EARLY)):
+                return found
+            self._lines += 1
+            self._bytes += len(line)
+            if self._lines > LINES or self._bytes > BYTES:
+                self._give_up()
+        if len(self._tail) > BYTES:
+            self._give_up()
+        return None
+
+    def close(self) -> Dialect | None:
+        """The stream is over. -> None where it had no event. Raises UnknownWire."""
+        for reader in self._readers:
+            reader.take(reader.decoder.feed(self._tail) + reader.decoder.close())
+        self._tail = b""
+        if any(reader.seen for reader in self._readers):
+            return self._told(1) or self._give_up()
+        return None
+
+    def _told(self, least: int) -> Dialect | None:
+        first, second = sorted(self._readers, key=lambda reader: reader.own, reverse=True)[:2]
+        return first.dialect if first.own > second.own and first.own >= max(first.seen / 2, least) else None
+
+    def _give_up(self) -> NoReturn:
+        most = max(reader.own for reader in self._readers)
+        raise UnknownWire(tuple(sorted(one.dialect.name for one in self._readers if most and one.own == most)))
+
+
+def _ends_event(line: bytes) -> bool:
+    """Whether all wires have read as far: some take an SSE event by its line, others by the blank line behind it."""
+    return not line.strip() or line.lstrip()[:1] in (b"{", b"[")
+
+
+def recognise(stream: bytes) -> Dialect | None:
+    """A whole stream -> its wire; None where it has no event. Raises UnknownWire."""
+    recognition = Recognition()
+    return recognition.feed(stream) or recognition.close()
