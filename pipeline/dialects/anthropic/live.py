@@ -8,6 +8,16 @@ from typing import Any
 from pipeline.assembly.dialect import Shown, StreamEnd
 
 
+def recognises(event: Any) -> bool | None:
+    """`error` is a type of other protocols, too, and so are the requests of other servers."""
+    match event:
+        case {"type": "error", "error": error}:
+            return isinstance(error, dict)
+        case {"type": "error"} | {"type": "threadmill.request", "request": {"input": _}}:
+            return False
+    return None
+
+
 def shows(event: Any) -> Sequence[Shown]:
     """Text and thoughts as they come, and the calls of tools."""
     match event:

@@ -18,6 +18,7 @@ DIALECT: Final = Dialect(
     begin=begin,
     finish=events.finish,
     conversation=live.conversation,
+    recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
     losses=losses.LOSSES,

@@ -6,9 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.assembly.dialect import Shown, StreamEnd
-from pipeline.dialects.langgraph.shapes import Heard, heard, message_of
+from pipeline.dialects.langgraph.shapes import MODES, V3, Heard, heard, message_of
 from pipeline.dialects.langgraph.stream import OF_TOOLS
 from topics.json_text import Fields
+
+
+def recognises(event: Any) -> bool:
+    """Events have no type: by their modes, and by the messages in what has none."""
+    told = _heard(event)
+    match told:
+        case None:
+            return False
+        case Heard(mode="error", data=data):
+            return isinstance(data, dict) and isinstance(data.get("error"), str) and "type" not in data
+        case Heard(mode="messages", data=[raw, dict()]):
+            return message_of(raw) is not None
+        case Heard(mode="updates", data=dict(nodes)) if nodes is event:
+            return any(isinstance(wrote, dict) and _has_messages(wrote) for wrote in nodes.values())
+        case Heard(mode="values", data=dict(state)) if state is event:
+            return _has_messages(state)
+    return told.mode in MODES or told.mode.startswith(f"{V3}:")
+
+
+def _has_messages(state: Fields) -> bool:
+    messages = state.get("messages")
+    return isinstance(messages, list) and any(message_of(raw) is not None for raw in messages)
 
 
 def shows(event: Any) -> Sequence[Shown]:
