@@ -16,6 +16,7 @@ DIALECT: Final = Dialect(
     unknown=events.unknown,
     begin=events.begin,
     finish=events.finish,
+    recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
     losses=losses.LOSSES,

@@ -8,6 +8,18 @@ from typing import Any
 from pipeline.assembly.dialect import Shown, StreamEnd
 
 
+def recognises(event: Any) -> bool | None:
+    """`error` is a type of other protocols, too, and so are the requests of other servers; a whole answer has none."""
+    match event:
+        case {"type": "error"}:
+            return "sequence_number" in event or ("code" in event and "message" in event)
+        case {"type": "threadmill.request", "request": {"messages": _}}:
+            return False
+        case {"object": "response"}:
+            return True
+    return None
+
+
 def shows(event: Any) -> Sequence[Shown]:
     """Text and thoughts as they come, and the calls of tools."""
     match event:
