@@ -20,7 +20,7 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import close
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
-from pipeline.assembly.results import Counts, Out, Unbuilt
+from pipeline.assembly.results import Counts, Out, Source, Unbuilt
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import (
     CLOSED,
@@ -41,6 +41,7 @@ from topics.state import Closed, RunKey
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 
+LARGE: Final = 2_000_000  # bytes of a run whose turn may be too large for its topic
 INT: Final = frozenset({int})
 
 
@@ -253,6 +254,10 @@ class Partition:
                 after = self.runs.after(key, event)
                 self._bury(key, run, f"the turn could not be built: {type(error).__name__}: {error}")
             closed = Closed(run.last_offset, run.last_seq(), after is CLOSED, self.now, run.revision)
+            if run.size > LARGE:
+                spilled = tuple(self.segments.get(key, ()))
+                source = Source(tuple(run.unspilled), spilled, run.last_offset, run.last_at)
+                self.out.sources.update((turn["turn_id"], source) for turn in turns)
             if after is REOPENABLE:
                 self._store_records(key, run)
             if event is Event.UNBUILDABLE:

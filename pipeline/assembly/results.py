@@ -32,6 +32,18 @@ class Unbuilt:
     detail: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """What a large run was made of: its raw records, those on the state topic by the keys of their segments; and the
+    offset and the time (broker ms) of the last one.
+    """
+
+    unspilled: tuple[bytes, ...]
+    segments: tuple[str, ...]
+    offset: int
+    at: int
+
+
 @dataclass(slots=True)
 class Out:
     """Results since they were last taken.
@@ -46,3 +58,4 @@ class Out:
     unbuilt: list[Unbuilt] = field(default_factory=list)
     segments: list[tuple[str, bytes]] = field(default_factory=list)
     marks: list[tuple[str, bytes | None]] = field(default_factory=list)
+    sources: dict[str, Source] = field(default_factory=dict)  # by turn_id, of turns that may be too large to be sent

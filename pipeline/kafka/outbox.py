@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
-from typing import Protocol
+from typing import Final, Protocol
 
 from aiokafka.errors import MessageSizeTooLargeError
 
 from threadmill.envelope import Headers
+
+LARGEST_REQUEST: Final = 20_000_000  # bytes that a worker's producer sends at once: below what the topics take
 
 log = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
@@ -26,10 +27,10 @@ from typing import Final, Protocol
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused, StoredRecord
-from pipeline.assembly.results import Out, Unbuilt
+from pipeline.assembly.results import Out, Source, Unbuilt
 from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.dead_letters import outgoing_letter
-from pipeline.kafka.outbox import Outbox, Outgoing, Producer
+from pipeline.kafka.outbox import LARGEST_REQUEST, Outbox, Outgoing, Producer
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
@@ -40,12 +41,13 @@ from pipeline.worker.spilled_records import spilled_records
 from pipeline.worker.state_reader import read_state
 from pipeline.worker.state_waves import StateWaves
 from pipeline.worker.work import Records
-from threadmill.errors import Reason
+from threadmill.errors import InvalidRecord, Reason
 from topics import catalog, telemetry, turn_record
 from topics.turn_record import TurnRecord
 
 log = logging.getLogger(__name__)
 
+OVERHEAD: Final = 200  # bytes of a record beside its value
 MANY: Final = 1000  # records of a partition: to look at every open run costs little beside them
 
 
@@ -68,6 +70,7 @@ class Held:
     unsent: deque[Outgoing] = field(default_factory=deque)
     entries: StateWaves = field(default_factory=StateWaves)  # that rely on what is unsent
     floor: int | None = None
+    sources: dict[str, Source] = field(default_factory=dict)  # of turns in `unsent`, by turn_id
     unseen: int = 0  # records since the open runs were looked at for what is to be spilled
 
 
@@ -177,6 +180,7 @@ class AssembleWork:
         for name, value in out.marks:
             wave = held.entries.tombstones if value is None else held.entries.marks
             wave.append(self._state(number, name, value))
+        held.sources |= out.sources
         held.core.out = Out()  # not before all of its results are here in full
         self.counts.count(number, held.core, out)
         if self.redaction is not None:
@@ -185,7 +189,9 @@ class AssembleWork:
             self.traces(out.turns, number)
         if self.offload is not None and not await self._offloaded(held, self.offload):
             return
+        await self._without_too_large(number, held)
         await self.outbox.send(held.unsent)
+        held.sources = {}
         held.entries.move_to(self.waiting)
         held.floor = None
 
@@ -196,6 +202,29 @@ class AssembleWork:
         if not all(name.encode() in here for name in unbuilt.segments) and not await self.flush():
             raise BrokerError("the state topic has not taken all records yet of a run that can't be built")
         return await spilled_records(self.settings, number, unbuilt, here)
+
+    async def _without_too_large(self, number: int, held: Held) -> None:
+        """A turn that its topic does not take leaves the raw records of its run as dead letters."""
+        for record in list(held.unsent) if held.sources else ():
+            source = self._too_large_of(held, record)
+            if source is None:
+                continue
+            unbuilt = Unbuilt((record.key or b"").decode(), source.segments, self._why_too_large(record))
+            dead = await self._spilled(number, held, unbuilt) if source.segments else []
+            raw = [StoredRecord(value, source.offset, source.at, record.key) for value in source.unspilled]
+            dead = [Refused(one, Reason.TOO_LARGE, unbuilt.detail) for one in (*(d.record for d in dead), *raw)]
+            held.unsent.remove(record)
+            held.unsent.extend(self._letter(number, refused) for refused in dead)
+            held.sources = {turn_id: other for turn_id, other in held.sources.items() if other is not source}
+            self.counts.refused(number, dead)
+
+    def _too_large_of(self, held: Held, record: Outgoing) -> Source | None:
+        """What a turn was made of, if it is too large, and that is known."""
+        if record.topic != self.turns or len(record.value or b"") <= LARGEST_REQUEST - OVERHEAD:
+            return None
+        with suppress(InvalidRecord):
+            return held.sources.get(turn_record.decode(record.value)["turn_id"])
+        return None
 
     async def _offloaded(self, held: Held, offload: Offload) -> bool:
         """Large values of turns to the content store, however long it takes. False: the partition is about to go."""
@@ -220,11 +249,14 @@ class AssembleWork:
         return outgoing_letter(self.settings.topic_prefix, self.events, number, refused)
 
     def _too_large(self, record: Outgoing) -> Outgoing:
-        detail = f"a record of {len(record.value or b''):,} bytes is more than {record.topic} takes"
-        if record.topic == self.turns:
-            detail += ": with a content store (THREADMILL_CONTENT) large values are kept elsewhere"
-        refused = Refused(StoredRecord(b"", 0, 0, record.key), Reason.TOO_LARGE, detail)
+        refused = Refused(StoredRecord(b"", 0, 0, record.key), Reason.TOO_LARGE, self._why_too_large(record))
         return self._letter(record.partition or 0, refused)
+
+    def _why_too_large(self, record: Outgoing) -> str:
+        detail = f"a record of {len(record.value or b''):,} bytes is more than {record.topic} takes"
+        if record.topic != self.turns:
+            return detail
+        return f"{detail}: with a content store (THREADMILL_CONTENT) large values are kept elsewhere"
 
     def floor(self, partition: int) -> int | None:
         """The offset to commit, once `flush` has succeeded."""

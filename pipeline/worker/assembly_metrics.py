@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from pipeline.assembly.partition import Partition
+from pipeline.assembly.records import Refused
 from pipeline.assembly.results import Counts, Out
 from pipeline.kafka.dead_letters import log_refused
 from pipeline.observability import metrics as m
@@ -43,12 +45,16 @@ class AssemblyMetrics:
             if log.isEnabledFor(logging.DEBUG):
                 extra = log_ids(record["thread_id"], record["run_id"], record.get("traceparent"))
                 log.debug("turn %s: %s (%s)", record["turn_id"], record["status"], reason, extra=extra)
-        for refused in out.dead:
-            add(m.DEAD_LETTERS, reason=refused.reason.value)
-            log_refused(self.topic, number, refused)
+        self.refused(number, out.dead)
         self.open[number] = core.open_runs()
         self.early[number] = sum(run.early.events for run in core.runs.open.values())
         self._show()
+
+    def refused(self, number: int, dead: Iterable[Refused]) -> None:
+        """Add what became dead letters."""
+        for refused in dead:
+            self.metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
+            log_refused(self.topic, number, refused)
 
     def redacted(self, redaction: Redaction) -> None:
         """Add what each rule has found since this was last asked."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import faust
 
+from pipeline.kafka.outbox import LARGEST_REQUEST
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.worker.group_work import AT_ONCE
@@ -55,7 +56,7 @@ def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
         producer_linger=0.005,
         producer_max_batch_size=262_144,
         producer_compression_type=None if settings.compression == "none" else settings.compression,
-        producer_max_request_size=20_000_000,  # below what the topics take
+        producer_max_request_size=LARGEST_REQUEST,
         producer_request_timeout=120.0,
         worker_redirect_stdouts=False,
     )

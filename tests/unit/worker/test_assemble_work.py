@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from pipeline.assembly import partition as partition_module
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.kafka.dead_letters import outgoing_letter
@@ -345,3 +346,25 @@ async def test_a_spilled_run_that_can_not_be_built_leaves_all_of_its_records(
     assert sorted(letter.value or b"" for letter in letters_of(producer)) == sorted(r.value for r in log.records[:3])
     assert producer.topics().count("turns") == 1
     assert (work.floor(0), work.held[0].core.out.unbuilt) == (4, [])
+
+
+async def test_a_turn_that_is_too_large_leaves_the_raw_records_of_its_run(
+    work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assemble_work_module, "LARGEST_REQUEST", 5000)
+    monkeypatch.setattr(partition_module, "LARGE", 1000)
+    log = Log()
+    log.add(envelope(0, text("x" * 3000), run_id="large"))
+    work.held[0].core.feed(log.records)
+    work.held[0].core.tick(START + 1500)
+    work.held[0].core.spill()
+    log.add(envelope(1, text("y" * 3000), run_id="large", end="complete"), at=1500)
+    log.add(envelope(0, text("small"), run_id="small", end="complete"), at=1500)
+    await feed(work, log)
+    found = letters_of(producer)
+    assert [(letter.reason, letter.value) for letter in found] == [
+        (Reason.TOO_LARGE, record.value) for record in log.records[:2]
+    ]
+    assert all("THREADMILL_CONTENT" in letter.detail for letter in found)
+    assert producer.topics().count("turns") == 1
+    assert (work.floor(0), work.held[0].sources) == (3, {})
