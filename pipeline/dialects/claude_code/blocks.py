@@ -1,17 +1,19 @@
-"""Content blocks of Anthropic's Messages API -> parts of a response."""
+"""Content blocks of Anthropic's Messages API as the Agent SDK has them -> parts of a response.
+
+They differ from those of the wire `anthropic`: a line holds each block whole, and one that is malformed is refused.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from pipeline.dialects.anthropic.blocks import CALLS, REDACTED
+from pipeline.dialects.anthropic.keys import META
 from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
-META: Final = "meta:anthropic"
 PROVIDER: Final = "anthropic"
-CALLS: Final = {"tool_use": "tool-call", "server_tool_use": "builtin-tool-call", "mcp_tool_use": "builtin-tool-call"}
 RESULTS: Final = frozenset({"advisor_tool_result"})  # of server tools; the Agent SDK knows no other one
-REDACTED: Final = "redacted_thinking"
 
 
 def part_of(block: Any) -> Fields:

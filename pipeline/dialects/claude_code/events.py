@@ -28,9 +28,9 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Handler, Violation, nothing
+from pipeline.dialects.anthropic.keys import META as OF_BLOCK
 from pipeline.dialects.claude_code import lines, partials, prompts
 from pipeline.dialects.claude_code import session as sessions
-from pipeline.dialects.claude_code.blocks import META as OF_BLOCK
 from pipeline.dialects.claude_code.session import OWN, Session, Thread
 from pipeline.dialects.claude_code.usage import settle
 from topics.json_text import Fields
@@ -136,7 +136,7 @@ def finish(builder: Builder, end: str) -> None:
             thread.builder.notes |= {key: builder.notes[key] for key in MISSING & builder.notes.keys()}
             thread.builder.end_turn(how)
     settle(builder, session.main, session.usages)
-    if builder.messages and end == "disconnected":
+    if end == "disconnected":
         builder.end_turn(end)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.claude_code.blocks import META as OF_BLOCK
+from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.claude_code.blocks import part_of
 from pipeline.dialects.claude_code.prompts import prompts
 from pipeline.dialects.claude_code.session import META, OWN, Session, Thread, name_of, thread_of
@@ -164,7 +164,7 @@ def stopped(response: Message, reason: str) -> None:
     """Why the model stopped."""
     if reason in FINISH:
         response.fields["finish_reason"] = FINISH[reason]
-    response.fields[OF_BLOCK] = {**response.fields.get(OF_BLOCK, {}), "stop_reason": reason}
+    note(response.fields, stop_reason=reason)
 
 
 def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:

@@ -131,6 +131,17 @@ def test_without_a_result_a_run_is_interrupted_and_keeps_what_was_seen(end: str 
     assert [(part["content"], part["meta:unfinished"]) for part in shown["parts"]] == [("Half", True)]
 
 
+@pytest.mark.parametrize("first", [INIT, {"type": "keep_alive"}])
+def test_a_run_that_said_nothing_is_never_complete(first: dict[str, Any]) -> None:
+    assert run(first, end="complete").agent_turns[0]["completion_status"] == "interrupted"
+
+
+def test_pictures_of_a_prompt_are_files() -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    got = run(INIT, told([text("See."), picture]), said("m1", text("Hi")), result())
+    assert [part["part_kind"] for part in got.user_turns[0]["parts"]] == ["user-prompt", "file"]
+
+
 def test_a_success_that_is_an_error_is_none_and_synthetic_lines_are_no_responses() -> None:
     failed = said("x", text("API Error: 400"), error="unknown", is_api_error_message=True)
     failed["message"]["model"] = "<synthetic>"
