@@ -28,7 +28,7 @@ class Body:
 
     request: Any
     model: Fields
-    blocks: dict[int, Block] = field(default_factory=dict)
+    blocks: dict[int | str, Block] = field(default_factory=dict)
     first_part_at: int | None = None
     over: bool = False
     calls_tools: bool = False  # it is complete, and the client sends the results in its next request

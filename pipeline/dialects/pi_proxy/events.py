@@ -17,6 +17,7 @@ the turn is interrupted. The request body, not the stream, holds model, provider
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from pipeline.dialects.pi_agent.messages import CUT_OFF, Received, span, write
 from pipeline.dialects.pi_proxy.body import Block, Body, content, new_messages
 from topics.json_text import Fields
 
+ELEMENT: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 CLIENT_ENDS: Final = frozenset({"complete", "disconnected", "timeout"})  # the client has the whole message then
 
 
@@ -116,7 +118,8 @@ def _done(builder: Builder, body: Body, event: Fields) -> None:
         raise Violation("done: events of this message were lost")
     if not isinstance(event.get("reason"), str) or event["reason"] in CUT_OFF:
         raise Violation(f"done: 'reason' must be stop, length or toolUse, got {event.get('reason')!r:.80}")
-    complete = [content(block) for _, block in sorted(body.blocks.items()) if block.ended]
+    elements = sorted((key, block) for key, block in body.blocks.items() if isinstance(key, int))
+    complete = [content(block) for _, block in elements if block.ended]
     _write(builder, body, event, complete, event["reason"])
     body.over = True
     body.calls_tools = event["reason"] == "toolUse" or any(block["type"] == "toolCall" for block in complete)
@@ -169,11 +172,16 @@ def _block(body: Body, event: Fields, kind: str) -> Block:
     return block
 
 
-def _index(event: Fields) -> int:
+def _index(event: Fields) -> int | str:
+    """The key of a block, as JavaScript has it: "0" is 0. Any other text and negative numbers are properties beside the
+    elements of the client's array: their blocks take deltas, and are not in the message.
+    """
     index = event["contentIndex"]
-    if isinstance(index, bool) or not isinstance(index, int) or index < 0:
-        raise Violation(f"{event['type']}: 'contentIndex' counts from 0, got {index!r:.80}")
-    return index
+    if isinstance(index, str):
+        return int(index) if ELEMENT.fullmatch(index) else index
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise Violation(f"{event['type']}: 'contentIndex' must be a number, got {index!r:.80}")
+    return index if index >= 0 else str(index)
 
 
 def _appended(event: Fields) -> str:

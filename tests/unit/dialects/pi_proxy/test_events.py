@@ -164,9 +164,7 @@ def test_a_stream_that_ends_without_done_is_interrupted():
         {"type": "thinking_end", "contentIndex": 0},
         {"type": "text_delta", "contentIndex": 0, "delta": 7},
         {"type": "text_start"},
-        {"type": "text_start", "contentIndex": "0"},
         {"type": "text_start", "contentIndex": True},
-        {"type": "text_start", "contentIndex": -1},
         {"type": "toolcall_start", "contentIndex": 1, "toolName": "get"},
         {"type": "toolcall_start", "contentIndex": 1, "id": "c1"},
         {"type": "toolcall_start", "contentIndex": 1, "id": "c1", "toolName": ""},
@@ -192,6 +190,30 @@ def test_arguments_that_do_not_parse_end_the_message(arguments):
 def test_arguments_that_are_no_object(arguments):
     written, args = arguments
     assert contents(proxied(*tool(0, written), {**DONE, "reason": "toolUse"})) == [args]
+
+
+@pytest.mark.parametrize("index", [-1, "-1", "x", "01", ""])
+def test_a_block_beside_the_elements_of_the_clients_array_is_not_in_its_message(index):
+    got = proxied(*text(index, "lost"), *text(0, "kept"), DONE)
+    assert contents(got) == ["kept"]
+    assert not got.refused
+    assert got.agent_turns[0]["completion_status"] == "complete"
+
+
+def test_an_index_may_be_a_text():
+    assert contents(proxied(*text("1", "second"), *text(0, "first"), DONE)) == ["first", "second"]
+
+
+def test_a_reason_that_pi_does_not_know_is_no_error():
+    got = proxied(*text(), {**DONE, "reason": "tired"})
+    assert contents(got) == ["Hello"]
+    assert got.agent_turns[0]["completion_status"] == "complete"
+    assert not check(got.document)
+
+
+def test_a_lone_surrogate_and_one_that_meets_its_half_only_by_chance():
+    got = proxied(*text(0, "a\ud83d"), *text(1, "\ude80b"), DONE)
+    assert contents(got) == ["a\ufffd", "\ufffdb"]
 
 
 def test_the_end_of_an_unknown_call_is_ignored():
