@@ -2,7 +2,7 @@
 
 | event | what it does |
 |---|---|
-| start | the message's id and metadata; another id than before begins another turn |
+| start | the message's id and metadata; behind an end, another id than before begins another turn |
 | start-step | begins a response; text of merged streams that is still open goes on where it began |
 | finish-step | the response is complete; what follows without a start-step still belongs to it |
 | reset-step | takes back all since the last start-step, or the whole message |
@@ -47,10 +47,10 @@ FINISH_REASONS: Final = {"length": "length", "content-filter": "content_filter"}
 
 
 def start(builder: Builder, event: Event) -> None:
-    """The message begins; another message id than before begins another turn."""
+    """The message begins. Another id than before is another turn, if that one has ended; else the message's new id."""
     stream, message_id = stream_of(builder), event.get("messageId")
     if isinstance(message_id, str) and message_id:
-        if stream.message_id not in (None, message_id):
+        if stream.message_id not in (None, message_id) and builder.ended is not None:
             _next_turn(builder)
         stream_of(builder).message_id = message_id
         note(builder.notes, id=message_id)

@@ -507,6 +507,33 @@ def test_another_message_is_another_turn():
     assert len(again.agent_turns) == 1
 
 
+def test_a_message_that_has_not_ended_may_get_another_id():
+    start, *rest = text(["a", "b"])
+    second = {"type": "start", "messageId": "m2"}
+    for at in range(len(rest)):
+        got = run({"type": "start-step"}, start, *rest[:at], second, *rest[at:], {"type": "finish-step"}, STOP)
+        assert said(got) == [["ab"]]
+        assert not got.refused
+        assert [message["id"] for message in got.export("vercel-ai")] == ["m2"]
+
+
+@pytest.mark.parametrize(
+    "flags", [(True, False, False), (False, True, True), (True, True, False), (False, True, False)]
+)
+def test_a_call_may_be_dynamic_first_and_static_later(flags):
+    begun, whole, done = ({"dynamic": True} if flag else {} for flag in flags)
+    start = {"type": "tool-input-start", "toolCallId": "c1", "toolName": "weather"}
+    got = run(*step({**start, **begun}, {**CALL, **whole}, {**OUTPUT, **done}), STOP)
+    assert said(got) == [[{"city": "Paris"}], [{"t": 7}]]
+    (part,) = [part for part in got.export("vercel-ai")[0]["parts"] if part.get("toolCallId")]
+    assert (part["type"], part["state"]) == ("dynamic-tool" if flags[1] else "tool-weather", "output-available")
+
+
+def test_integers_beyond_those_of_javascript_are_exact():
+    got = run(*step({**CALL, "input": {"n": 2**53 + 1}}, {**OUTPUT, "output": 2**64 + 1}), STOP)
+    assert said(got) == [[{"n": 2**53 + 1}], [2**64 + 1]]
+
+
 # ---- the request
 
 
