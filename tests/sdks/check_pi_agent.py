@@ -20,4 +20,4 @@ def test_an_agent_goes_on_with_every_history(dialect: str, tmp_path: Path) -> No
     got = node_sdks.run("pi_agent.mjs", given, tmp_path)
     assert {name: result["problem"] for name, result in got.items() if result["problem"]} == {}
     told = {name: [message for message in said if message["role"] in TOLD] for name, said in given.items()}
-    assert {name: result["told"] for name, result in got.items()} == told
+    assert {name: result["told"] for name, result in got.items()} == node_sdks.as_javascript_reads(told)

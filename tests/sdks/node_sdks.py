@@ -29,6 +29,11 @@ def run(program: str, given: Any, folder: Path, *arguments: str) -> Any:
     return json.loads(done.stdout, parse_int=_number)
 
 
+def as_javascript_reads(value: Any) -> Any:
+    """The same JSON with the numbers that JavaScript makes of it: integers beyond 2^53 are rounded to doubles."""
+    return json.loads(json.dumps(value), parse_int=_number)
+
+
 def _number(text: str) -> int | float:
     """JavaScript prints large doubles as integers."""
     return int(text) if len(text) < 16 else float(text)
