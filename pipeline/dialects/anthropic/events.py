@@ -44,11 +44,6 @@ def request(builder: Builder, event: Fields) -> None:
     model_calls.ask(builder, body)
 
 
-def refused(builder: Builder, event: Fields) -> None:
-    """An answer with an HTTP status that is no success."""
-    model_calls.refused(builder, event)
-
-
 def message_start(builder: Builder, event: Fields) -> None:
     """A message begins. One that was cut off by another, without a request, is given up."""
     message = event["message"]
@@ -185,7 +180,7 @@ def _index(event: Fields) -> int:
 
 HANDLERS: Final[dict[str, Handler]] = {
     model_calls.REQUEST: request,
-    model_calls.ERROR: refused,
+    model_calls.ERROR: model_calls.refused,
     "message_start": message_start,
     "content_block_start": content_block_start,
     "content_block_delta": content_block_delta,

@@ -58,11 +58,6 @@ def request(builder: Builder, event: Fields) -> None:
     model_calls.ask(builder, body)
 
 
-def error(builder: Builder, event: Fields) -> None:
-    """An answer with an HTTP status that is no success."""
-    model_calls.refused(builder, event)
-
-
 def chunk(builder: Builder, event: Fields) -> None:
     """A piece of the answer, or all of it."""
     calls = calls_of(builder)
@@ -213,7 +208,7 @@ def _source(builder: Builder, annotation: Fields) -> None:
 
 HANDLERS: Final[dict[str, Handler]] = {
     model_calls.REQUEST: request,
-    model_calls.ERROR: error,
+    model_calls.ERROR: model_calls.refused,
     CHUNK: chunk,
     "chat.completion": whole,
 }

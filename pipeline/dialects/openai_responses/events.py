@@ -49,11 +49,6 @@ def request(builder: Builder, event: Fields) -> None:
     model_calls.ask(builder, body)
 
 
-def refused(builder: Builder, event: Fields) -> None:
-    """An answer with an HTTP status that is no success."""
-    model_calls.refused(builder, event)
-
-
 def created(builder: Builder, event: Fields) -> None:
     """A response begins."""
     response = event.get("response")
@@ -211,7 +206,7 @@ DELTAS: Final = {
 }
 HANDLERS: Final[dict[str, Handler]] = {
     model_calls.REQUEST: request,
-    model_calls.ERROR: refused,
+    model_calls.ERROR: model_calls.refused,
     **{f"response.{name}": created for name in ("created", "queued", "in_progress")},
     "response.output_item.added": added,
     "response.output_item.done": done,
