@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs chart test-chart image chaos restarts soak bench setup tools clean
+.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs chart test-chart image simulate chaos restarts soak attack fuzz bench setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
@@ -29,7 +29,7 @@ test: lint  ## All checks: lint, then every test, with a real Kafka and a real P
 coverage: lint  ## The same tests, with the lines that none of them runs (half as long again)
 	@$(RUN) pytest -n $(JOBS) --cov --cov-report=term:skip-covered $(ARGS)
 
-test-sdks: setup  ## Our exports in the real SDKs: pydantic-ai, the AI SDK, pi-agent-core (needs Node 20+)
+test-sdks: setup  ## Our exports of every wire in the real SDKs, which go on with them (needs Node 20+)
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest tests/sdks/check_*.py $(ARGS)
 
 test-browser: setup  ## The dashboard in a real headless Chromium, with a real Kafka (needs Node 20+; fetches the browser once)
@@ -63,6 +63,9 @@ test-chart: setup  ## The Helm chart on a real API server, its containers as pro
 image:  ## Build the container image with buildah, podman or docker (BUILDER=…)
 	@$(or $(BUILDER),$(shell command -v buildah || command -v podman || command -v docker)) build -t threadmill:local .
 
+simulate: setup  ## Tens of thousands of simulated schedules of the pipeline, each from a seed (ten minutes; ARGS="--seed 17")
+	@$(RUN) python -m tests.simulation $(ARGS)
+
 chaos: setup  ## Break brokers, workers, stores and data, and look whether anything was lost (about an hour)
 	@$(RUN) python -m tests.chaos $(ARGS)
 
@@ -71,6 +74,13 @@ restarts: setup  ## How long stops, starts and a rolling restart take, at full l
 
 soak: setup  ## Half of the peak for 30 minutes, with a kill every two
 	@$(RUN) python -m tests.chaos soak $(ARGS)
+
+attack: setup  ## Attack a running pipeline as another tenant would, over HTTP and Kafka (some minutes)
+	@$(RUN) python -m tests.attack $(ARGS)
+
+fuzz: setup  ## Hostile records and requests by the thousand (FUZZ_EXAMPLES of each kind; about ten minutes)
+	@FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),2000) $(RUN) pytest --timeout 3600 tests/property/test_hostile_*.py \
+	  tests/integration/gateway/test_fuzz.py $(ARGS)
 
 bench: setup  ## Measure assembly, and the whole way on a local broker
 	@$(RUN) threadmill bench $(ARGS)

@@ -30,6 +30,15 @@ from topics.catalog import CATALOG
 
 DOCS: Final = Path(__file__).parent
 BLOCK: Final = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+AT_A_GLANCE: Final = (
+    "SDK",
+    "ends with",
+    "whole answers",
+    "request",
+    "tokens",
+    "sub-agents",
+)  # of the page of each wire
+GLANCE: Final = re.compile(r"^\| at a glance \| \|\n\|---\|---\|\n((?:\|.*\n)+)", re.MULTILINE)
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -94,6 +103,19 @@ def events_table(dialect: Dialect) -> str:
 def losses_table(dialect: Dialect) -> str:
     """What a dialect's wire can't carry."""
     return markdown(("what", "what becomes of it"), dialect.losses.items())
+
+
+def wires_table() -> str:
+    """Every wire: what its page says at a glance, and what the code knows of it."""
+    rows = []
+    for name, dialect in DIALECTS.items():
+        page = DOCS / "dialects" / f"{name}.md"
+        glance = GLANCE.search(page.read_text(encoding="utf-8")) if page.exists() else None
+        told = dict(line.strip("| ").split(" | ", 1) for line in glance[1].splitlines()) if glance is not None else {}
+        formats = ", ".join(f"`{form.name}`" for form in dialect.formats if not form.is_document)
+        live = "as its own client reads it" if dialect.resume is not None else ""
+        rows.append((f"[`{name}`](dialects/{name}.md)", *(told.get(label, "") for label in AT_A_GLANCE), formats, live))
+    return markdown(("wire", *AT_A_GLANCE, "formats", "live"), rows)
 
 
 def shared_hash_table() -> str:
@@ -177,6 +199,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "settings": settings_table,
     "shared-hash": shared_hash_table,
     "topics": topics_table,
+    "wires": wires_table,
     **{f"events-{name}": partial(events_table, dialect) for name, dialect in DIALECTS.items()},
     **{f"losses-{name}": partial(losses_table, dialect) for name, dialect in DIALECTS.items()},
 }

@@ -214,6 +214,12 @@ class Settings(ClientSettings):
     reopen_window: Seconds = Field(3600.0, description="Time in which a late event reopens an interrupted turn.")
     dedupe_window: Seconds = Field(86_400.0, description="Time for which closed turns are remembered.")
     window_events: Count = Field(10_000, description="Early events of one run that wait for a hole to be filled.")
+    window_bytes: Count = Field(8_388_608, description="Bytes of early records of one run that wait likewise.")
+    run_bytes: Count = Field(
+        536_870_912,
+        description="The most that the records of one run may weigh, which is their bytes, and what many small values "
+        "take in memory beyond them: where it has more, it ends as interrupted, and the rest becomes dead letters.",
+    )
     max_record_bytes: Count = Field(1_048_576, description="Larger records of the events topic become dead letters.")
     keep_telemetry_in_turns: bool = Field(False, description="Also keep data-sys-* events in the stored turns.")
 

@@ -28,8 +28,16 @@ SHARED = pytest.StashKey[SharedServers]()
 def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
         del os.environ[name]
-    # A slow machine is no failure.
-    hypothesis_settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    # A slow machine is no failure. The examples are the same each time, so that a change is judged by what it changed;
+    # `make fuzz` looks for others, and what it finds becomes an @example.
+    examples = os.environ.get("FUZZ_EXAMPLES")
+    hypothesis_settings.register_profile(
+        "ours",
+        max_examples=int(examples or "100"),
+        derandomize=examples is None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     hypothesis_settings.load_profile("ours")
 
 

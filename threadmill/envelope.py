@@ -5,7 +5,8 @@
      "run": {...RunInfo}, "end": "complete" | "aborted" | "error" | "disconnected"}
 
 `seq` is the number of the first event in its run; the n-th event of a record has `seq + n`. `dt`, `tenant`,
-`run` and `end` are optional. `decode` is what the pipeline runs for each record: orjson and a dozen checks.
+`run` and `end` are optional; an empty `tenant` is none. Tenant, thread_id and run_id name the run: a record of another
+tenant belongs to another run. `decode` is what the pipeline runs for each record: orjson and a dozen checks.
 `topics.agent_event` has the same as a strict model, which lists everything that is wrong with a record.
 """
 
@@ -26,6 +27,7 @@ TOPIC = "events"  # behind the prefix of the settings
 VERSION = 1
 MAX_BYTES = 900_000
 LARGEST = 2**53 - 1  # the largest integer that every JSON reader keeps
+MAX_TENANT = 200  # characters: it is a part of keys in databases
 ENDS = frozenset({"complete", "aborted", "error", "disconnected"})
 
 Headers = list[tuple[str, bytes]]  # of a Kafka record
@@ -80,6 +82,8 @@ def checked(value: Any) -> dict[str, Any]:
     if problem:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, problem)
     value["thread_id"] = value["thread_id"].lower()
+    if value.get("tenant") == "":
+        value["tenant"] = None
     return value
 
 
@@ -88,7 +92,7 @@ def _problem(value: dict[str, Any]) -> str | None:
         field = value.get(key)
         if not isinstance(field, str) or not field:
             return f"'{key}' must be a non-empty string, got {reprlib.repr(field)}"
-        if not field.isascii() and field.encode("utf-8", "replace").decode() != field:
+        if not field.isascii() and _is_broken(field):
             return f"'{key}' holds half of a surrogate pair: {field!r:.80}"
     if not is_uuid(value["thread_id"]):
         return f"'thread_id' must be a UUID, got {value['thread_id']!r:.80}; derive one with UUIDv5 from any other id"
@@ -109,7 +113,18 @@ def _problem(value: dict[str, Any]) -> str | None:
     for key, kind in (("run", dict), ("tenant", str)):
         if value.get(key) is not None and not isinstance(value[key], kind):
             return f"'{key}' must be {'an object' if kind is dict else 'a string'}, got {reprlib.repr(value[key])}"
-    return None
+    tenant = value.get("tenant")
+    return _problem_of_tenant(tenant) if tenant else None
+
+
+def _problem_of_tenant(tenant: str) -> str | None:
+    if len(tenant) > MAX_TENANT:
+        return f"'tenant' has {len(tenant):,} characters; at most {MAX_TENANT} are taken"
+    return f"'tenant' holds half of a surrogate pair: {tenant!r:.80}" if _is_broken(tenant) else None
+
+
+def _is_broken(text: str) -> bool:
+    return text.encode("utf-8", "replace").decode() != text
 
 
 def encode(envelope: dict[str, Any]) -> bytes:

@@ -41,7 +41,7 @@ class Reason(StrEnum):
     PROTOCOL_VIOLATION = "protocol_violation"  # well-formed, but against its dialect's rules at this place
     TOO_LARGE = "too_large"  # over the size that a record may have
     UNPROCESSABLE = "unprocessable"  # well-formed, but a stage fails at it, and no other record is to blame
-    LATE_EVENT = "late_event"  # its turn is closed, and can't be reopened
+    LATE_EVENT = "late_event"  # its turn is closed, and can't be reopened; or stored, with events that this one lacks
 
 
 class InvalidRecord(ThreadmillError):

@@ -22,6 +22,7 @@ from uuid import uuid4
 from threadmill import traceparent as w3c
 from threadmill.counts import Counts, Report
 from threadmill.current_span import current
+from threadmill.envelope import MAX_TENANT
 from threadmill.errors import BrokerError, CallerError
 from threadmill.identity import thread_uuid
 from threadmill.micro_batch import MicroBatch
@@ -148,6 +149,8 @@ class Publisher:
         for name, value in (("thread_id", thread_id), ("agent_id", agent_id)):
             if not isinstance(value, str) or not value:
                 raise CallerError(f"{name} must be a string that is not empty, got {value!r:.80}")
+        if tenant and (not isinstance(tenant, str) or len(tenant) > MAX_TENANT):
+            raise CallerError(f"tenant must be a string of at most {MAX_TENANT} characters, got {tenant!r:.80}")
         if dialect not in WIRES:
             raise CallerError(f"no dialect is called {dialect!r:.80}: choose one of {', '.join(WIRES)}")
         try:

@@ -18,7 +18,9 @@ def take(folder: Path) -> int:
 
     Between its making and the lock another process may take the folder for a dead one's and remove it: then once more.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Whatever the umask is: who could write here, could put records in for a publisher to adopt.
+    for above in (folder.parent.parent, folder.parent):
+        above.mkdir(mode=0o700, parents=True, exist_ok=True)
     while True:
         folder.mkdir(mode=0o700, exist_ok=True)
         try:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from threadmill.envelope import LARGEST, loads
+from threadmill.envelope import LARGEST, MAX_TENANT, loads
 from threadmill.errors import InvalidRecord
 from threadmill.run_info import RunInfo
 from threadmill.wires import WIRES
@@ -31,7 +31,7 @@ class AgentEvent(BaseModel):
     dialect: Annotated[str, Field(min_length=1, description="Name of a wire.", examples=list(WIRES))]
     events: list[dict[str, Any]]
     dt: list[Annotated[int, Field(strict=True)]] | None = None
-    tenant: str | None = None
+    tenant: Annotated[str, StringConstraints(max_length=MAX_TENANT)] | None = None
     run: RunInfo | None = None
     end: Literal["complete", "aborted", "error", "disconnected"] | None = None
 

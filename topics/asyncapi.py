@@ -34,22 +34,29 @@ TRACE_HEADERS: Final[Document] = {
 
 
 class StateSegment(BaseModel):
-    """One line of this JSON, and behind it raw records of one open run, so many bytes each; `at` is broker ms."""
+    """One line of this JSON, and behind it raw records of one open run, so many bytes each; `at` is broker ms.
+
+    `clocks`: since when the run is open, waits for a missing event, has ended by its stream (broker ms).
+    """
 
     v: Literal[1]
+    tenant: str | None = None
     at: int
     sizes: list[int]
+    clocks: tuple[int, int | None, int | None] | None = None
     traceparent: str | None = None
 
 
 class StateMark(BaseModel):
-    """A run that is over; `seq` is the highest one seen."""
+    """A run that is over; all events up to `seq` were seen."""
 
     v: Literal[1]
+    tenant: str | None = None
     seq: int
     complete: bool
     at: int
     revision: int
+    cut: bool = False
 
 
 def _model(record: type, described: Mapping[str, Any]) -> type[BaseModel]:

@@ -32,6 +32,15 @@ def dumps(value: Any) -> str:
         return with_room(lambda: json.dumps(value, separators=(",", ":")))
 
 
+def size_of(value: Any, levels: int = 6) -> int:
+    """How many bytes `dumps` gives. What lies so many levels down is encoded piece by piece, never all at once."""
+    if levels and value and isinstance(value, dict):
+        return 1 + sum(len(dumps(key).encode()) + 2 + size_of(item, levels - 1) for key, item in value.items())
+    if levels and value and isinstance(value, list):
+        return 1 + sum(1 + size_of(item, levels - 1) for item in value)
+    return len(dumps(value).encode())
+
+
 def line(value: Any) -> str:
     """-> JSON text that is one line to every reader."""
     return dumps(value).translate(LINE_ENDS)

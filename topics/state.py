@@ -5,6 +5,10 @@ There are two kinds of entries. Both stay true for ever, so that a late writer c
     thread_id/run_id#FROM-TO.N   part N of a segment: the run's raw records at raw offsets FROM..TO
     thread_id/run_id#closed-AT   the run was closed; its newest record is at raw offset AT
 
+A key doesn't name the run's tenant, and need not: two tenants may have a run of the same ids, but each raw offset
+belongs to one of them. The tenant stands in the value, null where the run has none. Older versions, which told runs
+apart by their ids alone, neither write nor read it.
+
 A tombstone removes an entry that no worker needs any more; else the topic's retention does.
 """
 
@@ -12,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -21,16 +25,33 @@ from threadmill.errors import InvalidRecord, Reason
 VERSION = 1
 MAX_SEGMENT_BYTES = 800_000
 
-RunKey = tuple[str, str]  # (thread_id, run_id)
+ANYONE: Final = ""  # the tenant of an older version's entry; no record has it, since an empty one counts as none
+
+
+class RunKey(NamedTuple):
+    """The name of one run; `tenant` is None where there is none."""
+
+    tenant: str | None
+    thread_id: str
+    run_id: str
+
+
+class Clocks(NamedTuple):
+    """Since when (broker ms) a run is open, a hole waits to be filled, and its stream has ended; None: it does not."""
+
+    opened: int
+    gap: int | None = None
+    ended: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last.
+    """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last, `clocks`
+    the run's own behind it (None: an older version did not write them).
 
-    A large segment is split into several parts. Its value is a line of JSON, {"v", "at", "sizes", "traceparent"?}, and
-    behind it the records as they came, byte for byte: decoding could refuse them, or change a number.
-    `traceparent` is the run's, which may have been a header of its first record.
+    A large segment is split into several parts. Its value is a line of JSON, {"v", "tenant", "at", "sizes", "clocks"?,
+    "traceparent"?}, and behind it the records as they came, byte for byte: decoding could refuse them, or change a
+    number. `traceparent` is the run's, which may have been a header of its first record.
     """
 
     first_offset: int
@@ -39,67 +60,81 @@ class Segment:
     records: list[bytes] = field(default_factory=list)
     part: int = 0
     traceparent: str | None = None
+    clocks: Clocks | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A run that is over. `seq` is the highest one seen, `at` broker ms; only a complete one can't be reopened."""
+    """A run that is over. All events up to `seq` were seen, `at` is broker ms; a complete one can't be reopened, nor
+    one that was cut off because it was too large.
+    """
 
     offset: int
     seq: int
     complete: bool
     at: int
     revision: int = 0
+    cut: bool = False
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """Of a run's marks the highest counts: one for good, else it was closed again after it reopened."""
+        return self.complete or self.cut, self.revision, self.offset
 
 
 def segment_key(run: RunKey, segment: Segment) -> str:
     """Key of a segment."""
-    return f"{run[0]}/{run[1]}#{segment.first_offset}-{segment.last_offset}.{segment.part}"
+    return f"{run.thread_id}/{run.run_id}#{segment.first_offset}-{segment.last_offset}.{segment.part}"
 
 
 def closed_key(run: RunKey, closed: Closed) -> str:
     """Key of a mark."""
-    return f"{run[0]}/{run[1]}#closed-{closed.offset}"
+    return f"{run.thread_id}/{run.run_id}#closed-{closed.offset}"
 
 
-def encode(entry: Segment | Closed) -> bytes:
+def encode(run: RunKey, entry: Segment | Closed) -> bytes:
     """-> record value."""
-    if isinstance(entry, Segment):
-        head: dict[str, Any] = {"v": VERSION, "at": entry.at, "sizes": [len(record) for record in entry.records]}
-        if entry.traceparent is not None:
-            head["traceparent"] = entry.traceparent
-        return b"\n".join((orjson.dumps(head), b"".join(entry.records)))
-    return orjson.dumps(
-        {"v": VERSION, "seq": entry.seq, "complete": entry.complete, "at": entry.at, "revision": entry.revision}
-    )
+    head: dict[str, Any] = {"v": VERSION, "tenant": run.tenant, "at": entry.at}
+    if isinstance(entry, Closed):
+        mark = {**head, "seq": entry.seq, "complete": entry.complete, "revision": entry.revision}
+        return orjson.dumps({**mark, "cut": True} if entry.cut else mark)
+    head["sizes"] = [len(record) for record in entry.records]
+    if entry.clocks is not None:
+        head["clocks"] = list(entry.clocks)
+    if entry.traceparent is not None:
+        head["traceparent"] = entry.traceparent
+    return b"\n".join((orjson.dumps(head), b"".join(entry.records)))
 
 
-def run_of(key: bytes) -> RunKey:
-    """Record key -> run. Raises InvalidRecord."""
+def mark_of(key: bytes) -> tuple[str, str, int] | None:
+    """Record key -> (thread_id, run_id, offset) of the mark that it names; None for any other. Raises InvalidRecord."""
     try:
-        return _split(key)[0]
+        thread_id, run_id, which = _split(key)
     except ValueError as error:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"not the key of a state entry: {error}") from None
+    closed, _, offset = which.partition("-")
+    return (thread_id, run_id, int(offset)) if closed == "closed" and offset.isdecimal() else None
 
 
-def _split(key: bytes) -> tuple[RunKey, str]:
+def _split(key: bytes) -> tuple[str, str, str]:
     name, _, which = key.decode().rpartition("#")
     thread_id, _, run_id = name.partition("/")
-    return (thread_id, run_id), which
+    return thread_id, run_id, which
 
 
 def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
-    """Record key and value -> (run, entry). Raises InvalidRecord."""
+    """Record key and value -> (run, entry); of an older version's entry the tenant is ANYONE. Raises InvalidRecord."""
     try:
-        run, which = _split(key)
+        thread_id, run_id, which = _split(key)
         head, _, rest = value.partition(b"\n")
         body: dict[str, Any] = orjson.loads(head)
         if body["v"] != VERSION:
             raise InvalidRecord(Reason.UNSUPPORTED_VERSION, f"state entry of version {body['v']!r:.80}")
+        run = RunKey(_tenant(body.get("tenant", ANYONE)), thread_id, run_id)
         first, _, last = which.partition("-")
         if first == "closed":
             seq, at, revision = (_whole(body[name]) for name in ("seq", "at", "revision"))
-            return run, Closed(_whole(int(last)), seq, bool(body["complete"]), at, revision)
+            return run, Closed(_whole(int(last)), seq, bool(body["complete"]), at, revision, bool(body.get("cut")))
         last, _, part = last.partition(".")
         ends = list(accumulate(body["sizes"], initial=0))
         if ends[-1] != len(rest):
@@ -107,9 +142,20 @@ def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
         records = [rest[start:end] for start, end in pairwise(ends)]
         parent = body.get("traceparent")
         known = parent if isinstance(parent, str) and parent.isascii() else None
-        return run, Segment(int(first), int(last), _whole(body["at"]), records, int(part), known)
+        clocks = _clocks(*body["clocks"]) if "clocks" in body else None
+        return run, Segment(int(first), int(last), _whole(body["at"]), records, int(part), known, clocks)
     except (KeyError, ValueError, TypeError) as error:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"not a state entry: {error}") from None
+
+
+def _tenant(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{value!r:.80} is no tenant")
+    return value
+
+
+def _clocks(opened: object, gap: object, ended: object) -> Clocks:
+    return Clocks(_whole(opened), None if gap is None else _whole(gap), None if ended is None else _whole(ended))
 
 
 def _whole(value: object) -> int:

@@ -2,8 +2,9 @@
 
 A record is a plain JSON object. `turn` is a ThreadProtocol turn; a record without one carries only thread facts
 (an agent's configuration, a title, a link). Writing a record again changes nothing: `turn_id` is derived from
-(thread_id, run_id, ordinal), and of two records of one turn the complete one wins, then the one that was made of more
-events, then the higher revision, then the one whose end came from the publisher (pipeline.turns.thread_document.rank).
+(thread_id, run_id, ordinal), and a stored turn is replaced only by a record that holds all of its events, and more of
+them; or the same ones, and is complete, of a higher revision, or ended by the publisher (pipeline.turns.held_events,
+pipeline.turns.thread_document.rank).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class TurnRecord(TypedDict):
     hash: str | None  # canonical hash, hex SHA-256; null without a turn
     events: int  # of the run that were read so far
     turn: dict[str, Any] | None  # ThreadProtocol UserTurn or AgentTurn
+    ranges: NotRequired[list[list[int]]]  # those events, as [first, last] seq of each stretch; not in older records
     ordinal: NotRequired[int]  # place among the records of its run, where that is not 0
     at: NotRequired[int]  # epoch ms at which a record without turn stated its facts
     tenant: NotRequired[str]

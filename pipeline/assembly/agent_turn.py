@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from pipeline.assembly.partial import PARTIAL, partial
+from pipeline.assembly.partial import partial
 from pipeline.assembly.parts import Context, Message, Part, Turn
 from pipeline.turns import tokens
+from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.text import join
 from pipeline.turns.times import bounded, iso
 from topics.json_text import Fields
@@ -41,7 +42,7 @@ def agent_turn(
             "interrupted_at": iso(turn.last_at),
             **({"detail": turn.error_text} if turn.error_text else {}),
         }
-    whole = [(message, list(message.parts)) for message in turn.messages]
+    whole = [] if complete else [(message, list(message.parts)) for message in turn.messages]
     staying = {id(message) for message in (turn.messages if complete else complete_cycles(turn.messages))}
     messages, timings = _messages(context, turn, started, staying, keep_telemetry=keep_telemetry)
     document["messages"] = messages
@@ -151,7 +152,8 @@ def _part(part: Part) -> Fields | None:
     fields = part.fields
     if fields["part_kind"] in ("text", "thinking"):
         if part.chunks:
-            fields = {**fields, "content": fields["content"] + join(part.chunks)}
+            part.chunks[:] = [join(part.chunks)]  # so that the deltas of a large turn go as their text is made
+            fields = {**fields, "content": fields["content"] + part.chunks[0]}
         if len(fields) == 2 and not fields["content"]:
             return None
     return fields

@@ -15,6 +15,7 @@ ENDINGS: Final = {
     Event.GAP_TIMEOUT: "events_lost",
     Event.IDLE_TIMEOUT: "timeout",
     Event.RUN_TIMEOUT: "timeout",
+    Event.TOO_LARGE: "too_large",
 }
 
 
@@ -25,25 +26,45 @@ def ending(run: Run, event: Event) -> str:
 
 def ended(run: Run, limits: Limits) -> Event | None:
     """The event that closes the run after its last record; None while the run goes on."""
+    if run.beyond is not None:
+        return Event.TOO_LARGE
     if run.end is not None:
         complete = run.verdict() == "complete" and not run.early
         return Event.PUBLISHER_COMPLETE if complete else Event.PUBLISHER_INTERRUPTED
-    return Event.WINDOW_FULL if run.early.events > limits.window_events else None
+    return Event.WINDOW_FULL if window_is_full(run, limits) else None
+
+
+def window_is_full(run: Run, limits: Limits) -> bool:
+    """Whether more waits for the event that is missing than may."""
+    return run.early.events > limits.window_events or run.ahead > limits.window_bytes
 
 
 def overdue(run: Run, now: int, limits: Limits) -> Event | None:
     """The deadline of a run in memory that has passed; None without one."""
-    if run.gap_at is not None and now - run.gap_at > limits.gap_ms:
+    if _gap_is_over(run, now, limits):
         return Event.GAP_TIMEOUT
-    if run.ended_at is not None and now - max(run.ended_at, run.last_at) > limits.grace_ms and not run.early:
+    if _grace_is_over(run, now, limits) and not run.early:
         return Event.STREAM_COMPLETE if run.verdict() == "complete" else Event.STREAM_INTERRUPTED
     return _silent(run, now, limits)
 
 
 def overdue_spilled(spilled: SpilledRun, now: int, limits: Limits) -> Event | None:
     """The deadline of a spilled run that has passed, as far as it is known without rebuilding the run."""
-    event = overdue(spilled.run, now, limits) if spilled.run is not None else None
-    return event or _silent(spilled, now, limits)
+    if spilled.run is not None:
+        return overdue(spilled.run, now, limits)
+    if _gap_is_over(spilled, now, limits):
+        return Event.GAP_TIMEOUT
+    if _grace_is_over(spilled, now, limits) and spilled.gap_at is None:
+        return Event.STREAM_INTERRUPTED  # or complete: its verdict is known once it is built again
+    return _silent(spilled, now, limits)
+
+
+def _gap_is_over(run: Run | SpilledRun, now: int, limits: Limits) -> bool:
+    return run.gap_at is not None and now - run.gap_at > limits.gap_ms
+
+
+def _grace_is_over(run: Run | SpilledRun, now: int, limits: Limits) -> bool:
+    return run.ended_at is not None and now - max(run.ended_at, run.last_at) > limits.grace_ms
 
 
 def _silent(run: Run | SpilledRun, now: int, limits: Limits) -> Event | None:

@@ -42,6 +42,21 @@ def nothing(builder: Builder, event: Fields) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """What the SDK's own client expects of the stream of a run that is still going on; events may be any JSON.
+
+    `begins`: whether another answer begins with this event, where a run has several; a client takes up the newest.
+    `number`: of an event in its answer, by which a client says what it has; None: it has none. `told`: whether its
+    server sent this event.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    begins: Callable[[Any], bool] = lambda event: False
+    number: Callable[[Any], int | None] = lambda event: None
+    told: Callable[[Any], bool] = lambda event: True
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """One wire, under the name that it has in `threadmill.wires`.
 
@@ -51,7 +66,7 @@ class Dialect:
     timeout, events_lost. `stretches` is for deltas, nine of ten events: by type, a function that takes as many of a
     record's events as are like the one at an index, at once, and returns the index behind them; that index itself where
     the one there is out of the ordinary, and its handler must look at it. It raises nothing, and must do what its
-    handler would do.
+    handler would do; `builder.at` is the time of the first.
 
     What others ask of single events, which may be any JSON: these raise nothing. `conversation`: the conversation's id,
     if this event tells it. `recognises`: whether it is an event of this wire, for streams that nobody has named; None:
@@ -60,8 +75,8 @@ class Dialect:
 
     What belongs to the wire. `losses`: what it can't carry, and what becomes of it, for readers of the docs.
     `carriers`: the same for the hash that wires have in common; without any, the wire loses nothing. `formats`: those
-    in which its SDK keeps conversations. `resume`: headers with which the SDK's own client takes up the stream of a
-    run that is still going on, framed as SSE; None: it has no such client.
+    in which its SDK keeps conversations. `resume`: how the SDK's own client takes up the stream of a run that is
+    still going on, framed as SSE; None: it has no such client.
     """
 
     name: str
@@ -70,7 +85,7 @@ class Dialect:
     unknown: Handler
     begin: Callable[[Builder], None] = lambda builder: None
     finish: Callable[[Builder, str], None] = lambda builder, end: None
-    stretches: Mapping[str, Stretch] = field(default_factory=dict)
+    stretches: Mapping[str | None, Stretch] = field(default_factory=dict)
     conversation: Callable[[Any], str | None] = lambda event: None
     recognises: Callable[[Any], bool | None] = lambda event: None
     shows: Callable[[Any], Sequence[Shown]] = lambda event: ()
@@ -78,7 +93,7 @@ class Dialect:
     losses: Mapping[str, str] = field(default_factory=dict)
     carriers: tuple[Carrier, ...] = ()
     formats: tuple[Format, ...] = ()
-    resume: Mapping[str, str] | None = None
+    resume: Resume | None = None
 
     def conversation_of(self, events: Iterable[Any]) -> str | None:
         """The conversation's id by the first of these events that tells it: for streams whose thread nobody names."""

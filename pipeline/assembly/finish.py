@@ -6,6 +6,7 @@ from pipeline.assembly.agent_turn import agent_turn
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context
 from pipeline.turns.canonical import sealed
+from pipeline.turns.held_events import Ranges, held_ranges
 from pipeline.turns.times import bounded, epoch_ms, iso
 from threadmill.identity import thread_uuid, turn_id
 from topics import turn_record
@@ -16,15 +17,24 @@ Timings = list[dict[str, int | None]]
 
 
 def finish(
-    builder: Builder, end: str, *, events: int, revision: int = 0, keep_telemetry: bool = False
+    builder: Builder,
+    end: str,
+    *,
+    events: int,
+    missing: Ranges = (),
+    revision: int = 0,
+    keep_telemetry: bool = False,
 ) -> list[TurnRecord]:
     """Every turn of a run of `events` events, in order; at least one record. The builder is spent.
+
+    `missing`: the ranges of seq that are not among these events.
 
     `end` is complete, aborted, error, disconnected, or the interruption's own reason (timeout, events_lost). The turns
     of sub-agents come last, in threads of their own; their dialect has ended them.
     """
     context = builder.context
     start = epoch_ms(context.started_at)
+    ranges = held_ranges(events, missing)
     turns: list[tuple[str, Fields, Timings]] = []
     for number, user in enumerate(builder.user_turns):
         turns.append((f"user{number or ''}", _user_turn(builder, user, start), []))
@@ -35,14 +45,14 @@ def finish(
         turns.append((str(number or ""), document, timings))
     for number, native in enumerate(builder.native):
         turns.append((str(number or ""), native, []))
-    records = [_record(builder, ordinal, turn, events, revision, timings) for ordinal, turn, timings in turns]
-    records = records or [{**_record(builder, "", None, events, revision, []), "at": bounded(builder.last_at)}]
+    records = [_record(builder, ordinal, turn, events, ranges, revision, timings) for ordinal, turn, timings in turns]
+    records = records or [{**_record(builder, "", None, events, ranges, revision, []), "at": bounded(builder.last_at)}]
     for number, record in enumerate(records):
         if number:
             record["ordinal"] = number
     _add_facts(builder, records[-1], start)
     for child in builder.children:
-        records += finish(child, end, events=events, revision=revision, keep_telemetry=keep_telemetry)
+        records += finish(child, end, events=events, missing=missing, revision=revision, keep_telemetry=keep_telemetry)
     return [sealed(record) for record in records]
 
 
@@ -54,7 +64,13 @@ def _user_turn(builder: Builder, user: Fields, start: int | None) -> Fields:
 
 
 def _record(
-    builder: Builder, ordinal: str, turn: Fields | None, events: int, revision: int, timings: Timings
+    builder: Builder,
+    ordinal: str,
+    turn: Fields | None,
+    events: int,
+    ranges: list[list[int]],
+    revision: int,
+    timings: Timings,
 ) -> TurnRecord:
     context = builder.context
     identity = turn_id(context.thread_id, context.run_id, ordinal)
@@ -77,6 +93,7 @@ def _record(
         "status": status,
         "hash": None,
         "events": events,
+        "ranges": ranges,
         "turn": turn,
     }
     if timings:
@@ -122,6 +139,6 @@ def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
     parent_thread = _parent(context).get("thread_id", context.thread_id)
     if parent_thread != context.thread_id:  # a sub-agent in a thread of its own
         spawned = {"thread_id": parent_thread, "relation": "spawned_from"}
-        links += [] if spawned in links else [spawned]
+        links += [] if any(spawned.items() <= link.items() for link in links) else [spawned]
     if links:
         record["links"] = links

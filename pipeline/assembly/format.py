@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from pipeline.assembly.builder import Builder
+from pipeline.turns.partial_turns import with_partials
 from topics.json_text import Fields
 
 Messages = Sequence[Fields]
@@ -62,7 +63,26 @@ class Format:
                 raise WrongOption(name, str(error)) from None
         return options
 
-    def printed(self, document: Fields, **options: Any) -> Fields:
-        """What callers get of a thread: the document, or {"thread_id", "messages"}."""
-        written = self.write(document, **options)
-        return written if self.is_document else {"thread_id": document["thread_id"], "messages": written}
+    def printed(self, document: Fields, *, partial: bool = False, **options: Any) -> Fields:
+        """What callers get of a thread: the document, or {"thread_id", "messages"}.
+
+        `partial`: with what interrupted turns had shown and do not keep. SDKs have no mark for it, so that the answer
+        also has the places of the messages that hold some of it: {"thread_id", "messages", "partial": [2]}.
+        """
+        written = self.write(with_partials(document) if partial else document, **options)
+        if self.is_document:
+            return cast("Fields", written)
+        found = {"thread_id": document["thread_id"], "messages": written}
+        return {**found, "partial": _added(written, self.write(document, **options))} if partial else found
+
+
+def _added(messages: Messages, kept: Messages) -> list[int]:
+    """The places of the messages that are not among those that are kept."""
+    left = list(kept)
+    places = []
+    for place, message in enumerate(messages):
+        if message in left:
+            left.remove(message)
+        else:
+            places.append(place)
+    return places

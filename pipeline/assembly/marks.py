@@ -1,33 +1,38 @@
 """The marks of closed runs: looked up by run, forgotten in the order in which they were added, and packed into pages.
 
 A worker holds tens of thousands of them for a day. As Python objects a mark takes eight small blocks, 525 bytes, and
-fragments the heap; packed it takes 150 bytes of a large block.
+fragments the heap; packed it takes 160 bytes of a large block.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from struct import Struct
 from typing import Final
 
-from topics.state import Closed, RunKey
+from pipeline.assembly.shares import Shares
+from topics.state import ANYONE, Closed, RunKey
 
 PAGE: Final = 65_536  # bytes, and the step from the places of one page to those of the next
-ENTRY: Final = Struct("<Bqqqq")  # state, offset, seq, at, revision; then comes the name
-LENGTH: Final = Struct("<I")  # the length of a name in bytes, before the name
-REMOVED, INTERRUPTED, COMPLETE = 0, 1, 2  # states
+ENTRY: Final = Struct("<Bqqqqq")  # state, place of the same tenant's next mark, offset, seq, at, revision
+PLACE: Final = Struct("<q")  # the second of these
+LENGTH: Final = Struct("<I")  # in bytes, of what follows: behind an entry come the name of its run and its tenant
+NOBODY: Final = b"-"  # instead of a tenant
+NAMED: Final = b"="  # before one
+REMOVED, INTERRUPTED, COMPLETE, CUT = 0, 1, 2, 3  # states
 FREE, DELETED = 0, -1  # slots: never used, used before
 FEWEST: Final = 64  # slots
 
 
 class Marks:
-    """RunKey -> Closed, in the order of `add`.
+    """RunKey -> Closed, in the order of `add`. `shares`: how many each tenant has.
 
     Entries are appended to pages; a place is a page's number times PAGE, plus an offset in it. The slots are a hash
-    table with open addressing, at most half full: they hold places, plus one.
+    table with open addressing, at most half full: they hold places, plus one. The hash is that of the run's name
+    without its tenant, so that a mark is found by the key of its entry on the state topic, too.
     """
 
     def __init__(self) -> None:
@@ -35,6 +40,9 @@ class Marks:
         self._dropped = 0  # number of pages that were dropped from the front
         self._head = 0  # offset in the first page of the oldest entry
         self._count = 0
+        self._bytes = 0  # of all entries that were not removed
+        self._ends: dict[str | None, list[int]] = {}  # of each tenant the places of its oldest and of its newest mark
+        self.shares = Shares()
         self._slots = array("q", bytes(8 * FEWEST))
         self._used = 0  # slots that are not FREE
 
@@ -46,38 +54,82 @@ class Marks:
         return (self._key(place) for place in self._places())
 
     def get(self, key: RunKey) -> Closed | None:
-        """How a run was closed; None without a mark."""
-        slot = self._find(_packed(key))
+        """How a run was closed; None without a mark. A mark of ANYONE counts for all tenants."""
+        own = self.own(key)
+        if ANYONE not in self._ends:
+            return own
+        other = self.own(key._replace(tenant=ANYONE))
+        return other if own is None or (other is not None and other.rank > own.rank) else own
+
+    def own(self, key: RunKey) -> Closed | None:
+        """What the mark of this very run says."""
+        slot = self._find(*_packed(key))
         return None if slot is None else self._closed(self._slots[slot] - 1)
 
     def add(self, key: RunKey, closed: Closed) -> None:
         """Add a run's mark as the newest, in place of an older one."""
-        name = _packed(key)
-        self._remove(name)
+        name, packed = _packed(key)
+        self._remove(key, name, packed)
         if 2 * self._used >= len(self._slots):
             self._rebuild()
-        state = COMPLETE if closed.complete else INTERRUPTED
-        entry = ENTRY.pack(state, closed.offset, closed.seq, closed.at, closed.revision) + name
+        state = CUT if closed.cut else COMPLETE if closed.complete else INTERRUPTED
+        entry = ENTRY.pack(state, 0, closed.offset, closed.seq, closed.at, closed.revision) + packed
         page = self._pages[-1]
         if page and len(page) + len(entry) > PAGE:
             page = bytearray()
             self._pages.append(page)
-        self._put(name, (self._dropped + len(self._pages) - 1) * PAGE + len(page))
+        place = (self._dropped + len(self._pages) - 1) * PAGE + len(page)
+        self._put(name, place)
         page += entry
         self._count += 1
+        self._bytes += len(entry)
+        self.shares.add(key.tenant, 1)
+        ends = self._ends.get(key.tenant)
+        if ends is None:
+            self._ends[key.tenant] = [place, place]
+        else:
+            before, at = self._at(ends[1])
+            PLACE.pack_into(before, at + 1, place)
+            ends[1] = place
 
     def remove(self, key: RunKey) -> None:
         """Remove a run's mark, if there is one."""
-        self._remove(_packed(key))
+        self._remove(key, *_packed(key))
         self._first()
 
-    def _remove(self, name: bytes) -> None:
-        slot = self._find(name)
+    def remove_entry(self, thread_id: str, run_id: str, offset: int) -> None:
+        """Remove the mark that has this entry on the state topic, whoever's it is: an offset belongs to one run."""
+        name = _name(thread_id, run_id)
+        slot = self._find(name, name, offset)
         if slot is not None:
-            page, at = self._at(self._slots[slot] - 1)
+            self.remove(self._key(self._slots[slot] - 1))
+
+    def _remove(self, key: RunKey, name: bytes, packed: bytes) -> None:
+        slot = self._find(name, packed)
+        if slot is not None:
+            place = self._slots[slot] - 1
+            page, at = self._at(place)
             page[at] = REMOVED
             self._slots[slot] = DELETED
             self._count -= 1
+            self._bytes -= ENTRY.size + len(packed)
+            self.shares.add(key.tenant, -1)
+            if self._ends[key.tenant][0] == place:
+                self._advance(key.tenant)
+
+    def _advance(self, tenant: str | None) -> None:
+        """The oldest mark of a tenant was removed: go on to its next one."""
+        place, last = self._ends[tenant]
+        while (at := self._at(place))[0][at[1]] == REMOVED:
+            if place == last:
+                del self._ends[tenant]
+                return
+            (place,) = PLACE.unpack_from(at[0], at[1] + 1)
+        self._ends[tenant][0] = place
+
+    def of_most(self) -> RunKey:
+        """Of the tenant that has most marks (see `Shares`) the oldest one's run. There must be a mark."""
+        return self._key(self._ends[self.shares.most()][0])
 
     def oldest(self) -> tuple[RunKey, Closed] | None:
         """The run whose mark was added first; None where there are no marks."""
@@ -90,8 +142,15 @@ class Marks:
         ages = [self._closed(place).at for place in places]
         if all(one <= other for one, other in pairwise(ages)):
             return self
+        return self._copied(place for _, place in sorted(zip(ages, places, strict=True)))
+
+    def packed(self) -> Marks:
+        """The marks in their order; the same object where less than half of its pages is of removed ones."""
+        return self if len(self._pages) * PAGE <= 2 * (self._bytes + PAGE) else self._copied(self._places())
+
+    def _copied(self, places: Iterable[int]) -> Marks:
         marks = Marks()
-        for _, place in sorted(zip(ages, places, strict=True)):
+        for place in places:
             marks.add(self._key(place), self._closed(place))
         return marks
 
@@ -115,8 +174,7 @@ class Marks:
             while at < len(page):
                 if page[at] != REMOVED:
                     yield number * PAGE + at
-                at += ENTRY.size
-                at += LENGTH.size + LENGTH.unpack_from(page, at)[0]
+                at = _behind(page, _behind(page, at + ENTRY.size))
             at = 0
 
     def _at(self, place: int) -> tuple[bytearray, int]:
@@ -125,26 +183,33 @@ class Marks:
     def _name(self, place: int) -> bytes:
         page, at = self._at(place)
         at += ENTRY.size
-        return bytes(page[at : at + LENGTH.size + LENGTH.unpack_from(page, at)[0]])
+        return bytes(page[at : _behind(page, at)])
 
     def _key(self, place: int) -> RunKey:
-        thread_id, _, run_id = self._name(place)[LENGTH.size :].decode().partition("/")
-        return thread_id, run_id
+        page, at = self._at(place)
+        at += ENTRY.size
+        behind = _behind(page, at)
+        thread_id, _, run_id = page[at + LENGTH.size : behind].decode().partition("/")
+        tenant = page[behind + LENGTH.size : _behind(page, behind)]
+        return RunKey(None if tenant == NOBODY else tenant.removeprefix(NAMED).decode(), thread_id, run_id)
 
     def _closed(self, place: int) -> Closed:
-        state, offset, seq, at, revision = ENTRY.unpack_from(*self._at(place))
-        return Closed(offset, seq, state == COMPLETE, at, revision)
+        state, _, offset, seq, at, revision = ENTRY.unpack_from(*self._at(place))
+        return Closed(offset, seq, state == COMPLETE, at, revision, state == CUT)
 
     # ---- slots
 
-    def _find(self, name: bytes) -> int | None:
-        slots, pages = self._slots, self._pages
+    def _find(self, name: bytes, prefix: bytes, offset: int | None = None) -> int | None:
+        """The slot of the mark of a name that begins like this: with the tenant of one, or with the name alone; then
+        `offset` tells which.
+        """
+        slots = self._slots
         last = len(slots) - 1
         slot = hash(name) & last
         while (value := slots[slot]) != FREE:
             if value != DELETED:
-                number, at = divmod(value - 1, PAGE)
-                if pages[number - self._dropped].startswith(name, at + ENTRY.size):
+                page, at = self._at(value - 1)
+                if page.startswith(prefix, at + ENTRY.size) and offset in (None, self._closed(value - 1).offset):
                     return slot
             slot = (slot + 1) & last
         return None
@@ -166,7 +231,19 @@ class Marks:
             self._put(self._name(place), place)
 
 
-def _packed(key: RunKey) -> bytes:
-    """The name as in the state topic (a thread id has no slash), behind its length: so no name is another's prefix."""
-    name = f"{key[0]}/{key[1]}".encode()
+def _packed(key: RunKey) -> tuple[bytes, bytes]:
+    """-> the name of a run, and the same with its tenant. Both begin with their lengths: none is another's prefix."""
+    name = _name(key.thread_id, key.run_id)
+    tenant = NOBODY if key.tenant is None else NAMED + key.tenant.encode()
+    return name, b"".join((name, LENGTH.pack(len(tenant)), tenant))
+
+
+def _name(thread_id: str, run_id: str) -> bytes:
+    """As in the keys of the state topic; a thread id has no slash."""
+    name = f"{thread_id}/{run_id}".encode()
     return LENGTH.pack(len(name)) + name
+
+
+def _behind(page: bytearray, at: int) -> int:
+    """The offset behind the text that begins at `at` with its length."""
+    return int(at + LENGTH.size + LENGTH.unpack_from(page, at)[0])

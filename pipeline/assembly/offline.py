@@ -32,12 +32,25 @@ def assemble(
     return close(run, run.verdict(), keep_telemetry=keep_telemetry)[0], run.refusals
 
 
-def close(run: Run, end: str, *, keep_telemetry: bool = False) -> tuple[list[TurnRecord], Builder]:
-    """The turns of a run as it stands, and the builder they were made of; it can go on unless it ended as complete."""
-    if run.early:
-        builder, end = with_room(run.past_the_holes), "events_lost"
+def close(run: Run, end: str, *, keep_telemetry: bool = False, last: bool = False) -> tuple[list[TurnRecord], Builder]:
+    """The turns of a run as it stands, and the builder they were made of. It can go on unless it ended as complete, or
+    `last` says that it won't: a copy of a large run would fill the memory.
+    """
+    if not (last or (end == "complete" and not run.early)):
+        builder = with_room(lambda: copy.deepcopy(run.builder))
     else:
-        builder = run.builder if end == "complete" else with_room(lambda: copy.deepcopy(run.builder))
+        builder = run.builder
+    if run.early:
+        run.past_the_holes(builder)
+        end = "events_lost"
     run.dialect.finish(builder, end)
-    turns = finish(builder, end, events=run.count(), revision=run.revision, keep_telemetry=keep_telemetry)
+    missing = run.missing()
+    turns = finish(
+        builder,
+        end,
+        events=run.count(missing),
+        missing=missing,
+        revision=run.revision,
+        keep_telemetry=keep_telemetry,
+    )
     return turns, builder

@@ -18,7 +18,6 @@ from pipeline.turns.text import join, mend
 from pipeline.turns.times import iso
 from topics.json_text import Fields
 
-PARTIAL: Final = "meta:partial"
 UNFINISHED: Final = "meta:unfinished"
 
 

@@ -7,6 +7,7 @@ what moves a run from one to another, are in `run_states`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -14,13 +15,14 @@ from typing import Any, Final
 
 import orjson
 
-from pipeline.assembly.deadlines import ended, ending, overdue, overdue_spilled, spill_due
+from pipeline.assembly.deadlines import ended, ending, overdue, overdue_spilled, spill_due, window_is_full
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import close
+from pipeline.assembly.oversized import ADVICE, cut_off, with_key
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
-from pipeline.assembly.results import Counts, Out, Source, Unbuilt
+from pipeline.assembly.results import Built, Counts, Out, Oversized, Unbuilt
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import (
     CLOSED,
@@ -34,14 +36,15 @@ from pipeline.assembly.run_states import (
 )
 from pipeline.assembly.spilled_run import segments_of
 from pipeline.assembly.telemetry import closing_records, polished, streamed_records
+from pipeline.assembly.weight import LARGE_RECORD, LIGHT
 from threadmill.envelope import LARGEST, checked, decode
 from threadmill.errors import InvalidRecord, Reason
 from topics import state as state_topic
-from topics.state import Closed, RunKey
+from topics.state import Closed, RunKey, Segment
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 
-LARGE: Final = 2_000_000  # bytes of a run whose turn may be too large for its topic
+LARGE: Final = 1_000_000  # bytes of a run whose turns may be too large for their topic
 INT: Final = frozenset({int})
 
 
@@ -55,27 +58,33 @@ class Partition:
         start: int,
         polish: Callable[[TurnRecord], TurnRecord] | None = None,
         polish_telemetry: Callable[[TelemetryRecord], TelemetryRecord] | None = None,
+        fits: Callable[[TurnRecord], bool] | None = None,
     ) -> None:
         """`polish` changes each finished turn before it is handed over, and `polish_telemetry` each telemetry record:
-        redaction. Where one fails, that turn or record becomes a dead letter.
+        redaction. Where one fails, that turn or record becomes a dead letter. `fits`: whether the turns topic takes a
+        record of a large run, as the host sends it.
         """
         self.dialects = dialects
         self.limits = limits
         self.polish = polish
         self.polish_telemetry = polish_telemetry
+        self.fits = fits
         self.next = start
         self.now = 0
         self.runs = RunStates(limits, self._remove_segments)
         self.out = Out()
         self.counts = Counts()
+        self.unspilled = 0  # bytes of large records, more or less, that came since `spill` was called
         self.segments: dict[RunKey, list[str]] = {}  # state keys of open and reopenable runs
-        self.buried: set[str] = set()  # those of them whose records are dead letters already
+        self.shared: dict[str, int] = {}  # those that several runs have, of an older version; and how many
+        self.buried: dict[RunKey, int] = {}  # of how many of a run's segments the records are dead letters already
 
     # ---- records
 
     def feed(self, records: Sequence[Record]) -> None:
         """Apply records of ascending offsets; those before `next` were seen already."""
-        loads, runs, applied, most = orjson.loads, self.runs.open, self.counts.events, self.limits.record_bytes
+        loads, runs, applied = orjson.loads, self.runs.open, self.counts.events
+        most, full = min(LARGE_RECORD, self.limits.record_bytes), min(LIGHT, self.limits.run_bytes)
         following, now, read = self.next, self.now, 0  # locals are quicker; `self` gets them before it is used
         try:
             for record in records:
@@ -91,16 +100,23 @@ class Partition:
                 envelope = None
                 try:
                     envelope = loads(value)  # type: ignore[arg-type]  # None raises, too
-                    run = runs[envelope["thread_id"], envelope["run_id"]]
+                    dt = tenant = None
+                    others = len(envelope) - 8
+                    if others and "dt" in envelope:
+                        dt = envelope["dt"]
+                        others -= 1
+                    if others:
+                        tenant = envelope["tenant"]
+                        if others != 1:
+                            raise KeyError  # there is a run, an end, or something unknown, too
+                    run = runs[tenant, envelope["thread_id"], envelope["run_id"]]  # type: ignore[index]  # as RunKey
                     dialect, builder = run.dialect, run.builder
                     events, seq, ts, version = envelope["events"], envelope["seq"], envelope["ts"], envelope["v"]
-                    dt = None if len(envelope) == 8 else envelope["dt"]  # no tenant, run, end, nor anything unknown
                     count, size = len(events), len(value)  # type: ignore[arg-type]  # it was JSON
                     if (
                         seq != run.next
                         or seq.__class__ is not int
                         or run.early
-                        or len(envelope) > 9
                         or version.__class__ is not int
                         or version != 1
                         or envelope["agent_id"] != builder.context.agent_id
@@ -111,6 +127,7 @@ class Partition:
                         or not 0 <= ts <= LARGEST
                         or (dt is not None and (len(dt) != count or {*map(type, dt)} != INT))
                         or size > most
+                        or (grown := run.size + size) > full
                     ):
                         raise KeyError
                 except (KeyError, TypeError, ValueError, AttributeError):
@@ -119,7 +136,7 @@ class Partition:
                     continue
                 run.last_at = at
                 run.last_offset = offset
-                run.size += size
+                run.size = grown
                 run.unspilled.append(value)  # type: ignore[arg-type]  # as above
                 run.apply_events(ts, events, dt, record)
                 applied[dialect.name] += count
@@ -146,7 +163,7 @@ class Partition:
     def _route(self, envelope: Envelope, record: Record) -> None:
         """Give a record to its run, by the state of that run: an open one goes on, a closed one may be opened again."""
         dialect = self._dialect(envelope)
-        key = (envelope["thread_id"], envelope["run_id"])
+        key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
         state = self.runs.state(key)
         if state is SPILLED:
             state = self._close_if_over(key)
@@ -155,7 +172,7 @@ class Partition:
             raise InvalidRecord(Reason.PROTOCOL_VIOLATION, f"the run is {run.dialect.name}, this record {dialect.name}")
         closed = self.runs.marks.get(key) if state is REOPENABLE or state is CLOSED else None
         if run is not None:
-            known = run.knows(envelope)
+            known = run.knows(envelope) or (record.offset <= run.last_offset and not run.misses(envelope))
         else:
             known = closed is not None and envelope["seq"] + len(envelope["events"]) - 1 <= closed.seq
         if known:
@@ -164,7 +181,7 @@ class Partition:
         if closed is not None:
             run = self._reopened(run, closed, envelope, record)
         if run is None:
-            run = Run(envelope, dialect, record)
+            run = Run(envelope, dialect, record, self.limits.run_bytes)
             self.counts.opened += 1
         if state is not OPEN:
             self.runs.resume(key, run, state)
@@ -173,9 +190,9 @@ class Partition:
 
     def _apply(self, key: RunKey, run: Run, envelope: Envelope, record: Record) -> None:
         """Apply a record that an open run does not know yet, and close the run if that was its end."""
-        before, value = run.next, record.value or b""
-        run.unspilled.append(value)
-        run.size += len(value)
+        before = run.next
+        run.unspilled.append(record.value or b"")
+        self.unspilled += len(run.unspilled[-1])
         run.last_offset = record.offset
         run.feed(envelope, record)
         self.counts.events[run.dialect.name] += run.next - before
@@ -198,12 +215,14 @@ class Partition:
         if state is OPEN:
             return self.runs.open[key]
         spilled = self.runs.spilled.get(key) or self.runs.reopenable.get(key)
-        return spilled.rebuilt(self._dialect, self.out.dead) if spilled is not None else None
+        if spilled is None:
+            return None
+        return spilled.rebuilt(self._dialect, self.out.dead, self.limits.run_bytes)
 
     def _close_if_over(self, key: RunKey) -> State:
         """Close a spilled run that was over when its worker died, before that could write its mark -> its state."""
         run = self._run(key, SPILLED)
-        event = ended(run, self.limits) if run is not None and run.end is not None else None
+        event = _over(run, self.limits) if run is not None else None
         if run is not None and event is not None:
             self._close(key, run, event)
         return self.runs.state(key)
@@ -211,10 +230,14 @@ class Partition:
     def _reopened(self, run: Run | None, closed: Closed, envelope: Envelope, record: Record) -> Run:
         """An interrupted run goes on: its turn will be replaced by a newer revision. Raises InvalidRecord."""
         seq = envelope["seq"]
-        if run is None or self.now - closed.at > self.limits.reopen_ms:
+        if closed.cut:
+            detail = f"seq {seq}: the run was too large, and was cut off (THREADMILL_RUN_BYTES, THREADMILL_CONTENT)"
+            raise InvalidRecord(Reason.TOO_LARGE, detail)
+        # By the record's own time: after a restart `now` is that of the newest mark, perhaps of another run's.
+        if run is None or record.timestamp - closed.at > self.limits.reopen_ms:
             how = "complete" if closed.complete else "interrupted"
             raise InvalidRecord(Reason.LATE_EVENT, f"seq {seq}: the turn was closed as {how} after seq {closed.seq}")
-        if seq > run.next and run.early.events > self.limits.window_events:
+        if seq > run.next and window_is_full(run, self.limits):
             detail = f"seq {seq}: {run.early.events} events wait for seq {run.next} already; send that one first"
             raise InvalidRecord(Reason.LATE_EVENT, detail)
         run.reopen(closed.revision + 1, record.timestamp)
@@ -226,8 +249,10 @@ class Partition:
         is the one that it took last.
         """
         if run.builder.telemetry:
-            found = streamed_records(run)
-            self.out.telemetry.extend(self._polished(run, found, record))
+            found: Iterable[TelemetryRecord] = streamed_records(run)
+            if self.polish_telemetry is not None:
+                found = polished(run, found, self.polish_telemetry, record)
+            self.out.telemetry.extend(found)
         if run.refusals:
             for source, letters in groupby(run.refusals, key=lambda refused: refused.record):
                 first, *more = letters
@@ -235,59 +260,115 @@ class Partition:
                 self.out.dead.append(Refused(source, first.reason, detail))
             run.refusals = []
 
-    def _polished(self, run: Run, found: Iterable[TelemetryRecord], record: Record) -> Iterable[TelemetryRecord]:
-        return found if self.polish_telemetry is None else polished(run, found, self.polish_telemetry, record)
-
     # ---- the end of a run
 
     def _close(self, key: RunKey, run: Run, event: Event) -> None:
         """Hand over the turns of an open or spilled run that `event` has ended, and its mark."""
         try:
             after = self.runs.after(key, event)
+            large = self._is_large(run)
             try:
-                turns, builder = close(run, ending(run, event), keep_telemetry=self.limits.keep_telemetry)
-                turns = [self.polish(turn) for turn in turns] if self.polish is not None else turns
-                last = StoredRecord(b"", run.last_offset, run.last_at)
-                telemetry = list(self._polished(run, closing_records(run, builder, turns), last))
+                turns, telemetry = self._finished(run, event)
+                if large and not self._all_fit(turns):
+                    event, turns, telemetry = Event.TOO_LARGE, [], []
+                    after = self.runs.after(key, event)
+                    self._hand_over(key, run)
             except Exception as error:  # a turn that can't be built is lost to its readers, but stops nothing
                 event, turns, telemetry = Event.UNBUILDABLE, [], []
                 after = self.runs.after(key, event)
                 self._bury(key, run, f"the turn could not be built: {type(error).__name__}: {error}")
-            closed = Closed(run.last_offset, run.last_seq(), after is CLOSED, self.now, run.revision)
-            if run.size > LARGE:
+            cut = event is Event.TOO_LARGE
+            closed = Closed(run.last_offset, run.next - 1, after is CLOSED and not cut, self.now, run.revision, cut)
+            if large:
+                self.out.large.update((key.tenant, turn["turn_id"]) for turn in turns)
+            for record in run.beyond or ():
+                detail = f"the run weighs more than {run.most:,} bytes (THREADMILL_RUN_BYTES), and was cut off"
+                self.out.dead.append(Refused(with_key(record, key.thread_id), Reason.TOO_LARGE, detail))
+            if turns:
                 spilled = tuple(self.segments.get(key, ()))
-                source = Source(tuple(run.unspilled), spilled, run.last_offset, run.last_at)
-                self.out.sources.update((turn["turn_id"], source) for turn in turns)
+                self.out.built.append(Built(key, len(turns), run.unspilled, spilled, run.last_offset, run.last_at))
             if after is REOPENABLE:
                 self._store_records(key, run)
             if event is Event.UNBUILDABLE:
-                self.buried.update(self.segments.get(key, ()))
+                self.buried[key] = len(self.segments.get(key, ()))
             self.out.turns.extend(turns)
             self.out.telemetry.extend(telemetry)
-            self.out.marks.append((state_topic.closed_key(key, closed), state_topic.encode(closed)))
+            self.out.marks.append((state_topic.closed_key(key, closed), state_topic.encode(key, closed)))
             self.runs.close(key, event, run, closed)
             self.counts.closed += 1
         except ImpossibleTransition as error:
             self._give_up(key, run, error)
 
+    def _is_large(self, run: Run) -> bool:
+        """Whether its turns may be too large for their topic. Each message repeats the names of its context."""
+        context = run.builder.context
+        names = len(context.agent_id) + len(context.model_name or "") + len(context.provider_name or "")
+        return run.size + names * run.next > LARGE
+
+    def _all_fit(self, turns: Iterable[TurnRecord]) -> bool:
+        return self.fits is None or all(map(self.fits, turns))
+
+    def _hand_over(self, key: RunKey, run: Run) -> None:
+        """Its turns are larger than their topic takes: the host reads what of it is spilled, and cuts it off."""
+        parent = run.builder.context.traceparent
+        rest = Segment(run.first_offset, run.last_offset, run.last_at, run.unspilled, 0, parent)
+        self.out.oversized.append(Oversized(key, tuple(self.segments.get(key, ())), rest, run.revision))
+
+    def cut_off(self, oversized: Oversized, segments: Sequence[Segment]) -> Out:
+        """-> the turns of as much of a run as fits, and its other records as dead letters; `segments`: all of it."""
+        run, rest = cut_off([*segments, oversized.rest], self._dialect, self.limits.run_bytes, self._fitting)
+        out = Out(dead=[Refused(with_key(one, oversized.run.thread_id), Reason.TOO_LARGE, ADVICE) for one in rest])
+        if run is not None:
+            run.revision = oversized.revision
+            out.turns, out.telemetry = self._finished(run, Event.TOO_LARGE)
+            out.large.update((oversized.run.tenant, turn["turn_id"]) for turn in out.turns)
+        return out
+
+    def _fitting(self, run: Run) -> bool:
+        try:
+            return self._all_fit(self._finished(run, Event.TOO_LARGE)[0])
+        except Exception:  # what can't be built up to here may be built up to another record
+            return False
+
     def _give_up(self, key: RunKey, run: Run, error: ImpossibleTransition) -> None:
-        """Part with a run that can't be moved, so that it stops no other; see `run_states`."""
+        """Part with a run that can't be moved, so that it stops no other; see `run_states`. All of its records are dead
+        letters then, so a restart must not find those that were spilled.
+        """
         self._bury(key, run, str(error))
         self.runs.give_up(key)
+        self._remove_segments(key)
+
+    def _finished(self, run: Run, event: Event) -> tuple[list[TurnRecord], list[TelemetryRecord]]:
+        """The turns of a run that `event` has ended, and what only they tell of its tokens."""
+        large = event is Event.TOO_LARGE or run.size > self.limits.reopen_bytes  # so it won't be opened again
+        turns, builder = close(run, ending(run, event), keep_telemetry=self.limits.keep_telemetry, last=large)
+        if self.polish is not None:
+            turns = [self.polish(turn) for turn in turns]
+        telemetry = closing_records(run, builder, turns)
+        if self.polish_telemetry is not None:
+            last = StoredRecord(b"", run.last_offset, run.last_at)
+            telemetry = polished(run, telemetry, self.polish_telemetry, last)
+        return turns, list(telemetry)
 
     def _bury(self, key: RunKey, run: Run, detail: str) -> None:
         """The raw records of a run become dead letters; those on the state topic are the host's to read."""
-        spilled = tuple(name for name in self.segments.get(key, ()) if name not in self.buried)
+        spilled = tuple(self.segments.get(key, ())[self.buried.get(key, 0) :])
         if spilled:
-            self.out.unbuilt.append(Unbuilt(key[0], spilled, detail))
+            self.out.unbuilt.append(Unbuilt(key, spilled, detail))
         for value in run.unspilled:
-            record = StoredRecord(value, run.last_offset, run.last_at, key[0].encode())
+            record = StoredRecord(value, run.last_offset, run.last_at, key.thread_id.encode())
             self.out.dead.append(Refused(record, Reason.INVALID_EVENT, detail))
 
     def _remove_segments(self, key: RunKey) -> None:
-        names = self.segments.pop(key, ())
-        self.buried.difference_update(names)
-        self.out.marks.extend((name, None) for name in names)
+        self.buried.pop(key, None)
+        self.out.marks.extend((name, None) for name in self.segments.pop(key, ()) if self._is_free(name))
+
+    def _is_free(self, name: str) -> bool:
+        """A run has no more use for a segment -> whether nor has any other."""
+        others = self.shared.pop(name, 1) - 1
+        if others:
+            self.shared[name] = others
+        return not others
 
     # ---- time
 
@@ -311,7 +392,7 @@ class Partition:
         if run is None:
             self.runs.give_up(key)
             return
-        known = ended(run, self.limits) if run.end is not None else overdue(run, self.now, self.limits)
+        known = _over(run, self.limits) or overdue(run, self.now, self.limits)
         self._close(key, run, known or event)
 
     def open_runs(self) -> int:
@@ -330,6 +411,7 @@ class Partition:
         """Move runs that have been open for long to the state topic, so that the floor may pass them; and the oldest
         ones where they are so many that their records fill the memory.
         """
+        self.unspilled = 0
         held = sum([run.size - run.spilled for run in self.runs.open.values()])
         for key, run in list(self.runs.open.items()):
             event = spill_due(run, held, self.now, self.limits)
@@ -349,7 +431,7 @@ class Partition:
         """Hand over the records of a run that the state topic does not have yet."""
         for segment in segments_of(run):
             name = state_topic.segment_key(key, segment)
-            self.out.segments.append((name, state_topic.encode(segment)))
+            self.out.segments.append((name, state_topic.encode(key, segment)))
             self.segments.setdefault(key, []).append(name)
             self.counts.spilled += 1
         run.unspilled, run.spilled = [], run.size
@@ -357,9 +439,16 @@ class Partition:
     def restore(self, restored: RestoredState) -> None:
         """Take what the state topic holds of this partition, before the first record."""
         self.now = max(self.now, restored.now)
-        for key, found in restored.segments.items():
-            self.segments[key] = [state_topic.segment_key(key, segment) for segment in found.values()]
-        spilled, reopenable, complete = restored.runs()
+        found = restored.by_run()
+        self.segments = {key: list(own) for key, own in found.items()}
+        holders = Counter(name for own in found.values() for name in own)
+        self.shared = {name: count for name, count in holders.items() if count > 1}
+        spilled, reopenable, complete = restored.runs(found)
         for key in complete:
             self._remove_segments(key)
         self.runs.restore(spilled, reopenable, restored.marks)
+
+
+def _over(run: Run, limits: Limits) -> Event | None:
+    """How a spilled run has ended, where its worker died before it could say so; None while it goes on."""
+    return ended(run, limits) if run.end is not None or run.beyond is not None else None

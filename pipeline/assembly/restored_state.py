@@ -6,68 +6,112 @@ removed since. Each is packed as it comes: nothing is held of it but what will b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import groupby
+
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.spilled_run import SpilledRun, stored_bytes
+from threadmill.envelope import decode
+from threadmill.errors import InvalidRecord
 from topics import state
-from topics.state import Closed, RunKey, Segment
+from topics.state import ANYONE, RunKey, Segment
+
+Segments = dict[str, Segment]  # by their keys on the state topic
 
 
 class RestoredState:
     """`segments` of open and reopenable runs, by their keys; `marks` of closed runs; `now`: newest broker time (ms)."""
 
     def __init__(self) -> None:
-        self.segments: dict[RunKey, dict[bytes, Segment]] = {}
+        self.segments: dict[bytes, tuple[RunKey, Segment]] = {}
         self.marks = Marks()
         self.now = 0
 
     def take(self, key: bytes, value: bytes | None) -> None:
         """One record, in the topic's order; None removes what the key stands for. Raises InvalidRecord."""
         if value is None:
-            self._remove(key)
+            if self.segments.pop(key, None) is None and (mark := state.mark_of(key)) is not None:
+                self.marks.remove_entry(*mark)
             return
         run, entry = state.decode(key, value)
         self.now = max(self.now, entry.at)
         if isinstance(entry, Segment):
-            self.segments.setdefault(run, {})[key] = entry
-        elif (known := self.marks.get(run)) is None or _rank(entry) > _rank(known):
+            self.segments[key] = run, entry
+        elif (known := self.marks.own(run)) is None or entry.rank > known.rank:
             self.marks.add(run, entry)
 
-    def runs(self) -> tuple[dict[RunKey, SpilledRun], dict[RunKey, SpilledRun], list[RunKey]]:
-        """-> (open runs, reopenable ones, complete ones whose worker died before it removed their segments).
+    def by_run(self) -> dict[RunKey, Segments]:
+        """The segments of each run. Those of an older version are split: several runs may have the same one then."""
+        found: dict[RunKey, Segments] = {}
+        for key, (run, segment) in self.segments.items():
+            found.setdefault(run, {})[key.decode()] = segment
+        for run in [run for run in found if run.tenant == ANYONE]:
+            for tenant, own in split(found.pop(run)).items():
+                found.setdefault(run._replace(tenant=tenant), {}).update(own)
+        return found
+
+    def runs(
+        self, found: Mapping[RunKey, Segments]
+    ) -> tuple[dict[RunKey, SpilledRun], dict[RunKey, SpilledRun], list[RunKey]]:
+        """What `by_run` gave -> (open runs, reopenable ones, complete ones whose worker died before it removed their
+        segments).
 
         The mark of a run that is open goes: it was reopened since.
         """
         spilled: dict[RunKey, SpilledRun] = {}
         reopenable: dict[RunKey, SpilledRun] = {}
         complete: list[RunKey] = []
-        for key, found in self.segments.items():
-            segments = list(found.values())
+        for key, own in found.items():
+            segments = list(own.values())
             closed = self.marks.get(key)
-            if closed is not None and closed.complete:
+            if closed is not None and (closed.complete or closed.cut):
                 complete.append(key)
                 continue
             newer = [segment for segment in segments if closed is None or segment.last_offset > closed.offset]
-            size = stored_bytes(segments)
             if newer:
                 revision = 0 if closed is None else closed.revision + 1
-                last_at, opened_at = max(s.at for s in newer), min(s.at for s in newer)
-                spilled[key] = SpilledRun(segments, last_at, opened_at, revision, size)
+                spilled[key] = SpilledRun.restored(segments, newer, revision)
                 self.marks.remove(key)
             elif closed is not None:
                 at = max(segment.at for segment in segments)
-                reopenable[key] = SpilledRun(segments, at, at, closed.revision, size)
+                reopenable[key] = SpilledRun(segments, at, at, closed.revision, stored_bytes(segments))
+                self.marks.add(key, closed)  # of its own, where it was that of ANYONE
         return spilled, reopenable, complete
 
-    def _remove(self, key: bytes) -> None:
-        run = state.run_of(key)
-        found = self.segments.get(run, {})
-        if found.pop(key, None) is not None and not found:
-            del self.segments[run]
-        closed = self.marks.get(run)
-        if closed is not None and state.closed_key(run, closed).encode() == key:
-            self.marks.remove(run)
+
+def split(segments: Segments) -> dict[str | None, Segments]:
+    """The segments of a run that an older version wrote, which took equal ids of two tenants for one run -> those of
+    each tenant, by the envelopes of their records.
+
+    Offsets of single records are not known. Where tenants share a segment, their `last_offset` differ all the same, so
+    that their runs will have marks of their own: the later a tenant's last record the higher it is, and never below it.
+    """
+    found: dict[str | None, Segments] = {}
+    ordered = sorted(segments.items(), key=lambda item: (*_range(item[1]), item[1].part))
+    for (_, last), parts in groupby(ordered, key=lambda item: _range(item[1])):
+        owned = [(name, segment, _tenants(segment)) for name, segment in parts]
+        latest_first = dict.fromkeys(tenant for *_, tenants in reversed(owned) for tenant in reversed(tenants))
+        for behind, tenant in enumerate(latest_first):
+            for name, segment, tenants in owned:
+                records = [record for record, owner in zip(segment.records, tenants, strict=True) if owner == tenant]
+                if records:
+                    parent = segment.traceparent if len(latest_first) == 1 else None  # it is one of these tenants'
+                    own = replace(segment, last_offset=last - behind, records=records, traceparent=parent)
+                    found.setdefault(tenant, {})[name] = own
+    return found
 
 
-def _rank(closed: Closed) -> tuple[bool, int, int]:
-    """Of a run's marks the one that counts: complete is for good, else the run was closed again after it reopened."""
-    return closed.complete, closed.revision, closed.offset
+def _range(segment: Segment) -> tuple[int, int]:
+    return segment.first_offset, segment.last_offset
+
+
+def _tenants(segment: Segment) -> list[str | None]:
+    """Of each record; one that can't be read any more goes with the one before it."""
+    tenants: list[str | None] = []
+    for record in segment.records:
+        try:
+            tenants.append(decode(record).get("tenant"))
+        except InvalidRecord:
+            tenants.append(tenants[-1] if tenants else None)
+    return tenants

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from pipeline.assembly.records import Refused
+from pipeline.assembly.records import Refused, StoredRecord
+from threadmill.errors import Reason
+from topics.state import RunKey, Segment
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
+
+TurnKey = tuple[str | None, str]  # (tenant, turn_id): the turn_id is made of thread and run alone
 
 
 @dataclass(slots=True)
@@ -27,18 +33,33 @@ class Counts:
 class Unbuilt:
     """A run whose turn could not be built. `segments`: state keys of raw records that are to become dead letters."""
 
-    thread_id: str
+    run: RunKey
     segments: tuple[str, ...]
     detail: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
-    """What a large run was made of: its raw records, those on the state topic by the keys of their segments; and the
-    offset and the time (broker ms) of the last one.
+class Oversized:
+    """A run whose turns are larger than their topic takes, to be cut by `oversized.cut_off`. `segments`: state keys of
+    its raw records; `rest`: those that the state topic does not have.
     """
 
-    unspilled: tuple[bytes, ...]
+    run: RunKey
+    segments: tuple[str, ...]
+    rest: Segment
+    revision: int
+
+
+class Built(NamedTuple):
+    """A run that has turns among the results, and what these were made of, for the case that they can't be encoded.
+
+    `records`: those that were not spilled before it ended; `segments`: state keys of the others. `offset` and `at`, the
+    broker's time (ms), are those of its newest record.
+    """
+
+    run: RunKey
+    turns: int
+    records: list[bytes]
     segments: tuple[str, ...]
     offset: int
     at: int
@@ -49,13 +70,46 @@ class Out:
     """Results since they were last taken.
 
     `turns`, `telemetry`, `dead` and `segments` must be delivered before `marks` (state keys to write, or to remove
-    with None) are, and these before any offset past them is committed.
+    with None) are, and these before any offset past them is committed. `built` tells in their order whose the turns
+    are, but for those of runs that were cut off, which come last.
     """
 
     turns: list[TurnRecord] = field(default_factory=list)
+    built: list[Built] = field(default_factory=list)
     telemetry: list[TelemetryRecord] = field(default_factory=list)
     dead: list[Refused] = field(default_factory=list)
     unbuilt: list[Unbuilt] = field(default_factory=list)
+    oversized: list[Oversized] = field(default_factory=list)
     segments: list[tuple[str, bytes]] = field(default_factory=list)
     marks: list[tuple[str, bytes | None]] = field(default_factory=list)
-    sources: dict[str, Source] = field(default_factory=dict)  # by turn_id, of turns that may be too large to be sent
+    large: set[TurnKey] = field(default_factory=set)  # turns whose values should leave before they are encoded
+
+    def add(self, other: Out) -> None:
+        """Put the turns, telemetry and dead letters of another behind its own."""
+        self.turns += other.turns
+        self.telemetry += other.telemetry
+        self.dead += other.dead
+        self.large |= other.large
+
+    def leave_out(self, encode: Callable[[TurnRecord], object]) -> None:
+        """Runs with a turn that `encode` raises for have no turns; their raw records become dead letters."""
+        turns, self.turns = self.turns, []
+        built, self.built = self.built, []
+        begin = 0
+        for run in built:
+            own = turns[begin : begin + run.turns]
+            begin += run.turns
+            try:
+                for turn in own:
+                    encode(turn)
+            except Exception as error:  # an error of this program, and it would be the same the next time
+                detail = f"the turn could not be encoded: {type(error).__name__}: {error}"
+                if run.segments:
+                    self.unbuilt.append(Unbuilt(run.run, run.segments, detail))
+                key = run.run.thread_id.encode()
+                records = [StoredRecord(value, run.offset, run.at, key) for value in run.records]
+                self.dead += [Refused(record, Reason.INVALID_EVENT, detail) for record in records]
+            else:
+                self.turns += own
+                self.built.append(run)
+        self.turns += turns[begin:]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import reprlib
+import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipeline.assembly.builder import Builder, End
@@ -15,6 +17,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.parts import Context
 from pipeline.assembly.records import Envelope, Record, Refused
 from pipeline.assembly.sequence_window import SequenceWindow
+from pipeline.assembly.weight import structure, weight
 from threadmill import traceparent
 from threadmill.errors import InvalidRecord, Reason
 
@@ -23,11 +26,16 @@ class Run:
     """One open run. `next` is the seq of the event that must come next; `end` is set when the run is over.
 
     `first_offset` is the oldest raw record that is needed to build it again and is not spilled, `last_offset` its
-    newest; `last_at` the broker's time (ms) of that one; `size` the bytes of all its records, `spilled` of those in the
-    state topic.
+    newest; `last_at` the broker's time (ms) of that one; `size` what all its records weigh (see `weight`), `spilled` of
+    those in the state topic, `ahead` of those that wait for one before them.
+
+    A run weighs `most` at most, counted in the order in which its records are applied: so the limit cuts it at the same
+    record whatever their order and their batches. `beyond` holds that record and what else came; None before.
     """
 
     __slots__ = (
+        "ahead",
+        "beyond",
         "builder",
         "dialect",
         "duplicates",
@@ -38,6 +46,7 @@ class Run:
         "gap_at",
         "last_at",
         "last_offset",
+        "most",
         "next",
         "opened_at",
         "refusals",
@@ -48,8 +57,9 @@ class Run:
         "unspilled_at",
     )
 
-    def __init__(self, envelope: Envelope, dialect: Dialect, record: Record) -> None:
+    def __init__(self, envelope: Envelope, dialect: Dialect, record: Record, most: int = sys.maxsize) -> None:
         context = Context(envelope["thread_id"].lower(), envelope["run_id"], envelope["agent_id"], dialect.name)
+        context.tenant = envelope.get("tenant") or None  # that of all its records: it is a part of the run's name
         if record.headers:
             context.traceparent = traceparent.of_headers(record.headers)
         self.builder = Builder(context, envelope["ts"])
@@ -64,7 +74,9 @@ class Run:
         self.unspilled: list[bytes] = []  # raw records since the last spill
         self.unspilled_at = record.timestamp  # broker ms of the first of them
         self.revision = 0
-        self.size = self.spilled = 0
+        self.most = most
+        self.size = self.spilled = self.ahead = 0
+        self.beyond: list[Record] | None = None
         self.duplicates = 0
         self.refusals: list[Refused] = []
 
@@ -74,8 +86,14 @@ class Run:
         if seq > self.next:
             return self.early.holds(envelope)
         if seq + count == self.next:
-            return self.builder.started and (end is None or self.end is not None)
+            return self.builder.started if end is None else self.end is not None
         return bool(seq + count < self.next)
+
+    def misses(self, envelope: Envelope) -> bool:
+        """Whether events of a record are new to it. Where none is, its `end` may be: a run that was opened again has
+        none, so only the offset tells that the record is read again.
+        """
+        return bool(envelope["seq"] + len(envelope["events"]) > self.next)
 
     def feed(self, envelope: Envelope, record: Record) -> None:
         """Take one record, in any order; afterwards look at `end`, `ended_at`, `refusals`."""
@@ -85,13 +103,25 @@ class Run:
         self.last_at = max(self.last_at, record.timestamp)
         if envelope["seq"] > self.next:
             self.early.put(envelope, record)
+            self.ahead += _early_weight(envelope, record)
+            self.size += _early_weight(envelope, record)
             if self.gap_at is None:
                 self.gap_at = record.timestamp
             return
-        self._apply(envelope, record)
+        self._apply_within(envelope, record)
         while (due := self.early.take_due(self.next)) is not None:
-            self._apply(*due)
+            self.ahead -= _early_weight(*due)
+            self.size -= _early_weight(*due)
+            self._apply_within(*due)
         self.gap_at = record.timestamp if self.early else None
+
+    def _apply_within(self, envelope: Envelope, record: Record) -> None:
+        """Apply a record unless the run weighs as much as it may."""
+        self.size += weight(_size(record), envelope["events"], self.size - self.ahead)
+        if self.size - self.ahead <= self.most:
+            self._apply(envelope, record)
+        else:
+            self.beyond = [record, *(early for _, early in self.early.take_all())]
 
     def _apply(self, envelope: Envelope, record: Record) -> None:
         """Apply the events of a record that starts at or before `next`."""
@@ -109,8 +139,6 @@ class Run:
             wrong = self.builder.context.learn(envelope["run"])
             if wrong:
                 self._add_refusal(record, Reason.INVALID_EVENT, f"left out of `run`, for its type: {', '.join(wrong)}")
-        if envelope.get("tenant") is not None:
-            self.builder.context.tenant = envelope["tenant"]
         self.apply_events(envelope["ts"], events, dt, record)
         if envelope.get("end") is not None:
             self.end = envelope["end"]
@@ -131,8 +159,8 @@ class Run:
             builder.at = at = ts if dt is None else ts + dt[0]
             event = events[0]
             try:
-                kind = dialect.wire.kind
-                name = event.get(kind) if dialect.wire.untyped else event[kind]
+                wire = dialect.wire
+                name = event.get(wire.kind) if wire.untyped else event[wire.kind]
                 dialect.handlers.get(name, dialect.unknown)(builder, event)
             except Exception as error:  # whatever a hostile event does: it is one dead letter
                 self._refuse_event(event, error, record)
@@ -197,15 +225,15 @@ class Run:
 
     def missing(self) -> list[list[int]]:
         """The holes in the sequence, as [first, last] of each."""
-        return self.early.holes(self.next)
+        return self.early.holes(self.next) if self.early else []
 
     def last_seq(self) -> int:
         """The highest seq that was seen; -1 where there was no event."""
-        return self.early.last_seq(self.next)
+        return self.early.last_seq(self.next) if self.early else self.next - 1
 
-    def count(self) -> int:
-        """How many events were seen, without those that are missing."""
-        return self.last_seq() + 1 - sum(last - first + 1 for first, last in self.missing())
+    def count(self, missing: Iterable[Sequence[int]]) -> int:
+        """How many events were seen: all but those in `missing`, which are its holes."""
+        return self.last_seq() + 1 - sum([last - first + 1 for first, last in missing])
 
     def verdict(self) -> str:
         """How the run ended. A publisher that saw it break off knows best, then the stream's own terminal event."""
@@ -213,11 +241,11 @@ class Run:
             return self.end or "disconnected"
         return self.end if self.end in ("aborted", "error") else self.builder.ended
 
-    def past_the_holes(self) -> Builder:
-        """A copy of the builder that went on past the holes: parts that were open across one are discarded."""
+    def past_the_holes(self, builder: Builder) -> None:
+        """Go on past the holes with a builder, which is as far as this run: parts that were open across one go."""
         ahead = copy.copy(self)
         ahead.refusals = []
-        ahead.builder = copy.deepcopy(self.builder)
+        ahead.builder = builder
         ahead.builder.notes["meta:missing"] = self.missing()
         ahead.builder.lossy = True
         for seq in sorted(self.early):
@@ -227,7 +255,14 @@ class Run:
                 ahead.builder.open_text.clear()
                 ahead.builder.open_thinking.clear()
             ahead._apply(envelope, record)  # noqa: SLF001  # its own class
-        return ahead.builder
+
+
+def _size(record: Record) -> int:
+    return len(record.value or b"")
+
+
+def _early_weight(envelope: Envelope, record: Record) -> int:
+    return _size(record) + structure(envelope["events"])
 
 
 def _why(event: Any, kind: str, error: Exception) -> str:

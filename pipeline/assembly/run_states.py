@@ -13,6 +13,7 @@ and all raw records of the run become dead letters, also those that are on the s
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
@@ -20,6 +21,7 @@ from typing import Final
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.run import Run
+from pipeline.assembly.shares import Shares
 from pipeline.assembly.spilled_run import SpilledRun
 from topics.state import Closed, RunKey
 
@@ -47,16 +49,17 @@ class Event(StrEnum):
     PUBLISHER_INTERRUPTED = "the publisher's `end` came; the run broke off, or lacks events"
     STREAM_COMPLETE = "the stream's terminal event came, `terminal_grace` ago; the run is complete"
     STREAM_INTERRUPTED = "the stream's terminal event came, `terminal_grace` ago; the run broke off"
-    WINDOW_FULL = "more than `window_events` events wait for one that is missing"
+    WINDOW_FULL = "more than `window_events` events, or `window_bytes`, wait for one that is missing"
     GAP_TIMEOUT = "an event has been missing for longer than `gap_timeout`"
     IDLE_TIMEOUT = "no record has come for longer than `idle_timeout`"
     RUN_TIMEOUT = "it has been open for longer than `run_timeout`"
+    TOO_LARGE = "it has more than `run_bytes`, or its turn is larger than a record may be: it ends as interrupted"
     UNBUILDABLE = "it is over, and building its turn failed"
     GIVEN_UP = "its records can't be read, or it can't be moved: the worker parts with it"
     REOPEN_WINDOW_OVER = "it was closed longer ago than `reopen_window`"
-    REOPEN_BOUND = "the reopenable runs hold more bytes than they may, and this is the oldest"
+    REOPEN_BOUND = "the reopenable runs hold more bytes than they may; it is the oldest of whose hold most"
     DEDUPE_WINDOW_OVER = "it was closed longer ago than `dedupe_window`"
-    CLOSED_BOUND = "more closed runs are remembered than may be, and this is the oldest"
+    CLOSED_BOUND = "more closed runs are remembered than may be; it is the oldest of whose are most"
     RESTORED_OPEN = "a restart finds records on the state topic that are newer than any mark"
     RESTORED_INTERRUPTED = "a restart finds the mark of an interrupted run, and its records"
     RESTORED_CLOSED = "a restart finds a mark and no records, or the mark of a complete run"
@@ -77,6 +80,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (OPEN, Event.GAP_TIMEOUT): REOPENABLE,
     (OPEN, Event.IDLE_TIMEOUT): REOPENABLE,
     (OPEN, Event.RUN_TIMEOUT): REOPENABLE,
+    (OPEN, Event.TOO_LARGE): CLOSED,
     (OPEN, Event.UNBUILDABLE): REOPENABLE,
     (OPEN, Event.GIVEN_UP): UNKNOWN,
     (SPILLED, Event.RECORD): OPEN,
@@ -87,6 +91,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (SPILLED, Event.GAP_TIMEOUT): REOPENABLE,
     (SPILLED, Event.IDLE_TIMEOUT): REOPENABLE,
     (SPILLED, Event.RUN_TIMEOUT): REOPENABLE,
+    (SPILLED, Event.TOO_LARGE): CLOSED,  # the limit was lowered
     (SPILLED, Event.UNBUILDABLE): REOPENABLE,
     (SPILLED, Event.GIVEN_UP): UNKNOWN,
     (REOPENABLE, Event.RECORD): OPEN,
@@ -114,7 +119,9 @@ def next_state(state: State, event: Event) -> State:
 class RunStates:
     """The runs of one partition by their state. Closed ones are bounded in number, reopenable ones in bytes, too.
 
-    `release` is called with each run whose records on the state topic are of no more use.
+    The tenants share these bounds: the oldest run goes of the one that holds most, so that whoever closes runs by the
+    thousand makes room at his own cost. `release` is called with each run whose records on the state topic are of no
+    more use.
     """
 
     def __init__(self, limits: Limits, release: Callable[[RunKey], None]) -> None:
@@ -122,9 +129,15 @@ class RunStates:
         self.release = release
         self.open: dict[RunKey, Run] = {}  # the one with the oldest record that is not spilled comes first
         self.spilled: dict[RunKey, SpilledRun] = {}
-        self.reopenable: dict[RunKey, SpilledRun] = {}  # the one that was closed first comes first
+        self.reopenable: OrderedDict[RunKey, SpilledRun] = OrderedDict()  # the one that was closed first comes first
         self.marks = Marks()  # of reopenable and closed runs
-        self.reopenable_bytes = 0
+        self._reopenable_of: dict[str | None, OrderedDict[RunKey, None]] = {}  # the same by tenant
+        self._reopenable_bytes = Shares()
+
+    @property
+    def reopenable_bytes(self) -> int:
+        """Of all records of reopenable runs."""
+        return self._reopenable_bytes.total
 
     def state(self, key: RunKey) -> State:
         """The state of a run."""
@@ -154,8 +167,7 @@ class RunStates:
     def close(self, key: RunKey, event: Event, run: Run, closed: Closed) -> None:
         """The turn of an open or spilled run was handed over. Raises ImpossibleTransition."""
         if self._leave(key, event) is REOPENABLE:
-            self.reopenable[key] = spilled = SpilledRun.of(run)
-            self.reopenable_bytes += spilled.size
+            self._put_reopenable(key, SpilledRun.of(run))
         self.marks.add(key, closed)
         self._keep_within_bounds()
 
@@ -191,15 +203,30 @@ class RunStates:
                 next_state(UNKNOWN, event)
         self.spilled = spilled
         self.marks = marks.by_age()
-        self.reopenable = {key: reopenable[key] for key in self.marks if key in reopenable} if reopenable else {}
-        self.reopenable_bytes = sum(run.size for run in self.reopenable.values())
+        for key in self.marks if reopenable else ():
+            if key in reopenable:
+                self._put_reopenable(key, reopenable[key])
         self._keep_within_bounds()
 
     def _keep_within_bounds(self) -> None:
-        while len(self.marks) > self.limits.closed_runs and (oldest := self.marks.oldest()) is not None:
-            self._leave(oldest[0], Event.CLOSED_BOUND)
+        if len(self.marks) > self.limits.closed_runs:
+            while len(self.marks) > self.limits.closed_runs:
+                self._leave(self.marks.of_most(), Event.CLOSED_BOUND)
+            self.marks = self.marks.packed()
         while self.reopenable_bytes > self.limits.reopen_bytes:
-            self._leave(next(iter(self.reopenable)), Event.REOPEN_BOUND)
+            self._leave(next(iter(self._reopenable_of[self._reopenable_bytes.most()])), Event.REOPEN_BOUND)
+
+    def _put_reopenable(self, key: RunKey, spilled: SpilledRun) -> None:
+        self.reopenable[key] = spilled
+        self._reopenable_of.setdefault(key.tenant, OrderedDict())[key] = None
+        self._reopenable_bytes.add(key.tenant, spilled.size)
+
+    def _remove_reopenable(self, key: RunKey) -> None:
+        self._reopenable_bytes.add(key.tenant, -self.reopenable.pop(key).size)
+        others = self._reopenable_of[key.tenant]
+        del others[key]
+        if not others:
+            del self._reopenable_of[key.tenant]
 
     def _leave(self, key: RunKey, event: Event, before: State | None = None) -> State:
         """Take a run out of its place -> its next state. Raises ImpossibleTransition, and has changed nothing then."""
@@ -210,7 +237,7 @@ class RunStates:
         elif before is SPILLED:
             del self.spilled[key]
         elif before is REOPENABLE:
-            self.reopenable_bytes -= self.reopenable.pop(key).size
+            self._remove_reopenable(key)
         if before in (REOPENABLE, CLOSED) and after is not CLOSED:
             self.marks.remove(key)
         if after is CLOSED or (before is REOPENABLE and after is UNKNOWN):

@@ -20,10 +20,13 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         self.order: list[int] = []  # the seqs, as a heap
 
     def put(self, envelope: Envelope, record: Record) -> None:
-        """Keep a record, in place of one with the same seq that brings less."""
+        """Keep a record, in place of one with the same seq that brings less; an `end` stays, whichever has it."""
         seq = envelope["seq"]
         if seq in self:
-            self.events -= _weight(self[seq][0])
+            held = self[seq][0]
+            self.events -= _weight(held)
+            if envelope.get("end") is None and held.get("end") is not None:
+                envelope = {**envelope, "end": held["end"]}
         else:
             heapq.heappush(self.order, seq)
         self[seq] = (envelope, record)
@@ -44,6 +47,14 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         due = self.pop(heapq.heappop(self.order))
         self.events -= _weight(due[0])
         return due
+
+    def take_all(self) -> list[tuple[Envelope, Record]]:
+        """Take out all records, by their seq."""
+        held = [self[seq] for seq in sorted(self)]
+        self.clear()
+        self.order.clear()
+        self.events = 0
+        return held
 
     def holes(self, following: int) -> list[list[int]]:
         """The seqs from `following` on that are missing, as [first, last] of each hole."""

@@ -29,14 +29,15 @@ def streamed_records(run: Run) -> list[TelemetryRecord]:
     """The data-sys-* events of the record just applied; takes them from the builder."""
     events, run.builder.telemetry = run.builder.telemetry, []
     base = run.next * PER_RECORD
-    return [_record(run, base + n, at, kind, data) for n, (at, kind, data) in enumerate(events)]
+    return [_record(run.builder, base + n, at, kind, data) for n, (at, kind, data) in enumerate(events)]
 
 
 def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> Iterator[TelemetryRecord]:
     """Tokens that no data-sys-usage event carried, one record a response, and one data-sys-turn record a turn.
 
     `builder` is the one that `turns` were made of: a copy, where the run may go on. Responses are counted as they came,
-    so that one that an interrupted turn leaves out keeps its number, and its tokens, which were spent.
+    so that one that an interrupted turn leaves out keeps its number, and its tokens, which were spent. What is
+    told of sub-agents are records of their own threads.
     """
     responses = _responses(builder)
     own = responses if builder is run.builder else _responses(run.builder)
@@ -45,12 +46,18 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> Iter
     native = [message for turn in builder.native for message in _messages(turn, "response")]
     for number, fields in enumerate([*spoken, *native]):
         if number not in streamed and isinstance(fields.get("usage"), dict) and fields["usage"]:
-            yield _derived(run, number, "data-sys-usage", tokens.normal(fields["usage"]), fields)
+            yield _derived(run.builder, number, "data-sys-usage", tokens.normal(fields["usage"]), fields)
+    for child in builder.children:
+        for number, message in enumerate(_responses(child)):
+            if isinstance(message.fields.get("usage"), dict) and message.fields["usage"]:
+                yield _derived(child, number, "data-sys-usage", tokens.normal(message.fields["usage"]), message.fields)
+    children = {child.context.thread_id: child for child in builder.children}
     for ordinal, record in enumerate(turns):
         turn = record["turn"]
         if turn is not None and turn.get("turn_type") == "agent":
             number = PER_RECORD + ordinal + (record["revision"] << 20)
-            yield _derived(run, number, "data-sys-turn", _summary(record, turn), {})
+            own_builder = children.get(record["thread_id"], run.builder)
+            yield _derived(own_builder, number, "data-sys-turn", _summary(record, turn), {})
 
 
 def polished(
@@ -104,8 +111,8 @@ def _summary(record: TurnRecord, turn: Fields) -> Fields:
     }
 
 
-def _derived(run: Run, number: int, kind: str, data: Any, message: Fields) -> TelemetryRecord:
-    record = _record(run, DERIVED + number, run.builder.last_at, kind, data)
+def _derived(builder: Builder, number: int, kind: str, data: Any, message: Fields) -> TelemetryRecord:
+    record = _record(builder, DERIVED + number, builder.last_at, kind, data)
     record["derived"] = True
     if message.get("model_name"):
         record["model_name"] = message["model_name"]
@@ -114,8 +121,8 @@ def _derived(run: Run, number: int, kind: str, data: Any, message: Fields) -> Te
     return record
 
 
-def _record(run: Run, seq: int, at: int, kind: str, data: Any) -> TelemetryRecord:
-    context = run.builder.context
+def _record(builder: Builder, seq: int, at: int, kind: str, data: Any) -> TelemetryRecord:
+    context = builder.context
     record: TelemetryRecord = {
         "v": VERSION,
         "thread_id": context.thread_id,

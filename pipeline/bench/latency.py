@@ -49,7 +49,7 @@ class Watch:
         """Move the runs that are stored by now from `waiting` to `arrived`."""
         if not self.waiting:
             return
-        query = select(threads.c.thread_id).where(threads.c.thread_id.in_(list(self.waiting)[:500]))
+        query = select(threads.c.thread_key).where(threads.c.thread_key.in_(list(self.waiting)[:500]))
         async with engine.connect() as connection:
             found = (await connection.execute(query)).scalars().all()
         now = time.monotonic()

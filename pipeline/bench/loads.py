@@ -126,6 +126,11 @@ def _answer(dialect: str, deltas: int, rng: random.Random) -> Script:
     return Script(dialect, STREAMS[dialect]([f" word{rng.randrange(9999)}" for _ in range(deltas)]))
 
 
+def _answers() -> Iterator[Role]:
+    """The same answer on each wire that has a sample."""
+    return (partial(_answer, dialect, DELTAS) for dialect in STREAMS)
+
+
 def _lookup(rng: random.Random) -> Script:
     return Script("vercel-ai", tool_results([f"{rng.getrandbits(64):x} " * (size // 17) for size in RESULTS]))
 
@@ -144,7 +149,7 @@ def text(name: str, title: str, runs: int, per_record: int, *, dialect: str = "v
 def fleet(scripts: Sequence[Script], runs: int = 6_000) -> Load:
     """A load of recorded runs of several agents and protocols, repeated."""
     cast = tuple(partial(_recorded, script) for script in scripts)
-    return Load("fleet", "mixed fleet: recorded runs of all protocols, 8 events a record", runs, 8, cast)
+    return Load("fleet", "mixed fleet: recorded runs of the demo's first agents, 8 events a record", runs, 8, cast)
 
 
 def _recorded(script: Script, rng: random.Random) -> Script:
@@ -168,6 +173,7 @@ LOADS: Final[dict[str, Load]] = {
     for load in (
         text("text-1", "text deltas, 1 event a record", runs=10_000, per_record=1),
         text("text-8", "text deltas, 8 events a record", runs=40_000, per_record=8),
+        Load("wires", "a fleet of all wires: text deltas, 8 events a record", 12_000, 8, tuple(_answers())),
         Load("tools", "large tool results: 20, 60 and 150 KB a run, 1 event a record", 1_500, 1, (_lookup,)),
     )
 }

@@ -212,7 +212,7 @@ def ledger_finding(settings: Settings, ledger: Ledger, waiting: int, now: int) -
     seen = f"runs {ledger.runs:,} = stored {ledger.stored:,} + dead letters {ledger.dead:,} + open {ledger.open:,}"
     seen += f" + deleted {ledger.erased:,}" if ledger.erased else ""
     quiet_since = now - int(settings.idle_timeout * 1000) - SLACK_MS
-    lost = [f"{run} of thread {thread}" for (thread, run), at in ledger.open_runs.items() if at < quiet_since]
+    lost = [f"{run} of thread {thread}" for (_, thread, run), at in ledger.open_runs.items() if at < quiet_since]
     if lost and not waiting:
         named = ", ".join(lost[:5])
         advice = "this is a bug: keep the events topic, and report it"

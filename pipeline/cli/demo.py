@@ -35,7 +35,9 @@ from pipeline.stores.usage_report import UsageQuery
 from pipeline.worker.ledger import Ledger, take_stock
 from pipeline.worker.roles import default_roles
 
-RECORDINGS: Final = Path(__file__).parents[2] / "examples" / "fleet"
+EXAMPLES: Final = Path(__file__).parents[2] / "examples"
+RECORDINGS: Final = EXAMPLES / "fleet"  # of agents that speak the wires of the AI SDK and of Pydantic AI
+OF_WIRES: Final = EXAMPLES / "wires"  # of an agent for each of the others
 SHOWN_THREAD: Final = "trip-lisbon"
 SHOWN_THREADS: Final = 12
 FLEET: Final = 60  # threads at the same time
@@ -96,7 +98,7 @@ def _recordings(runs: int) -> list[Recording]:
     if not RECORDINGS.is_dir():
         raise CallerError(f"the demo's recordings are not in {RECORDINGS}: run it in a checkout of the project")
     recordings: list[Recording] = []
-    for file in files_of([RECORDINGS]):
+    for file in files_of([OF_WIRES, RECORDINGS]):
         found = read(file, None, {})
         if found.problems:
             raise CallerError("\n".join(found.problems))
@@ -151,8 +153,8 @@ async def _report(settings: Settings, outcome: Outcome) -> None:
         some = page.threads[:: max(1, len(page.threads) // SHOWN_THREADS)][:SHOWN_THREADS]
         _section(console, f"{counts.threads:,} threads, among them")
         console.print(thread_table(ThreadPage(some, None)))
-        thread_id = await store.find(SHOWN_THREAD)
-        document = await store.thread(thread_id) if thread_id else None
+        found = await store.find(SHOWN_THREAD)
+        document = await store.thread(found[0]) if found else None
         if document is not None:
             _section(console, "one of them")
             for piece in view(document):
@@ -171,7 +173,7 @@ async def _report(settings: Settings, outcome: Outcome) -> None:
     parts = f"stored {ledger.stored:,} + dead letters {ledger.dead:,} + open {outcome.open_turns:,}"
     console.print(f"runs {published.runs:,} = {parts}", style="bold green" if outcome.balances else "bold red")
     if not outcome.balances:
-        lost = ", ".join(f"{run} of thread {thread}" for thread, run in list(ledger.open_runs)[:5])
+        lost = ", ".join(f"{run} of thread {thread}" for _, thread, run in list(ledger.open_runs)[:5])
         console.print(f"that does not balance: {ledger.runs:,} runs are on the topic; missing: {plain(lost) or 'none'}")
 
 
@@ -198,7 +200,7 @@ def _what_next(settings: Settings, worker: Worker) -> None:
     command = _near(Path(sys.executable).with_name("threadmill"))
     lines = [f"export {name}={value}" for name, value in variables(settings).items()]
     wants = ["threads list", f"threads show {SHOWN_THREAD}", "dlq list", "doctor"]
-    wants.append(f"publish {_near(RECORDINGS.parent / 'weather.sse')} --thread my-own")
+    wants.append(f"publish {_near(EXAMPLES / 'weather.sse')} --thread my-own")
     click.echo("\n".join(["\nStill running. To look around:\n", *lines, *(f"{command} {want}" for want in wants)]))
     click.echo(f"\nTo stop it: kill {worker.process.pid}; {command} down")
 

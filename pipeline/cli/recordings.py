@@ -169,7 +169,7 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
             problems.append(f"line {item.line}: {needs}, got {kind!r:.80}")
         elif len(item.raw) > LARGEST:
             problems.append(f"line {item.line}: the event has {len(item.raw):,} bytes, and a record holds {LARGEST:,}")
-        elif isinstance(kind, str) and not _knows(dialect, kind):
+        elif isinstance(kind, str) and not (dialect.knows(item.event) or kind.startswith("data-")):
             unknown[kind] += 1
     if not framed:
         problems.append("no event is in it")
@@ -181,10 +181,6 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
         return problems, []
     listed = ", ".join(f"{kind[:80]} ({count})" for kind, count in unknown.items())
     return [], [f"types that {dialect.name} does not know are published as they are: {listed}"] if unknown else []
-
-
-def _knows(dialect: Dialect, kind: str) -> bool:
-    return kind in dialect.handlers or kind.startswith("data-")
 
 
 def _looks_like(data: bytes, wire: str) -> list[str]:

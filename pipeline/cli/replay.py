@@ -22,14 +22,17 @@ from pipeline.errors import CallerError
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import INLINE, Settings, load
 from pipeline.stores.content import ContentStore, Ref
+from pipeline.stores.keys import key_of
 from pipeline.stores.offload import Offload
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.times import epoch_ms, iso
+from pipeline.worker.assemble_work import fits_inline
 from pipeline.worker.redaction_rules import redaction_of
 from pipeline.worker.replay import Seen, Stretch, replayed
 from threadmill.identity import thread_uuid
 from threadmill.settings import without_password
 from topics import turn_record
+from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
 AT_ONCE: Final = 500  # turn records in a transaction
@@ -60,7 +63,7 @@ class Moment(click.ParamType):
 @click.option("--from", "since", type=Moment(), help="Runs with a record at this time or later; by default all.")
 @click.option("--to", "until", type=Moment(), help="Runs with a record before this time; by default up to now.")
 @click.option("--thread", "thread_id", help="Only this thread: its id, or the producer's own id of it.")
-@click.option("--tenant", help="Only what is of this tenant.")
+@click.option("--tenant", help="Only what is of this tenant; empty: only what has none.")
 @click.option(
     "--into", metavar="URL", help="Another store: sqlite:///path or postgresql://…; by default THREADMILL_STORE."
 )
@@ -109,11 +112,14 @@ def replay(
 
 def _report(settings: Settings, seen: Seen, counts: dict[str, int], *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
-    listed = ", ".join(f"{counts[name]:,} {would if name != 'unchanged' else ''}{name}" for name in counts)
+    changing = ("changed", "new", "erased")
+    listed = ", ".join(f"{counts[name]:,} {would if name in changing else ''}{name}" for name in counts)
     click.echo(f"{many(seen.records, 'record')} -> {without_password(settings.store_url)}")
     click.echo(f"turns: {listed}")
     if seen.refused:
         click.echo(f"{many(seen.refused, 'record')} refused again, as the dead letters say; none was written again")
+    if "late" in counts:
+        click.echo("late: the store has events of these runs that the records read lack, so it keeps what it has")
     for count, names, why in (
         (seen.cut_runs, seen.cut, "left out, as their beginning lies before what could be read"),
         (seen.open_runs, seen.open, "left out, as they are still open"),
@@ -128,11 +134,11 @@ def _report(settings: Settings, seen: Seen, counts: dict[str, int], *, dry_run: 
 async def _replay(
     settings: Settings, stretch: Stretch, original: str, advance: Callable[[int, int], object], *, dry_run: bool
 ) -> tuple[Seen, dict[str, int]]:
-    """-> what was read, and how many turns were new, changed, unchanged or erased.
+    """-> what was read, and how many turns were new, changed, unchanged, erased or late.
 
     `original`: the URL of the store that knows the erased threads; a replay into another store leaves them out, too.
     """
-    seen, counts = Seen(), Counter[str](new=0, changed=0, unchanged=0, erased=0)
+    seen, counts = Seen(), Counter[str](new=0, changed=0, unchanged=0, erased=0, late=0)
     redaction = redaction_of(settings)
     contents = Unwritten.of(settings) if dry_run else ContentStore.of(settings)
     metrics = Metrics(settings.metric_series)
@@ -147,22 +153,22 @@ async def _replay(
         waiting: list[TurnRecord] = []
 
         async def write() -> None:
-            skipped = await known.erased([record["thread_id"] for record in waiting]) if known is not None else set()
-            records = [await _as_delivered(record, offload) for record in waiting if record["thread_id"] not in skipped]
+            skipped = await known.erased(map(key_of, waiting)) if known is not None else set()
+            records = [await _as_delivered(record, offload) for record in waiting if key_of(record) not in skipped]
             counts["erased"] += len(waiting) - len(records)
             waiting.clear()
             if store is None:
                 counts["new"] += len({record["turn_id"] for record in records})
                 return
             result = await (store.compare(records) if dry_run else store.write(records))
-            for thread_id in () if dry_run else result.erased:  # as the store role does
-                await contents.delete_thread(thread_id)
-            erased = sum(record["thread_id"] in result.erased for record in records)
-            counts.update(
-                new=result.inserted, changed=result.updated, unchanged=result.unchanged - erased, erased=erased
-            )
+            for key in () if dry_run else result.erased:  # as the store role does
+                await contents.delete_thread(key)
+            erased = sum(key_of(record) in result.erased for record in records)
+            counts.update(new=result.inserted, changed=result.updated, unchanged=result.unchanged - erased)
+            counts.update(erased=erased, late=len(result.late))
 
-        turns = replayed(settings, stretch, redaction, seen, advance)
+        fits = fits_inline if offload is None else offload.fits
+        turns = replayed(settings, stretch, redaction, seen, advance, fits)
         async with aclosing(turns):
             async for some in turns:
                 waiting += some
@@ -170,7 +176,7 @@ async def _replay(
                     await write()
         await write()
     order = ("unchanged", "changed", "new")
-    return seen, {name: counts[name] for name in (*order, *(["erased"] if counts["erased"] else []))}
+    return seen, {name: counts[name] for name in (*order, *(name for name in ("erased", "late") if counts[name]))}
 
 
 async def _store(settings: Settings, *, dry_run: bool) -> ThreadStore | None:
@@ -198,9 +204,9 @@ async def _as_delivered(record: TurnRecord, offload: Offload | None) -> TurnReco
 class Unwritten(ContentStore):
     """A content store for dry runs: it gives references and writes nothing."""
 
-    async def put(self, thread_id: str, data: bytes, media_type: str) -> Ref:
+    async def put(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
         """-> the reference that the object would have."""
-        return self.ref(thread_id, data, media_type)
+        return self.ref(key, data, media_type)
 
 
 commands = [replay]

@@ -20,15 +20,19 @@ def store() -> None:
 
 
 @store.command(short_help="Bring the store's schema up to date.")
-def migrate() -> None:
+@click.option("--threads", is_flag=True, help="Move an older version's threads now; once none of its gateways runs.")
+def migrate(*, threads: bool) -> None:
     """Bring the store's schema up to date; safe while workers run, and from several places at once.
 
-    SQLite files are also migrated when they are opened; Postgres only here.
+    SQLite files are also migrated when they are opened; Postgres only here. Threads that a version before tenants has
+    stored are moved by the store role, ten minutes after its start; --threads does not wait for that.
     """
     url = load().store_url
-    before = asyncio.run(_migrate(url))
+    before, moved = asyncio.run(_migrate(url, threads=threads))
     change = "already up to date" if before == migrations.HEAD else f"was {before or 'empty'}"
     click.echo(f"{without_password(url)}: schema {migrations.HEAD}, {change}")
+    if threads:
+        click.echo(f"moved {moved:,} turns of an older version")
 
 
 @store.command(short_help="Reach the store, and see that its schema fits.")
@@ -43,9 +47,12 @@ def check(*, as_json: bool) -> None:
     click.echo("{threads} threads, {turns} turns of {runs} runs, {interrupted} interrupted".format(**found))
 
 
-async def _migrate(url: str) -> str | None:
+async def _migrate(url: str, *, threads: bool) -> tuple[str | None, int]:
     async with ThreadStore(url) as opened:
-        return await opened.migrate()
+        before, moved = await opened.migrate(), 0
+        while threads and (some := await opened.move_older()):
+            moved += some
+        return before, moved
 
 
 async def _check(url: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from pipeline.stores.summaries import ThreadSummary
+from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.times import epoch_ms, iso
 from topics import json_text
 
@@ -107,6 +108,8 @@ def _message(message: Fields) -> Iterator[RenderableType]:
         data = value_text(message.get("event_data"))
         yield _indented(Text(f"◇ {plain(message.get('event_type'))} {data}", style="magenta"))
         return
+    if message.get(PARTIAL) is True:
+        yield _indented(Text("◌ not finished:", style="red"))
     for part in message.get("parts") or ():
         yield from _part(part)
     if message.get("message_type") == "response":

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 import click
 from rich.console import Console
@@ -25,10 +25,15 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import erase
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
+from pipeline.turns.partial_turns import with_partials
 from topics import json_text
+from topics.thread_key import ThreadKey
 
 T = TypeVar("T")
+SHOWN: Final = 10  # tenants that a message names
 Line = Callable[[dict[str, Any]], dict[str, Any]]
+
+whose = click.option("--tenant", help="Whose they are, where several tenants have such a thread; '': no tenant's.")
 
 
 @click.group()
@@ -83,11 +88,14 @@ def thread_table(page: ThreadPage) -> Table:
 @click.argument("thread", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print the ThreadProtocol document.")
 @click.option("--inline", is_flag=True, help="With the large values that are kept in the content store.")
-def show(thread: str, *, as_json: bool, inline: bool) -> None:
+@click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
+@whose
+def show(thread: str, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
     """Show one thread: sub-agents' runs stand, indented, behind the run that started them."""
-    document, children = _with_store(lambda store: _family(store, thread))
-    if inline:
-        document = asyncio.run(ContentStore.of(load()).inlined(document))
+    contents = ContentStore.of(load()) if inline else None
+    document, children = _with_store(lambda store: _family(store, contents, thread, tenant))
+    if partial:
+        document = with_partials(document)
     if as_json:
         click.echo(json_text.dumps(document))
         return
@@ -99,27 +107,30 @@ def show(thread: str, *, as_json: bool, inline: bool) -> None:
 @threads.command(short_help="Delete threads with all that belongs to them.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Don't ask.")
-def delete(ids: Sequence[str], *, yes: bool) -> None:
+@whose
+def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
     """Delete threads for good: turns, usage, large values, and what the archive has of them.
 
-    What is still on the topics goes with their retention; a replay brings nothing back. Links that other threads have
-    to them are not shown any more. A command that was stopped in the middle can be given again.
+    The threads that only their sub-agents have spoken in go with them. What is still on the topics goes with their
+    retention; a replay brings nothing back. Links that other threads have to them are not shown any more. A command
+    that was stopped in the middle can be given again.
     """
     if not yes:
         click.confirm(f"Delete {', '.join(ids)} for good?", abort=True)
 
     async def run(store: ThreadStore) -> None:
         settings = load()
-        for thread_id in [await _find(store, given) for given in ids]:
-            erased = await erase(settings, store, thread_id)
-            also = [many(erased.objects, "large value")] if erased.objects else []
+        for key in [await _find(store, given, tenant) for given in ids]:
+            erased = await erase(settings, store, key)
+            also = [many(len(erased.sub_agents), "sub-agent thread")] if erased.sub_agents else []
+            also += [many(erased.objects, "large value")] if erased.objects else []
             also += [f"of {many(erased.segments, 'segment')} of the archive"] if erased.segments else []
-            click.echo(f"deleted {thread_id}{''.join(f', {what}' for what in also)}")
+            click.echo(f"deleted {key.thread_id}{''.join(f', {what}' for what in also)}")
 
     _with_store(run)
 
 
-@click.command()
+@click.command(short_help="Print threads, one JSON object a line.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--format", "form", default="thread", show_default=True, type=click.Choice(list(FORMATS)))
 @click.option(
@@ -128,72 +139,100 @@ def delete(ids: Sequence[str], *, yes: bool) -> None:
 @click.option("--for-version", help="Release of pydantic-ai that will load the messages, as 1.20 or 2.68.")
 @click.option("--viewing-agent", help="Id of the agent whose history it will be: others' turns as it was told them.")
 @click.option("--repeat-user-prompt", is_flag=True, help="Threads: begin agent turns with the user's words.")
+@click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to the output.")
-def export(ids: Sequence[str], form: str, out: Path | None, *, inline: bool, **options: Any) -> None:
-    """Print threads, one JSON object a line; without ID, all of them.
+@whose
+def export(
+    ids: Sequence[str],
+    form: str,
+    out: Path | None,
+    tenant: str | None,
+    *,
+    inline: bool,
+    partial: bool,
+    **options: Any,
+) -> None:
+    """Print threads, one JSON object a line; without ID, all of them, or all of --tenant.
 
     `thread`: the ThreadProtocol document. Any other format: {"thread_id", "messages"}, the SDK's own messages.
-    `--for-version` and `--viewing-agent` are for pydantic-ai.
+    `--for-version` and `--viewing-agent` are for pydantic-ai. With `--partial`, messages that hold what interrupted
+    turns had shown are marked: in a thread by `meta:partial`, else by their places in {"partial": [2]}.
     """
-    line = _line(FORMATS[form], options)
+    line = _line(FORMATS[form], options, partial=partial)
     contents = ContentStore.of(load()) if inline or not FORMATS[form].is_document else None
     if out is None:
         stream = click.get_binary_stream("stdout")
-        _with_store(lambda store: _export(store, contents, ids, line, stream))
+        _with_store(lambda store: _export(store, contents, ids, tenant, line, stream))
         stream.flush()
         return
     try:
         with out.open("wb") as file:
-            _with_store(lambda store: _export(store, contents, ids, line, file))
+            _with_store(lambda store: _export(store, contents, ids, tenant, line, file))
     except OSError as error:
         raise CallerError(f"can't write {out}: {error.strerror}; name another file by --out") from None
 
 
-def _line(form: Format, options: Mapping[str, Any]) -> Line:
+def _line(form: Format, options: Mapping[str, Any], *, partial: bool) -> Line:
     """-> a function from a document to the printed object. Raises CallerError for options that don't fit the format."""
     try:
         checked = form.checked(options)
     except WrongOption as error:
         raise CallerError(f"--{error.option.replace('_', '-')}: {error.why}") from None
-    return lambda document: form.printed(document, **checked)
+    return lambda document: form.printed(document, partial=partial, **checked)
 
 
 async def _export(
-    store: ThreadStore, contents: ContentStore | None, ids: Sequence[str], line: Line, out: IO[bytes]
+    store: ThreadStore,
+    contents: ContentStore | None,
+    ids: Sequence[str],
+    tenant: str | None,
+    line: Line,
+    out: IO[bytes],
 ) -> None:
     console = Console(stderr=True)
     quiet = not console.is_terminal or out.isatty()
     with Progress(console=console, disable=quiet, transient=True) as progress:
         task = progress.add_task("exporting", total=len(ids) or (await store.counts()).threads)
-        async for stored in _documents(store, ids) if ids else store.documents():
-            document = stored if contents is None else await contents.inlined(stored)
+        async for key, stored in _documents(store, ids, tenant) if ids else store.documents(tenant):
+            document = stored if contents is None else await contents.inlined(key, stored, store.hashes)
             out.write(json_text.dumps(line(document)).encode() + b"\n")
             progress.advance(task)
 
 
-async def _documents(store: ThreadStore, ids: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
+async def _documents(
+    store: ThreadStore, ids: Sequence[str], tenant: str | None
+) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
     for given in ids:
-        yield await _document(store, given)
+        yield await _document(store, given, tenant)
 
 
-async def _document(store: ThreadStore, given: str) -> dict[str, Any]:
-    document = await store.thread(await _find(store, given))
+async def _document(store: ThreadStore, given: str, tenant: str | None) -> tuple[ThreadKey, dict[str, Any]]:
+    key = await _find(store, given, tenant)
+    document = await store.thread(key)
     if document is None:
         raise _missing(given)
-    return document
+    return key, document
 
 
-async def _family(store: ThreadStore, given: str) -> tuple[dict[str, Any], Sequence[ThreadSummary]]:
+async def _family(
+    store: ThreadStore, contents: ContentStore | None, given: str, tenant: str | None
+) -> tuple[dict[str, Any], Sequence[ThreadSummary]]:
     """-> the thread's document, and the threads that it spawned."""
-    document = await _document(store, given)
-    return document, await store.spawned(document["thread_id"])
+    key, document = await _document(store, given, tenant)
+    whole = document if contents is None else await contents.inlined(key, document, store.hashes)
+    return whole, await store.spawned(key)
 
 
-async def _find(store: ThreadStore, given: str) -> str:
-    thread_id = await store.find(given)
-    if thread_id is None:
+async def _find(store: ThreadStore, given: str, tenant: str | None) -> ThreadKey:
+    found = await store.find(given, tenant)
+    if not found:
         raise _missing(given)
-    return thread_id
+    if len(found) > 1:
+        tenants = ", ".join(repr(key.tenant or "") for key in found[:SHOWN])
+        raise CallerError(
+            f"several tenants have a thread {given!r:.200}: name one by --tenant ('' for none): {tenants}"
+        )
+    return found[0]
 
 
 def _missing(given: str) -> CallerError:

@@ -48,13 +48,15 @@ class RequestReader:
 
 @dataclass(slots=True, eq=False)
 class Calls:
-    """The calls of a run so far. All but `reader` is of the newest one.
+    """The calls of a run so far. All but `reader` and `settle` is of the newest one.
 
+    `settle`: puts the wire's `answer` in order when its call is over; once more changes nothing.
     `answer`: what the wire itself remembers of it. `whole`: it ended well. `shut`: what comes now belongs to no call.
     `awaits`: it is whole, and calls tools of the application, so that the run may go on.
     """
 
     reader: RequestReader
+    settle: Callable[[Builder], None]
     items: list[Fields] | None = None
     continues: str | None = None
     answer: Any = None
@@ -64,10 +66,10 @@ class Calls:
     awaits: bool = False
 
 
-def begin(builder: Builder, reader: RequestReader) -> None:
-    """The run's calls, of which there are none."""
+def begin(builder: Builder, reader: RequestReader, settle: Callable[[Builder], None] = lambda builder: None) -> None:
+    """The run has no calls yet. What the first one is asked is in an event, or in `run.request`."""
     builder.returns_by_call = False  # results are in the order of the bodies
-    builder.scratch["calls"] = Calls(reader)
+    builder.scratch["calls"] = Calls(reader, settle)
     builder.open_text[UNTORN] = Part({})
 
 
@@ -77,8 +79,15 @@ def calls_of(builder: Builder) -> Calls:
     return calls
 
 
+def request(builder: Builder, event: Fields) -> None:
+    """`threadmill.request`: a call begins, and the one before is over."""
+    body = event["request"]
+    calls_of(builder).settle(builder)
+    ask(builder, body)
+
+
 def ask(builder: Builder, body: Any) -> None:
-    """A call begins: what is new in its body. The wire has settled the call before."""
+    """Write what is new in the body of a call that begins. The call before is settled."""
     calls = calls_of(builder)
     items, continues = calls.reader.items(body), calls.reader.continues(body)
     again = items == calls.items and continues == calls.continues
@@ -147,8 +156,10 @@ def refused(builder: Builder, event: Fields) -> None:
     calls_of(builder).shut = True
 
 
-def close(builder: Builder, end: str) -> None:
+def finish(builder: Builder, end: str) -> None:
     """Before the turn is built: only a call that ended well makes it complete, whatever the publisher says."""
+    ask_first(builder)
+    calls_of(builder).settle(builder)
     if end in WENT_AWAY and calls_of(builder).whole:
         builder.end_turn("complete")
     elif end == "complete":

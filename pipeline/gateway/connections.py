@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Final, Generic, TypeVar
 
@@ -31,10 +31,12 @@ from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from threadmill.publisher import Publisher
+from topics.thread_key import ThreadKey
 
 AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect
 ERASED_HOLDS: Final = 5.0  # seconds for which it is believed that a thread was not deleted
 ERASED_KNOWN: Final = 10_000  # threads
+TENANTS_NAMED: Final = 20  # of those that have the thread
 
 T = TypeVar("T")
 
@@ -64,51 +66,34 @@ class Opened(Generic[T]):
             return self.value
 
 
-class Owners:
-    """The tenants of threads that were uploaded here, so that not every upload asks the store."""
-
-    def __init__(self, most: int = 10_000) -> None:
-        self._tenants: OrderedDict[str, str | None] = OrderedDict()
-        self._most = most
-
-    def knows(self, thread_id: str) -> bool:
-        """Whether an upload to this thread was accepted here."""
-        return thread_id in self._tenants
-
-    def get(self, thread_id: str) -> str | None:
-        """-> the thread's tenant; None where it has none or is not known."""
-        return self._tenants.get(thread_id)
-
-    def put(self, thread_id: str, tenant: str | None) -> None:
-        """Remember a thread's tenant; beyond `most` threads, forget the oldest."""
-        self._tenants[thread_id] = tenant
-        if len(self._tenants) > self._most:
-            self._tenants.popitem(last=False)
-
-
 class Erased:
-    """Which threads were deleted, as far as live figures need it: each is asked for every few seconds at most."""
+    """Which threads were deleted, as far as live streams and figures need it: each is asked for every few seconds at
+    most.
+    """
 
     def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
         self._store = store
-        self._known: OrderedDict[str, tuple[float, bool]] = OrderedDict()  # thread -> when it was asked for, whether
+        self._known: OrderedDict[ThreadKey, tuple[float, bool]] = OrderedDict()  # when it was asked for, whether
 
-    async def among(self, thread_ids: Sequence[str]) -> set[str]:
+    async def among(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
         """Those of these that were deleted; while the store is away, those of which that is known."""
         late = time.monotonic() - ERASED_HOLDS
-        unsure = [one for one in thread_ids if self._asked(one) <= late]
+        unsure = [one for one in threads if self._asked(one) <= late]
         if unsure:
+            for one in unsure:  # before it is asked for: one of many readers asks, the others go on with what is known
+                _, before = self._known.pop(one, (0.0, False))
+                self._known[one] = time.monotonic(), before
             with suppress(StoreError):
                 found = await (await self._store()).erased(unsure)
                 for one in unsure:
-                    self._known.pop(one, None)
                     self._known[one] = time.monotonic(), one in found
-            while len(self._known) > ERASED_KNOWN:
-                self._known.popitem(last=False)
-        return {one for one in thread_ids if self._known.get(one, (0.0, False))[1]}
+        known = {one for one in threads if self._known.get(one, (0.0, False))[1]}
+        while len(self._known) > ERASED_KNOWN:
+            self._known.popitem(last=False)
+        return known
 
-    def _asked(self, thread_id: str) -> float:
-        asked, erased = self._known.get(thread_id, (-math.inf, False))
+    def _asked(self, thread: ThreadKey) -> float:
+        asked, erased = self._known.get(thread, (-math.inf, False))
         return math.inf if erased else asked  # it stays so
 
 
@@ -125,7 +110,6 @@ class Gateway:
         # Only URIs of our own content store are fetched: a stored URI must not make the gateway call inner services.
         self.broker_status = BrokerStatus()
         self.contents = ContentStore.of(settings, elsewhere=False)
-        self.owners = Owners()
         self.tail = EventTail(settings, self.metrics)
         self.live = Live(self.tail, self.metrics)
         self._uploads = 0  # uploads in progress
@@ -174,12 +158,31 @@ class Gateway:
         if self._store.value is not None:
             await self._store.value.close()
 
-    async def find(self, conversation_id: str, tenant: str | None) -> str:
-        """-> the id of a stored thread that a caller of `tenant` (None: all) may reach. Raises Problem, StoreError."""
-        found = await (await self.store()).find(conversation_id, tenant=tenant)
+    async def find(self, conversation_id: str, tenant: str | None) -> ThreadKey:
+        """-> the stored thread that a caller means who is bounded to `tenant` (None: to none, "": to threads without
+        one). Raises Problem, also where several tenants have such a thread; StoreError.
+        """
+        found = only_one(conversation_id, await self.stored(conversation_id, tenant))
         if found is None:
             raise unknown_thread(conversation_id)
         return found
+
+    async def stored(self, conversation_id: str, tenant: str | None) -> set[ThreadKey]:
+        """-> the stored threads of this name; `tenant` None: of all tenants. Raises StoreError."""
+        return set(await (await self.store()).find(conversation_id, tenant))
+
+
+def only_one(conversation_id: str, found: Collection[ThreadKey]) -> ThreadKey | None:
+    """-> the thread that is meant, None where there is none. Raises Problem where several tenants have one."""
+    if len(found) > 1:
+        tenants = sorted(one.tenant or "" for one in found)[:TENANTS_NAMED]
+        raise Problem(
+            "conflict",
+            f"several tenants have a thread {conversation_id!r:.200}: say with `tenant` which one is meant, the empty "
+            f"one for none: {', '.join(repr(tenant) for tenant in tenants):.1000}",
+            tenants=tenants,
+        )
+    return next(iter(found), None)
 
 
 def unknown_thread(conversation_id: str) -> Problem:

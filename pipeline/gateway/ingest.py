@@ -13,19 +13,20 @@ from starlette.requests import ClientDisconnect
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO, UnknownWire
 from pipeline.errors import StoreError
-from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
+from pipeline.gateway.connections import Gateway, TheGateway
 from pipeline.gateway.facts import End, FactHeaders, Where, facts_of, info_of
 from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Principal, Sender
+from pipeline.gateway.security import Sender
 from pipeline.gateway.threads import ThreadId
 from pipeline.gateway.upload import Upload
 from threadmill.identity import thread_uuid
 from threadmill.published_run import PublishedRun
+from topics.thread_key import ThreadKey
 
 UNFIT: Final = ("multipart/", "image/", "audio/", "video/")
 PROBLEMS: Final = (
-    *("bad-request", "unknown-thread", "too-slow", "conflict", "too-large", "unsupported-media-type"),
+    *("bad-request", "forbidden", "too-slow", "conflict", "too-large", "unsupported-media-type"),
     *("invalid-parameters", "unreadable-stream"),
 )
 
@@ -94,7 +95,7 @@ async def upload(
     """
     _check_type(headers)
     tenant = principal.bounded(where.tenant)
-    await _check_thread(gateway, principal, thread_id, tenant)
+    await _check_thread(gateway, ThreadKey.of(thread_uuid(thread_id, tenant)[0], tenant))
     publisher = await gateway.publisher()
     first_seq = where.from_seq if where.from_seq is not None else headers.threadmill_from_seq or 0
 
@@ -192,26 +193,8 @@ def _check_type(headers: FactHeaders) -> None:
         )
 
 
-async def _check_thread(gateway: Gateway, principal: Principal, thread_id: str, tenant: str | None) -> None:
-    """Raise Problem for a deleted thread, and for a UUID of another tenant: a UUID belongs to the tenant that published
-    to it first. Other ids belong to the tenant that uses them. Raises StoreError where the store is needed and away.
-    """
-    uuid, external_id = thread_uuid(thread_id, tenant)
+async def _check_thread(gateway: Gateway, thread: ThreadKey) -> None:
+    """Raise Problem for a deleted thread. While the store is away nothing is known against it."""
     with suppress(StoreError):
-        if await (await gateway.store()).erased([uuid]):
+        if await (await gateway.store()).erased([thread]):
             raise Problem("conflict", "the thread was deleted, and nothing more is stored of it: begin another one")
-    owners = gateway.owners
-    if external_id is not None or (owners.knows(uuid) and owners.get(uuid) == tenant):
-        return
-    try:
-        found = await (await gateway.store()).summary(uuid)
-    except StoreError:
-        if principal.tenant is not None:
-            raise
-        return
-    owner = found.tenant if found is not None else owners.get(uuid) if owners.knows(uuid) else tenant
-    if owner != tenant and principal.tenant is not None:
-        raise unknown_thread(thread_id)
-    if owner != tenant:
-        raise Problem("conflict", f"the thread is of tenant {owner!r:.80}: say so with `tenant`, or begin another one")
-    owners.put(uuid, tenant)

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from functools import partial
 from typing import Final
 
@@ -26,16 +26,16 @@ class Rate:
         self._rate = per_second
         self._burst = max(1.0, per_second * BURST_SECONDS)
         self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # name -> (requests left, when)
+        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()  # requests left, when
 
-    def take(self, name: str) -> None:
+    def take(self, caller: Hashable) -> None:
         """Count one request. Raises Problem where the caller's bucket is empty."""
         if not self._rate:
             return
         now = self._clock()
-        left, at = self._buckets.pop(name, (self._burst, now))
+        left, at = self._buckets.pop(caller, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._rate)
-        self._buckets[name] = (max(0.0, left - 1) if left >= 1 else left, now)
+        self._buckets[caller] = (max(0.0, left - 1) if left >= 1 else left, now)
         if len(self._buckets) > NAMES:
             self._buckets.popitem(last=False)
         if left < 1:
@@ -52,23 +52,23 @@ class AtOnce:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._open: Counter[str] = Counter()
+        self._open: Counter[Hashable] = Counter()
 
-    def begin(self, name: str) -> Callable[[], None]:
+    def begin(self, caller: Hashable) -> Callable[[], None]:
         """-> what is to be called at the request's end. Raises Problem where too many are open."""
-        if self._open[name] >= self._most:
+        if self._open[caller] >= self._most:
             raise Problem(
                 "rate-limited",
                 f"a token may have {self._most:,} requests open at once, with uploads and live streams: end some",
                 headers={"Retry-After": str(RETRY_AFTER)},
             )
-        self._open[name] += 1
-        return partial(self._end, name)
+        self._open[caller] += 1
+        return partial(self._end, caller)
 
-    def _end(self, name: str) -> None:
-        self._open[name] -= 1
-        if not self._open[name]:
-            del self._open[name]
+    def _end(self, caller: Hashable) -> None:
+        self._open[caller] -= 1
+        if not self._open[caller]:
+            del self._open[caller]
 
 
 class BodyTooSlow(Exception):

@@ -44,6 +44,11 @@ class Principal:
     tenant: str | None = None
     limited: bool = True  # by the rate limit
 
+    @property
+    def caller(self) -> tuple[str | None, str]:
+        """Whose requests are counted together: tokens of two tenants may have one name."""
+        return self.tenant, self.name
+
     def bounded(self, asked: str | None) -> str | None:
         """-> the tenant that a query is bounded to, None for all. Raises Problem where another one is asked for."""
         if self.tenant is None or asked in (None, self.tenant):
@@ -211,8 +216,8 @@ async def authenticated(
                 headers={"WWW-Authenticate": challenge},
             )
     if principal.limited:
-        gateway.rate.take(principal.name)
-        at_end(request.scope, gateway.at_once.begin(principal.name))
+        gateway.rate.take(principal.caller)
+        at_end(request.scope, gateway.at_once.begin(principal.caller))
     return principal
 
 

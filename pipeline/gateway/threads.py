@@ -15,7 +15,7 @@ from pipeline.dialects import FORMATS
 from pipeline.errors import CallerError, StoreError
 from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.problems import Problem, documented
-from pipeline.gateway.security import Admin, Principal, Reader
+from pipeline.gateway.security import Admin, Reader
 from pipeline.stores.erasure import erase
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.times import epoch_ms
@@ -50,6 +50,13 @@ Moment = Annotated[
     WithJsonSchema({"type": "string", "description": "ISO 8601, or milliseconds since 1970."}),
 ]
 Tenant = Annotated[str | None, Query(max_length=200, description="Only this tenant's; for tokens without a tenant.")]
+Whose = Annotated[
+    str | None,
+    Query(
+        max_length=200,
+        description="Whose thread, where several tenants have the id: for tokens without a tenant. Empty: of none.",
+    ),
+]
 FORMAT_NAMES: Final = tuple(FORMATS)
 
 
@@ -67,6 +74,7 @@ class Deleted(BaseModel):
     thread_id: str
     objects: Annotated[int, Field(description="Large values that were kept in the content store.")]
     segments: Annotated[int, Field(description="Of the archive, that held something of it.")]
+    sub_agents: Annotated[list[str], Field(description="Threads that went with it, as only its sub-agents had spoken.")]
 
 
 @router.get("", summary="List threads", responses=documented("bad-cursor", "forbidden"))
@@ -112,7 +120,7 @@ async def list_threads(
     responses={
         200: {"description": "The thread, or its messages", "content": {JSON: {"schema": {"type": "object"}}}},
         304: {"description": "Not changed since `If-None-Match`"},
-        **documented("bad-request", "unknown-thread", "conflict"),
+        **documented("bad-request", "unknown-thread", "conflict", "forbidden"),
     },
 )
 async def read_thread(
@@ -131,6 +139,10 @@ async def read_thread(
     repeat_prompt: Annotated[  # noqa: FBT002
         bool, Query(alias="repeat_user_prompt", description="thread: begin agent turns with the user's words.")
     ] = False,
+    partial: Annotated[  # noqa: FBT002
+        bool, Query(description="With what interrupted turns had shown and do not keep, marked.")
+    ] = False,
+    tenant: Tenant = None,
     if_none_match: Annotated[str | None, Header(max_length=2000)] = None,
 ) -> Response:
     """`thread`: a ThreadProtocol 0.0.4 document. Any other format: `{"thread_id", "messages"}`."""
@@ -140,9 +152,9 @@ async def read_thread(
         options = form.checked(given)
     except WrongOption as error:
         raise Problem("bad-request", str(error)) from None
-    document = await _document(gateway, principal, thread_id, inline=inline or not form.is_document)
+    document = await _document(gateway, principal.bounded(tenant), thread_id, inline=inline or not form.is_document)
     # In a thread: a long conversation takes longer than the event loop should stand still.
-    made = await asyncio.to_thread(form.printed, document, **options)
+    made = await asyncio.to_thread(form.printed, document, partial=partial, **options)
     data = (await asyncio.to_thread(json_text.dumps, made)).encode()
     tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
     headers = {**PRIVATE, "ETag": tag}
@@ -151,21 +163,25 @@ async def read_thread(
     return Response(data, headers=headers, media_type=JSON)
 
 
-@router.get("/{thread_id}/tree", summary="A thread and its sub-agents' threads", responses=documented("unknown-thread"))
-async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId) -> ThreadTree:
+@router.get(
+    "/{thread_id}/tree",
+    summary="A thread and its sub-agents' threads",
+    responses=documented("unknown-thread", "conflict", "forbidden"),
+)
+async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None) -> ThreadTree:
     """The threads that were spawned from this one, those that were spawned from them, and so on."""
     store = await gateway.store()
-    found = await gateway.find(thread_id, principal.tenant)
-    root = await store.summary(found, tenant=principal.tenant)
+    found = await gateway.find(thread_id, principal.bounded(tenant))
+    root = await store.summary(found)
     if root is None:
         raise unknown_thread(thread_id)
     top = ThreadTree(thread=root, spawned=[])
-    seen, level = {found}, [top]
+    seen, level = {found.thread_id}, [top]  # all of one tenant: no link leads to another's
     for _ in range(DEPTH):
         below: list[ThreadTree] = []
         for node in level:
             room = NODES - len(seen)
-            children = await store.spawned(node.thread.thread_id, room + 1, tenant=principal.tenant) if room > 0 else ()
+            children = await store.spawned(node.thread.key, room + 1) if room > 0 else ()
             node.more = room <= 0 or len(children) > room
             fresh = [child for child in children[: max(0, room)] if child.thread_id not in seen]
             seen.update(child.thread_id for child in fresh)
@@ -177,33 +193,40 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId) -> T
     return top
 
 
-@router.delete("/{thread_id}", summary="Delete a thread", responses=documented("unknown-thread"))
-async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId) -> Deleted:
+@router.delete(
+    "/{thread_id}", summary="Delete a thread", responses=documented("unknown-thread", "conflict", "forbidden")
+)
+async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Deleted:
     """Turns, usage, large values, and what the archive has of it: gone for good, and nothing that comes of it later is
-    stored. Each deletion is a line in the audit log. An answer other than 200 leaves it to be asked for again.
+    stored. So are threads that only its sub-agents have spoken in. Each deletion is a line in the audit log. An answer
+    other than 200 leaves it to be asked for again.
     """
-    found = await gateway.find(thread_id, principal.tenant)
-    of = {"thread_id": found}
+    found = await gateway.find(thread_id, principal.bounded(tenant))
+    of = {"thread_id": found.thread_id, "tenant": found.tenant}
     who = f"{principal.name!r} of tenant {principal.tenant!r}"
     try:
         erased = await erase(gateway.settings, await gateway.store(), found)
     except Exception:
-        audit.error("deletion of thread %s by %s did not come to its end", found, who, extra=of)
+        audit.error("deletion of thread %s by %s did not come to its end", found.text, who, extra=of)
         raise
     counts = erased.objects, erased.segments
-    audit.info("deleted thread %s, %d objects, %d archived segments, by %s", found, *counts, who, extra=of)
-    return Deleted(thread_id=found, objects=erased.objects, segments=erased.segments)
+    audit.info("deleted thread %s, %d objects, %d archived segments, by %s", found.text, *counts, who, extra=of)
+    for one in erased.sub_agents:
+        audit.info("with it went its sub-agent's thread %s", one.text, extra={"thread_id": one.thread_id})
+    gone = [one.thread_id for one in erased.sub_agents]
+    return Deleted(thread_id=found.thread_id, objects=erased.objects, segments=erased.segments, sub_agents=gone)
 
 
-async def _document(gateway: Gateway, principal: Principal, thread_id: str, *, inline: bool) -> dict[str, Any]:
-    found = await gateway.find(thread_id, principal.tenant)
-    document = await (await gateway.store()).thread(found, tenant=principal.tenant)
+async def _document(gateway: Gateway, tenant: str | None, thread_id: str, *, inline: bool) -> dict[str, Any]:
+    found = await gateway.find(thread_id, tenant)
+    store = await gateway.store()
+    document = await store.thread(found)
     if document is None:
         raise unknown_thread(thread_id)
     if not inline:
         return document
     try:
-        return await gateway.contents.inlined(document, gateway.settings.gateway_response_bytes)
+        return await gateway.contents.inlined(found, document, store.hashes, gateway.settings.gateway_response_bytes)
     except StoreError as error:
         if error.transient:
             raise

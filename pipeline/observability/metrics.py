@@ -222,6 +222,9 @@ SPANS: Final = Metric("threadmill_spans_total", "counter", "Spans of turns that 
 SPANS_EXPORTED: Final = Metric(
     "threadmill_spans_exported_total", "counter", "Spans that the collector has taken; the rest waits, or is lost."
 )
+SPANS_FAILED: Final = Metric(
+    "threadmill_spans_failed_total", "counter", "Turns of which no span could be made; the log says why."
+)
 
 # ---- the gateway
 
@@ -259,7 +262,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(REDACTIONS, CONTENT_OBJECTS, CONTENT_BYTES, CONTENT_FAILURES),
     *(STORE_BATCHES, STORE_ROWS, STORE_ERASED, STORE_RETRIES, STORE_FAILURES),
     *(ARCHIVE_SEGMENTS, ARCHIVE_ROWS, ARCHIVE_BYTES, ARCHIVE_REFUSED, ARCHIVE_FAILURES),
-    *(SPANS, SPANS_EXPORTED),
+    *(SPANS, SPANS_EXPORTED, SPANS_FAILED),
     *(REQUESTS, REQUEST_SECONDS, UPLOADS, UPLOADED_EVENTS, REFUSED_EVENTS),
     *(LIVE_READERS, LIVE_EVENTS, LIVE_CUT, LIVE_HELD),
 )

@@ -24,8 +24,8 @@ CACHE_LATENCY: Final[tuple[Path, ...]] = (("latency_ms",), ("latencyMs",))
 class TelemetryMeter:
     """Updates metrics from the records of the telemetry topic.
 
-    A record that comes again (a replay, a second producer) is recognised by (thread_id, run_id, seq) and not counted;
-    at least the latest `remembered` records are. Data of the wrong shape are counted as malformed, and raise nothing.
+    A record that comes again (a replay, a second producer) is recognised by its run and its seq, and not counted; at
+    least the latest `remembered` records are. Data of the wrong shape are counted as malformed, and raise nothing.
     """
 
     def __init__(self, metrics: Metrics, remembered: int = 100_000) -> None:
@@ -35,7 +35,7 @@ class TelemetryMeter:
     def take(self, record: TelemetryRecord) -> None:
         """Count one record."""
         kind = str(record["type"])
-        if not self._seen.first(str(record.get("thread_id")), str(record.get("run_id")), record.get("seq")):
+        if not self._seen.first(record):
             self.metrics.add(m.TELEMETRY_DUPLICATES)
             return
         self.metrics.add(m.TELEMETRY_RECORDS, type=kind)
@@ -130,11 +130,13 @@ class Seen:
         self._newer, self._older = array("q", bytes(8 * self._size)), array("q")
         self._count = 0
 
-    def first(self, thread_id: str, run_id: str, seq: object) -> bool:
+    def first(self, record: TelemetryRecord) -> bool:
         """Whether this is the first time; a record without a proper seq can't be told apart and always is."""
+        seq = record.get("seq")
         if not isinstance(seq, int):
             return True
-        known = hash((thread_id, run_id, seq)) or 1  # 0 is a free slot
+        tenant, thread_id, run_id = (record.get(name) for name in ("tenant", "thread_id", "run_id"))
+        known = hash((str(tenant or ""), str(thread_id), str(run_id), seq)) or 1  # 0 is a free slot
         slot = self._slot(self._newer, known)
         if self._newer[slot] == known or (self._older and self._older[self._slot(self._older, known)] == known):
             return False

@@ -1,8 +1,8 @@
 """A turn record -> the span that traces it, with the attributes of OpenTelemetry's conventions. Pure.
 
 An agent's turn is one span, from its first event to its last, linked to the publisher's span in which it took place.
-Trace id and span id follow from the turn, so a replay gives the same span again. It holds nothing of the messages'
-content.
+Trace id and span id follow from the tenant and the turn, so a replay gives the same span again. It holds nothing of the
+messages' content.
 
 Generative AI: https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-agent-spans.md
 Messaging: https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
@@ -62,11 +62,13 @@ def turn_span(record: TurnRecord) -> TurnSpan | None:
     attributes = {name: value for name, value in _attributes(record, turn).items() if value is not None}
     if failed:
         attributes["error.type"] = str(reason or "interrupted")
-    facts = (record["turn_id"], record["status"], record["revision"], record.get("events", 0))
-    digest = sha256("/".join(map(str, facts)).encode()).digest()
+    tenant = record.get("tenant")
+    whose = f"{record['turn_id']}/{tenant}" if tenant else record["turn_id"]  # two tenants may have a turn of one id
+    facts = (whose, record["status"], record["revision"], record.get("events", 0))
+    digest = sha256("/".join(map(str, facts)).encode("utf-8", "backslashreplace")).digest()
     return TurnSpan(
         name=_bounded(f"{OPERATION} {attributes['gen_ai.agent.name']}"),
-        trace_id=int.from_bytes(sha256(record["turn_id"].encode()).digest()[:16]) or 1,
+        trace_id=int.from_bytes(sha256(whose.encode("utf-8", "backslashreplace")).digest()[:16]) or 1,
         span_id=int.from_bytes(digest[:8]) or 1,
         start=start,
         end=max(start, end),

@@ -95,6 +95,7 @@ class TurnTraces:
                 if found is not None:
                     self._trace(found, partition)
             except Exception:  # a fault here must not hold up the turn
+                self._metrics.add(m.SPANS_FAILED)
                 log.exception("turn %s has no span", record["turn_id"])
 
     def _trace(self, turn: TurnSpan, partition: int) -> None:

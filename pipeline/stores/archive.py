@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -21,13 +21,14 @@ from pipeline.settings import Settings
 from pipeline.stores import segments
 from pipeline.stores.objects import NotThere, Objects
 from pipeline.stores.segments import Entry, Refusal
+from topics.thread_key import ThreadKey
 
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 8  # objects that an erasure reads at the same time
 SUFFIX: Final = ".parquet"
 
-Erased = Callable[[Sequence[str]], Awaitable[set[str]]]  # thread ids -> those of them that were erased
+Erased = Callable[[Sequence[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -> those of them that were erased
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +70,22 @@ class Archive:
             rows, size = rows + kept, size + length
         return Written(rows, size, tuple(refused))
 
-    async def delete_thread(self, thread_id: str) -> int:
-        """Rewrite all objects that hold a thread that is marked as erased -> how many did. Raises StoreError."""
+    async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
+        """Rewrite all objects that hold threads that are marked as erased -> how many did. Raises StoreError."""
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def look(uri: str) -> bool:
             async with slots:
-                return await self._rewrite(uri, thread_id)
+                return await self._rewrite(uri, keys)
 
         names = [uri async for uri in self.objects.names_under(self.root) if uri.endswith(SUFFIX)]
         return sum(await asyncio.gather(*map(look, names)))
 
-    async def _rewrite(self, uri: str, thread_id: str) -> bool:
+    async def _rewrite(self, uri: str, keys: Collection[ThreadKey]) -> bool:
         try:
             async with self.objects.reading(uri) as file:
-                found = await asyncio.to_thread(segments.decode, file, ["thread_id"])
-            if thread_id not in segments.thread_ids(found):
+                found = await asyncio.to_thread(segments.decode, file, ["thread_id", "tenant"])
+            if not any(segments.holds(found, key) for key in keys):
                 return False
             table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
         except NotThere:  # another process has erased it meanwhile
@@ -99,9 +100,9 @@ class Archive:
 
         An erasure marks the thread first and reads the objects then: so it finds this object, or we find its mark.
         """
-        ids = segments.thread_ids(table)
-        erased: set[str] | None = None
-        while (now := await self.erased(ids)) != erased:
+        threads = segments.threads(table)
+        erased: set[ThreadKey] | None = None
+        while (now := await self.erased(threads)) != erased:
             erased = now
             kept = segments.without(table, erased)
             data = await asyncio.to_thread(segments.encode, kept) if kept.num_rows else b""

@@ -1,8 +1,11 @@
 """The content store: large values of turns as objects, in a bucket or a folder, named by the SHA-256 of what they hold.
 
-An object is THREAD_ID/SHA256 under the store's URL. Within a thread the same content is the same object, and writing
-it again changes nothing. Threads share none: so a thread's objects go with the thread, without a count of references,
-and nobody can find out what another tenant has.
+An object is THREAD_ID/SHA256 under the store's URL; of a thread with a tenant THREAD_ID@SHA256-OF-TENANT/SHA256.
+Within a thread the same content is the same object, and writing it again changes nothing. Threads share none: so a
+thread's objects go with the thread, without a count of references, and nobody can find out what another tenant has.
+
+A version before tenants kept all under THREAD_ID/SHA256. A turn of a tenant that refers to such an object gets it only
+where the turn has its canonical hash with the object's content in it: then its producer has sent that content.
 """
 
 from __future__ import annotations
@@ -11,19 +14,29 @@ import asyncio
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from posixpath import normpath
 from typing import Any, Final, Self
+from urllib.parse import unquote, urlsplit
 
 from pipeline.errors import StoreError
 from pipeline.settings import Settings
 from pipeline.stores.objects import Objects
-from pipeline.turns.content import references, resolved
+from pipeline.turns.canonical import turn_hash
+from pipeline.turns.content import Place, references, resolved
 from topics.json_text import Fields
+from topics.thread_key import ThreadKey
 
-OURS: Final = re.compile(r"/([0-9A-Fa-f-]{36})/([0-9a-f]{64})$")
+OURS: Final = re.compile(r"/([0-9a-f-]{36}(?:@[0-9a-f]{64})?)/([0-9a-f]{64})$", re.IGNORECASE)
+PARTIAL: Final = "meta:partial"  # of an interrupted turn: outside its hash
 HASH: Final = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})", re.IGNORECASE)
 AT_ONCE: Final = 8  # objects that are read at the same time
 
+Hashes = Callable[[ThreadKey], Awaitable[Collection[str]]]  # the canonical hashes of a thread's stored turns
 Ref = dict[str, Any]  # ThreadProtocol ContentRef: {"uri", "size_bytes", "hash": "sha256:…", "media_type"}
+Get = Callable[[Ref, int | None], Awaitable[bytes]]
+Older = tuple[tuple[Place, Ref], str]  # a reference and its place, and the SHA-256 of the object
 
 
 class Room:
@@ -62,92 +75,198 @@ class ContentStore:
         """The store of THREADMILL_CONTENT."""
         return cls(settings.content_url, elsewhere=elsewhere)
 
-    async def put(self, thread_id: str, data: bytes, media_type: str) -> Ref:
-        """Write an object -> its ContentRef; it is safe when this returns. Raises StoreError."""
-        ref = self.ref(thread_id, data, media_type)
+    async def put(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
+        """Write an object of a thread -> its ContentRef; it is safe when this returns. Raises StoreError."""
+        ref = self.ref(key, data, media_type)
         await self.objects.write(str(ref["uri"]), data, media_type)
         return ref
 
-    def ref(self, thread_id: str, data: bytes, media_type: str) -> Ref:
+    def ref(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
         """The ContentRef that `put` gives, without writing. Raises StoreError where there is no content store."""
         if self.root is None:
             raise StoreError("there is no content store to write to: set THREADMILL_CONTENT")
         digest = hashlib.sha256(data).hexdigest()
-        uri = f"{self.root}/{thread_id}/{digest}"
+        uri = f"{self.root}/{folder(key)}/{digest}"
         return {"uri": uri, "size_bytes": len(data), "hash": f"sha256:{digest}", "media_type": media_type}
 
-    async def get(self, thread_id: str, ref: Ref, most: int | None = None) -> bytes:
+    async def get(self, key: ThreadKey, ref: Ref, most: int | None = None) -> bytes:
         """What a ContentRef in this thread refers to, its hash verified. Raises StoreError, also for more than `most`
-        bytes.
+        bytes, and for what is another thread's.
         """
-        uri, said = ref.get("uri"), ref.get("hash")
+        uri, said = ref.get("uri"), _said(ref)
         if not isinstance(uri, str):
             raise StoreError(f"a content reference needs a URI, got {ref!r:.200}")
-        match = HASH.fullmatch(said) if isinstance(said, str) else None
-        ours = OURS.search(uri)
-        if self.root is not None and ours is not None and ours[1] == thread_id:
-            expected = match[1].lower() if match is not None else ours[2]
-            data = await self.objects.read(f"{self.root}{ours[0]}", most)  # also where the store has moved since
-        elif not self.elsewhere:
-            raise StoreError(f"{uri} is not in the content store, and nothing else is read here")
-        elif match is None:
+        ours = _ours(uri)
+        if ours is not None and self.root is not None and ours[0] == folder(key):
+            expected = said or ours[1]
+            data = await self.objects.read(f"{self.root}/{ours[0]}/{ours[1]}", most)  # also where the store has moved
+        elif ours is not None or not self.elsewhere:
+            raise _refused(uri)
+        elif said is None:
             raise StoreError(f"{uri} is not in the content store, and without a SHA-256 in `hash` it is not read")
         else:
-            expected = match[1].lower()
+            expected = said
             data = await self.objects.read(uri, most)
         found = hashlib.sha256(data).hexdigest()
         if found != expected:
             raise StoreError(f"{uri} does not hold what it should: its SHA-256 is {found}, not {expected}")
         return data
 
-    async def delete_thread(self, thread_id: str) -> int:
+    async def delete_thread(self, key: ThreadKey) -> int:
         """Delete all objects of a thread -> how many there were. Raises StoreError."""
-        return 0 if self.root is None else await self.objects.delete_under(f"{self.root}/{thread_id}")
+        return 0 if self.root is None else await self.objects.delete_under(f"{self.root}/{folder(key)}")
 
-    async def inlined(self, document: Fields, most: int | None = None) -> Fields:
+    async def delete_older(self, thread_id: str, digests: Collection[str] | None) -> int:
+        """Delete objects that a version before tenants has written for a thread id, None: all -> how many. Raises
+        StoreError.
+        """
+        if digests is None:
+            return await self.delete_thread(ThreadKey(thread_id))
+        for digest in sorted(digests):
+            await self.objects.delete(f"{self.root}/{thread_id}/{digest}")
+        return len(digests)
+
+    async def older_objects(self, key: ThreadKey, document: Fields, hashes: Hashes) -> set[str]:
+        """The SHA-256 of the objects of a version before tenants that are this tenant's, as its turns prove."""
+        found: set[str] = set()
+        for turn in document["turns"]:
+            older = _older(key, turn)
+            if older and await self._older_contents(key, turn, older, hashes, Room(None)) is not None:
+                found |= {digest for _, digest in older}
+        return found
+
+    async def inlined(
+        self, key: ThreadKey, document: Fields, hashes: Hashes | None = None, most: int | None = None
+    ) -> Fields:
         """A thread document with every referenced value in it. Raises StoreError that names thread, turn and URI; also
         where the values have more than `most` bytes, each counted as often as it stands in the document.
+
+        `hashes` is asked where turns refer to objects of a version before tenants. In the `meta:partial` of a tenant's
+        turn such a reference stays one.
         """
         turns = document.get("turns")
         if not isinstance(turns, list):
             return document
-        thread_id = str(document.get("thread_id"))
         room = Room(most)
         return {
             **document,
-            "turns": [await self._inlined_turn(thread_id, n, turn, room) for n, turn in enumerate(turns)],
+            "turns": [await self._inlined_turn(key, n, turn, hashes, room) for n, turn in enumerate(turns)],
         }
 
-    async def _inlined_turn(self, thread_id: str, number: int, turn: Fields, room: Room) -> Fields:
+    async def _inlined_turn(
+        self, key: ThreadKey, number: int, turn: Fields, hashes: Hashes | None, room: Room
+    ) -> Fields:
         found = references(turn) if isinstance(turn, dict) else []
         if not found:
             return turn
-        name = f"thread {thread_id}, turn {turn.get('meta:turn_id', number)}"
-        slots = asyncio.Semaphore(AT_ONCE)
+        name = f"thread {key.thread_id}, turn {turn.get('meta:turn_id', number)}"
+        try:
+            contents: dict[Place, bytes] = {}
+            older = _older(key, turn)
+            if older:
+                proved = await self._older_contents(key, turn, older, hashes, room)
+                if proved is None:
+                    raise _refused(str(older[0][0][1].get("uri")))
+                contents |= proved
+            left = [(place, ref) for place, ref in found if place not in contents and not _is_older(key, ref)]
+            return resolved(turn, contents | await self._contents(left, partial(self.get, key), room))
+        except StoreError as error:
+            raise StoreError(f"{name}: {error}", transient=error.transient) from None
+        except ValueError as error:
+            uris = ", ".join(str(ref.get("uri")) for _, ref in found)
+            raise StoreError(f"{name}: {uris}: not what its media type says: {error}") from None
 
+    async def _contents(self, found: Sequence[tuple[Place, Ref]], get: Get, room: Room) -> dict[Place, bytes]:
+        slots = asyncio.Semaphore(AT_ONCE)
         places = Counter(_object(ref) for _, ref in found)
-        objects = {key: (ref, places[key]) for key, ref in ((_object(ref), ref) for _, ref in found)}
+        objects = {_object(ref): ref for _, ref in reversed(found)}
 
         async def fetch(ref: Ref, places: int) -> bytes:
             said = ref.get("size_bytes")
             known = said if type(said) is int and said >= 0 else None
             async with slots:
                 room.take(places * (known or 0))
-                data = await self.get(
-                    thread_id, ref, None if room.left is None else room.left if known is None else known
-                )
+                data = await get(ref, None if room.left is None else room.left if known is None else known)
                 room.take(places * len(data) if known is None else 0)
                 return data
 
+        read = await asyncio.gather(*(fetch(ref, places[name]) for name, ref in objects.items()))
+        data = dict(zip(objects, read, strict=True))
+        return {place: data[_object(ref)] for place, ref in found}
+
+    async def _older_contents(
+        self, key: ThreadKey, turn: Fields, older: Sequence[Older], hashes: Hashes | None, room: Room
+    ) -> dict[Place, bytes] | None:
+        """What a tenant's turn has in objects of a version before tenants; None where it can't be this tenant's, and
+        where there is nothing, so that nobody can tell the two apart.
+        """
+
+        async def get(ref: Ref, most: int | None) -> bytes:
+            _, digest = _ours(str(ref["uri"])) or ("", "")
+            data = await self.objects.read(f"{self.root}/{key.thread_id}/{digest}", most)
+            if hashlib.sha256(data).hexdigest() != digest:
+                raise StoreError("it does not hold what it should")
+            return data
+
+        if self.root is None or hashes is None:
+            return None
         try:
-            read = await asyncio.gather(*(fetch(*value) for value in objects.values()))
-            data = dict(zip(objects, read, strict=True))
-            return resolved(turn, {place: data[_object(ref)] for place, ref in found})
+            contents = await self._contents([place for place, _ in older], get, room)
+            whole = turn_hash(resolved(turn, contents))
         except StoreError as error:
-            raise StoreError(f"{name}: {error}", transient=error.transient) from None
-        except ValueError as error:
-            uris = ", ".join(str(ref.get("uri")) for _, ref in found)
-            raise StoreError(f"{name}: {uris}: not what its media type says: {error}") from None
+            if error.transient:
+                raise
+            return None
+        except ValueError:
+            return None
+        return contents if whole in await hashes(key) else None
+
+
+def folder(key: ThreadKey) -> str:
+    """Where a thread's objects are, under the store's URL."""
+    if key.tenant is None:
+        return key.thread_id
+    return f"{key.thread_id}@{hashlib.sha256(key.tenant.encode('utf-8', 'backslashreplace')).hexdigest()}"
+
+
+def digests_in(turn: Fields) -> set[str]:
+    """The SHA-256 of all objects of ours that a turn refers to, whoever put the reference there."""
+    return {ours[1] for _, ref in references(turn) if (ours := _ours(str(ref.get("uri")))) is not None}
+
+
+def _ours(uri: str) -> tuple[str, str] | None:
+    """A URI of an object of ours, wherever the store was then -> its folder and SHA-256; None for any other URI."""
+    try:
+        found = OURS.search(normpath(unquote(urlsplit(uri).path)))
+    except ValueError:  # no URI at all
+        return None
+    return (found[1], found[2].lower()) if found is not None else None
+
+
+def _said(ref: Ref) -> str | None:
+    said = ref.get("hash")
+    match = HASH.fullmatch(said) if isinstance(said, str) else None
+    return match[1].lower() if match is not None else None
+
+
+def _is_older(key: ThreadKey, ref: Ref) -> bool:
+    ours = _ours(str(ref.get("uri")))
+    return key.tenant is not None and ours is not None and ours[0].lower() == key.thread_id.lower()
+
+
+def _older(key: ThreadKey, turn: Fields) -> list[Older]:
+    """A tenant's references to objects of a version before tenants, and the SHA-256 of each; not those in
+    `meta:partial`, which no hash is of.
+    """
+    return [
+        ((place, ref), (_ours(str(ref["uri"])) or ("", ""))[1])
+        for place, ref in references(turn)
+        if place[0] != PARTIAL and _is_older(key, ref)
+    ]
+
+
+def _refused(uri: str) -> StoreError:
+    return StoreError(f"{uri} is not in the content store, and nothing else is read here")
 
 
 def _object(ref: Ref) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Final
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -42,7 +43,8 @@ SQLITE: Final[tuple[tuple[str, bool, str], ...]] = (
     ("no such column", False, f"the tables are of another version: {MIGRATE}"),
 )
 # Classes of SQLSTATE, and parts of SQLite's messages, that say that the data is at fault, where none of the above fits.
-POSTGRES_DATA: Final = ("21", "22", "23", "54")  # cardinality, values, constraints, sizes and depths
+# SQLite's IntegrityError says so, too: the message of a trigger is its author's.
+POSTGRES_DATA: Final = ("21", "22", "23", "54", "P0")  # cardinality, values, constraints, sizes and depths, triggers
 SQLITE_DATA: Final = ("constraint failed", "integer overflow", "too big", "binding parameter", "datatype mismatch")
 
 
@@ -58,7 +60,8 @@ def store_error(error: BaseException, url: str) -> StoreError:
     for part, transient, advice in SQLITE if not state else ():
         if part in message:
             return StoreError(f"{where}: {advice}", transient=transient)
-    if state.startswith(POSTGRES_DATA) or (not state and any(part in message for part in SQLITE_DATA)):
+    by_sqlite = isinstance(cause, sqlite3.IntegrityError) or any(part in message for part in SQLITE_DATA)
+    if state.startswith(POSTGRES_DATA) or (not state and by_sqlite):
         return UnstorableData(_refused(where, cause, message))
     if isinstance(cause, OSError | TimeoutError) or _disconnected(error):
         why = message or type(cause).__name__

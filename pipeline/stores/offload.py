@@ -8,16 +8,22 @@ from typing import Final
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.stores.content import ContentStore
+from pipeline.stores.keys import key_of
 from pipeline.turns.content import Piece, large, moved
 from topics import catalog, turn_record
-from topics.json_text import Fields
+from topics.json_text import Fields, size_of
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
 
 MOST: Final = catalog.TURNS.max_message_bytes - 1_000_000  # of a record: the topic takes no larger ones
 AT_ONCE: Final = 8  # objects that are written at the same time
 
 
 class Offload:
-    """Moves large values of an encoded turn record of `threshold` bytes or more; smaller records hold none."""
+    """Moves large values of turn records of `threshold` bytes or more; smaller ones hold none. The hash stays the same.
+
+    A record of a large run is moved before it is encoded, a few values at a time: nothing is held twice.
+    """
 
     def __init__(self, contents: ContentStore, threshold: int, metrics: Metrics) -> None:
         self.contents = contents
@@ -26,19 +32,41 @@ class Offload:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, value: bytes) -> bytes:
-        """-> the record with references, after the values are stored. Its hash stays the same. Raises StoreError."""
+        """An encoded record -> one with references, after the values are stored. Raises StoreError."""
         record = turn_record.decode(value)
         turn = record["turn"]
         chosen = large(turn, len(value), self.threshold, MOST) if turn is not None else []
         if turn is None or not chosen:
             return value
-        refs = await asyncio.gather(*(self._write(record["thread_id"], piece) for piece in chosen))
+        refs = await asyncio.gather(*(self._write(key_of(record), piece) for piece in chosen))
         record["turn"] = moved(turn, zip(chosen, refs, strict=True))
         return turn_record.encode(record)
 
-    async def _write(self, thread_id: str, piece: Piece) -> Fields:
+    async def move(self, record: TurnRecord) -> None:
+        """Put references into a record, each after its value is stored. Raises StoreError, and can be called again."""
+        chosen = self._chosen(record)
+        while chosen and record["turn"] is not None:
+            some = chosen[-AT_ONCE:]
+            refs = await asyncio.gather(*(self._write(key_of(record), piece) for piece in some))
+            record["turn"] = moved(record["turn"], zip(some, refs, strict=True))
+            del chosen[-AT_ONCE:]
+
+    def fits(self, record: TurnRecord) -> bool:
+        """Whether the turns topic takes a record once its values are moved."""
+        chosen, turn = self._chosen(record), record["turn"]
+        if turn is not None and chosen:
+            ref = self.contents.ref(key_of(record), b"", "")  # as long as any other, but for its media type
+            turn = moved(turn, ((piece, {**ref, "media_type": piece.media_type}) for piece in chosen))
+        slim: TurnRecord = {**record, "turn": turn}
+        return size_of(slim) <= MOST and len(turn_record.encode(slim)) <= MOST
+
+    def _chosen(self, record: TurnRecord) -> list[Piece]:
+        return large(record["turn"], size_of(record), self.threshold, MOST) if record["turn"] is not None else []
+
+    async def _write(self, key: ThreadKey, piece: Piece) -> Fields:
         async with self._slots:
-            ref = await self.contents.put(thread_id, piece.data, piece.media_type)
+            data = piece.data
+            ref = await self.contents.put(key, data, piece.media_type)
         self.metrics.add(m.CONTENT_OBJECTS)
-        self.metrics.add(m.CONTENT_BYTES, len(piece.data))
+        self.metrics.add(m.CONTENT_BYTES, len(data))
         return ref

@@ -3,47 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pipeline.stores.bounded_sum import MAX_INTEGER
+from pipeline.stores.keys import key_of, key_text
 from pipeline.stores.usage import usage_rows
 from pipeline.turns.column_text import column_text, snippet
+from pipeline.turns.held_events import Ranges, Version, ranges_of
 from pipeline.turns.thread_document import GIVEN_UP, agent_configs, digest, interruption, outgoing, position, span
+from threadmill.identity import turn_id
+from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
+FIRST: Final = ("user", "")  # ordinals, as in pipeline.assembly.finish
+
 Row = dict[str, Any]
+Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRows:
-    """One record as rows: of `turns` one, of the other tables any number."""
+    """One record as rows: of `turns` one, of the other tables any number. `thread`: whose it is."""
 
+    thread: ThreadKey
     turn: Row
     agents: list[Row]
     links: list[Row]
     usage: list[Row]
+    ranges: Ranges
+    first_turns: tuple[str, ...]  # turn ids
 
     @property
-    def key(self) -> tuple[str, str]:
-        """(thread_id, turn_id)."""
-        return self.turn["thread_id"], self.turn["turn_id"]
+    def started_by(self) -> set[ThreadKey]:
+        """The threads that started its run, as it says: the run is a sub-agent's."""
+        return {ThreadKey(thread_id, self.thread.tenant) for thread_id in starters(self.turn["facts"])}
 
     @property
-    def rank(self) -> tuple[bool, int, int, bool, str]:
-        """Sort key among records of one turn, the same as pipeline.turns.thread_document.rank."""
+    def key(self) -> Key:
+        """(thread_key, turn_id)."""
+        return self.turn["thread_key"], self.turn["turn_id"]
+
+    @property
+    def version(self) -> Version:
+        """The record among those of its run; its rank is the same as pipeline.turns.thread_document.rank."""
         turn = self.turn
         by_publisher = turn["interruption"] not in GIVEN_UP
-        return turn["status"] == "complete", turn["events"], turn["revision"], by_publisher, turn["digest"]
+        decides = turn["status"] == "complete", turn["revision"], by_publisher, turn["digest"]
+        return Version(self.ranges, (turn["events"], decides))
+
+    @property
+    def family(self) -> set[Key]:
+        """The keys of this turn, and of those that each version of its run has one of at least: the first turns of
+        user and agent. They tell what the store has of the run.
+        """
+        thread_key, turn_id = self.key
+        return {(thread_key, turn_id), *((thread_key, first) for first in self.first_turns)}
 
 
 def record_rows(record: TurnRecord) -> RecordRows:
     """Turn record -> rows."""
-    identity = {"thread_id": record["thread_id"], "turn_id": record["turn_id"]}
+    thread = key_of(record)
+    identity = {"thread_key": key_text(thread), "turn_id": record["turn_id"]}
     agent_names = {config["agent_id"]: config.get("agent_name") for config in agent_configs(record)}
     if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
         agent_names.setdefault(record["agent_id"], None)
     return RecordRows(
+        thread=thread,
         turn=identity | _turn(record),
         agents=[
             identity | {"agent_id": column_text(agent_id), "agent_name": column_text(name)}
@@ -53,14 +80,22 @@ def record_rows(record: TurnRecord) -> RecordRows:
             identity
             | {
                 "position": number,
-                "source": column_text(source),
-                "target": column_text(link["thread_id"]),
+                "source": key_text(ThreadKey(source, thread.tenant)),
+                "target": key_text(ThreadKey(link["thread_id"], thread.tenant)),
                 "relation": column_text(link.get("relation", "referenced")),
             }
             for number, (source, link) in enumerate(outgoing(record))
         ],
-        usage=usage_rows(record),
+        usage=[identity | row for row in usage_rows(record)],
+        ranges=ranges_of(record),
+        first_turns=_first_turns(record),
     )
+
+
+def _first_turns(record: TurnRecord) -> tuple[str, ...]:
+    with suppress(ValueError):  # the thread of a foreign record may be no UUID
+        return tuple(turn_id(record["thread_id"], record["run_id"], ordinal) for ordinal in FIRST)
+    return ()
 
 
 def _turn(record: TurnRecord) -> Row:
@@ -71,7 +106,7 @@ def _turn(record: TurnRecord) -> Row:
         "ordinal": ordinal,
         "role": role,
         "agent_id": column_text(record["agent_id"]),
-        "tenant": column_text(record.get("tenant")),
+        "tenant": column_text(record.get("tenant") or None),
         "dialect": column_text(record.get("dialect", "")),
         "status": record["status"],
         "interruption": column_text(interruption(record)),
@@ -92,6 +127,19 @@ def _turn(record: TurnRecord) -> Row:
 def record_of(facts: Row, document: Row | None) -> TurnRecord:
     """The two JSON columns -> the turn record that they came from."""
     return {**facts, "turn": document}  # type: ignore[typeddict-item]  # record_rows took it apart
+
+
+def starters(facts: Mapping[str, Any]) -> set[str]:
+    """The ids of the other threads that a record names as those that started its run."""
+    own, parent = facts["thread_id"], facts.get("parent")
+    said = [parent.get("thread_id")] if isinstance(parent, dict) else []
+    links = facts.get("links")
+    said += [
+        link.get("thread_id")
+        for link in (links if isinstance(links, list) else ())
+        if isinstance(link, dict) and link.get("relation") == "spawned_from" and link.get("from", own) == own
+    ]
+    return {thread_id for thread_id in said if isinstance(thread_id, str) and thread_id != own}
 
 
 def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:

@@ -3,6 +3,9 @@
 A row of `turns` is one turn record: the turn in `document`, the rest in `facts`, both as JSON text exactly as they
 came: on Postgres the type is `json`, not `jsonb`, which would lose the order of keys and refuse NUL and
 lone surrogates. Everything that queries filter or sum is in columns, so none looks into a document. Times are epoch ms.
+
+Whose rows they are is in the column `thread_id`: the text of a ThreadKey, `ID` or `ID/TENANT`. In the code it is called
+`thread_key`, as it is no thread's id. An older version wrote the id alone there (`pipeline.stores.keys`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     ForeignKey,
     ForeignKeyConstraint,
@@ -19,6 +23,8 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    and_,
+    literal_column,
 )
 
 metadata = MetaData()
@@ -30,7 +36,7 @@ Document = JSON(none_as_null=True)
 threads = Table(
     "threads",
     metadata,
-    Column("thread_id", Name, primary_key=True),
+    Column("thread_id", Name, key="thread_key", primary_key=True),
     Column("external_id", Name),
     Column("tenant", Name),
     Column("title", Text),
@@ -40,16 +46,19 @@ threads = Table(
     Column("total_tokens", BigInteger, nullable=False, server_default="0"),
     Column("created_at", BigInteger, nullable=False, server_default="0"),
     Column("updated_at", BigInteger, nullable=False, server_default="0"),
-    Index("threads_updated", "updated_at", "thread_id"),
-    Index("threads_tenant_updated", "tenant", "updated_at", "thread_id"),
+    Index("threads_updated", "updated_at", "thread_key"),
+    Index("threads_tenant_updated", "tenant", "updated_at", "thread_key"),
     Index("threads_external", "external_id"),
 )
+# A row of a version that knew ids only, with a tenant's turns: it is to be moved. Literal, so that the index is used.
+OLDER = and_(threads.c.tenant.is_not(None), threads.c.thread_key.not_like(literal_column("'%/%'")))
+Index("threads_older", threads.c.thread_key, sqlite_where=OLDER, postgresql_where=OLDER)
 
 turns = Table(
     "turns",
     metadata,
     Column("turn_id", Name),
-    Column("thread_id", Name, ForeignKey("threads.thread_id", ondelete="CASCADE")),
+    Column("thread_id", Name, ForeignKey("threads.thread_key", ondelete="CASCADE"), key="thread_key"),
     Column("run_id", Name, nullable=False),
     Column("ordinal", Integer, nullable=False),
     Column("role", Integer, nullable=False),  # 0 user, 1 agent, 2 a record of facts, without turn
@@ -69,8 +78,8 @@ turns = Table(
     Column("prompt", Text),
     Column("facts", Document, nullable=False),
     Column("document", Document),
-    PrimaryKeyConstraint("turn_id", "thread_id"),
-    Index("turns_order", "thread_id", "started_at", "role", "run_id", "ordinal", "turn_id"),
+    PrimaryKeyConstraint("turn_id", "thread_key"),
+    Index("turns_order", "thread_key", "started_at", "role", "run_id", "ordinal", "turn_id"),
 )
 
 
@@ -80,10 +89,10 @@ def _child(name: str, key: str, *rest: Column[object] | Index) -> Table:
         name,
         metadata,
         Column("turn_id", Name),
-        Column("thread_id", Name),
+        Column("thread_id", Name, key="thread_key"),
         *rest,
-        PrimaryKeyConstraint("turn_id", "thread_id", key),
-        ForeignKeyConstraint(["turn_id", "thread_id"], ["turns.turn_id", "turns.thread_id"], ondelete="CASCADE"),
+        PrimaryKeyConstraint("turn_id", "thread_key", key),
+        ForeignKeyConstraint(["turn_id", "thread_key"], ["turns.turn_id", "turns.thread_key"], ondelete="CASCADE"),
     )
 
 
@@ -92,15 +101,15 @@ agents = _child(
     "agent_id",
     Column("agent_id", Name),
     Column("agent_name", Text),
-    Index("agents_agent", "agent_id", "thread_id"),
-    Index("agents_thread", "thread_id"),
+    Index("agents_agent", "agent_id", "thread_key"),
+    Index("agents_thread", "thread_key"),
 )
 
 links = _child(
     "links",
     "position",
     Column("position", Integer),
-    Column("source", Name, nullable=False),  # the thread that the link starts from
+    Column("source", Name, nullable=False),  # where the link starts; a key, as `thread_key`
     Column("target", Name, nullable=False),
     Column("relation", Text, nullable=False),
     Index("links_source", "source"),
@@ -133,11 +142,18 @@ usage = _child(
     Column("duration_ms", BigInteger),
     Index("usage_at", "at"),
     Index("usage_tenant_at", "tenant", "at"),
-    Index("usage_thread", "thread_id"),
+    Index("usage_thread", "thread_key"),
 )
 
-# Threads that were deleted for good: records of them, from a replay or an open run, are dropped.
-erased = Table("erased", metadata, Column("thread_id", Name, primary_key=True), Column("erased_at", BigInteger))
+# Threads that were deleted for good: records of them, from a replay or an open run, are dropped. A mark that is `exact`
+# means the thread with this key alone; one of an older version means all tenants' threads with this id.
+erased = Table(
+    "erased",
+    metadata,
+    Column("thread_id", Name, key="thread_key", primary_key=True),
+    Column("erased_at", BigInteger),
+    Column("exact", Boolean),
+)
 
 # One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.
 compatibility = Table("compatibility", metadata, Column("oldest", Name, primary_key=True))

@@ -16,10 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.stores.bounded_sum import MAX_INTEGER
+from pipeline.stores.keys import key_of
 from pipeline.stores.rows import RecordRows, Row, record_rows
+from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import COUNTS
 from threadmill.errors import InvalidRecord
 from topics import json_text, turn_record
+from topics.thread_key import ThreadKey
 
 MEDIA_TYPE: Final = "application/vnd.apache.parquet"
 ROLES: Final = ("user", "agent", "facts")
@@ -100,16 +103,36 @@ def _table(rows: Sequence[Row], refused: list[Refusal]) -> pa.Table:
         return pa.concat_tables([_table([row], refused) for row in rows])
 
 
-def without(table: pa.Table, thread_ids: Collection[str]) -> pa.Table:
+def without(table: pa.Table, erased: Collection[ThreadKey]) -> pa.Table:
     """The table without the rows of these threads."""
-    if not thread_ids:
-        return table
-    return table.filter(pc.invert(pc.is_in(table["thread_id"], pa.array(sorted(thread_ids), pa.string()))))
+    for key in erased:
+        table = table.filter(pc.invert(_of(table, key)))
+    return table
 
 
-def thread_ids(table: pa.Table) -> list[str]:
-    """The ids of its threads, each once."""
-    return pc.unique(table["thread_id"]).to_pylist()  # type: ignore[no-any-return]
+def holds(table: pa.Table, key: ThreadKey) -> bool:
+    """Whether the table has a row of this thread; it may have the columns `thread_id` and `tenant` alone."""
+    return bool(pc.any(_of(table, key)).as_py())
+
+
+def threads(table: pa.Table) -> list[ThreadKey]:
+    """Its threads, each once."""
+    found = pa.table([table["thread_id"], table["tenant"]], ["thread_id", "tenant"])
+    names = found.group_by(["thread_id", "tenant"]).aggregate([]).to_pylist()
+    return [_exact(table, ThreadKey.of(row["thread_id"], row["tenant"])) for row in names]
+
+
+def _of(table: pa.Table, key: ThreadKey) -> pa.ChunkedArray:
+    tenant = pc.fill_null(table["tenant"], "")
+    return pc.and_(pc.equal(table["thread_id"], key.thread_id), pc.equal(tenant, column_text(key.tenant) or ""))
+
+
+def _exact(table: pa.Table, key: ThreadKey) -> ThreadKey:
+    """The column may hold an escape or a hash for a part of the tenant: then the record has it itself."""
+    if column_text(key.tenant) == key.tenant:
+        return key
+    same = pc.and_(pc.equal(table["thread_id"], key.thread_id), pc.equal(table["tenant"], key.tenant))
+    return key_of(json_text.loads(table.filter(same)["facts"][0].as_py()))
 
 
 def encode(table: pa.Table) -> bytes:
@@ -129,7 +152,8 @@ def _row(parts: RecordRows) -> Row:
     first = usage[0] if usage else {}
     took = [row["duration_ms"] for row in usage if row["duration_ms"] is not None]
     return {
-        **{name: turn[name] for name in OWN},
+        **{name: turn[name] for name in OWN if name != "thread_id"},
+        "thread_id": parts.thread.thread_id,
         "role": ROLES[turn["role"]],
         "started_at": _time(turn["started_at"]),
         "ended_at": _time(turn["ended_at"]),

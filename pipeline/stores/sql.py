@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import asyncpg
-from sqlalchemy import delete, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import migrate as migrations
 from pipeline.stores import statements, usage_query
-from pipeline.stores.documents import documents_of, summaries_of
+from pipeline.stores.documents import documents_of, keys_of, summaries_of, summary_of
 from pipeline.stores.engine import POSTGRES, WRITE, create_engine
 from pipeline.stores.failures import store_error
-from pipeline.stores.schema import threads, turns
+from pipeline.stores.keys import NO_TENANT, key_text, older_text
+from pipeline.stores.rows import record_rows
 from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.usage_report import UsageQuery, UsageReport
-from pipeline.stores.write import best_of, compare, erased_of, write
-from pipeline.turns.column_text import column_text
+from pipeline.stores.write import compare, erased_of, lives_by, lock, take_over, write
 from pipeline.turns.tokens import NANO
 from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
+MOVED_AT_ONCE: Final = 200  # turns that one transaction moves: others wait for it
 CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
 
 T = TypeVar("T")
@@ -103,54 +103,85 @@ class ThreadStore:
     async def write(self, records: Sequence[TurnRecord]) -> WriteResult:
         """Store a batch, in one transaction: all of it or nothing.
 
-        Of two records of one turn the one that ranks higher stays (`rank` of `pipeline.turns.thread_document`). A
+        A turn gives way to a record that holds all of its events and ranks higher (`pipeline.stores.versions`). A
         record that is stored already changes nothing, nor does one of an erased thread. Several processes may write
         the same records. A cancelled call ends its transaction first.
         """
-        best = best_of(records)
-        if not best:
+        batch = dict(enumerate(map(record_rows, records)))
+        if not batch:
             return WriteResult()
 
         async def transaction() -> WriteResult:
             async with self._writing() as connection:
-                return await write(connection, best)
+                return await write(connection, batch)
 
-        result = await _to_the_end(transaction())
-        return replace(result, unchanged=len(records) - result.inserted - result.updated)
+        return await _to_the_end(transaction())
 
     async def compare(self, records: Sequence[TurnRecord]) -> WriteResult:
         """The result that `write` would have now; changes nothing."""
-        best = best_of(records)
+        batch = dict(enumerate(map(record_rows, records)))
         async with self._reading() as connection:
-            result = await compare(connection, best) if best else WriteResult()
-        return replace(result, unchanged=len(records) - result.inserted - result.updated)
+            return await compare(connection, batch) if batch else WriteResult()
 
-    async def delete_thread(self, thread_id: str) -> bool:
+    async def delete_thread(self, key: ThreadKey) -> bool:
         """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`."""
         async with self._writing() as connection:
-            # This waits for a writer that is adding the thread, so that its rows are deleted, too.
-            await connection.execute(statements.add_threads(connection.dialect.name), [{"thread_id": thread_id}])
-            empty = not await connection.scalar(select(turns.c.turn_id).where(turns.c.thread_id == thread_id).limit(1))
-            await connection.execute(delete(threads).where(threads.c.thread_id == thread_id))
-            return not empty
+            await lock(connection, [key])  # this waits for a writer that is adding the thread: its rows go, too
+            found = await connection.scalar(statements.of_thread(key))
+            await connection.execute(statements.delete_turns(key))
+            texts = sorted({key_text(key), older_text(key)})
+            await connection.execute(statements.delete_empty(texts))
+            await connection.execute(statements.refresh_threads(texts))
+            return found is not None
 
-    async def mark_erased(self, thread_id: str, at: int) -> None:
+    async def mark_erased(self, key: ThreadKey, at: int) -> None:
         """Mark a thread as erased: from now on its records are dropped. `at`: epoch ms."""
         async with self._writing() as connection:
-            mark = {"thread_id": thread_id, "erased_at": at}
+            mark = {"thread_key": key_text(key), "erased_at": at, "exact": True}
             await connection.execute(statements.add_erased(connection.dialect.name), [mark])
 
-    async def erased(self, thread_ids: Sequence[str]) -> set[str]:
+    async def sub_agents(self, key: ThreadKey) -> list[ThreadKey]:
+        """The threads that nothing but this one's sub-agents, and those of other erased threads, have spoken in. The
+        thread itself is marked as erased.
+        """
+        async with self._writing() as connection:
+            await lock(connection, [key])  # this waits for writers of sub-agents that have not seen the mark
+            found = [one.key for one in (await summaries_of(connection, statements.spawned_from(key, None))).values()]
+            return [child for child in found if await lives_by(connection, child)]
+
+    async def erased(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
         """Those of these threads that are marked as erased."""
         async with self._reading() as connection:
-            return await erased_of(connection, thread_ids)
+            return await erased_of(connection, keys)
+
+    async def move_older(self, most: int = MOVED_AT_ONCE) -> int:
+        """Give turns that a version before tenants has stored the place that this version gives them, some `most` of
+        them in one transaction -> how many; 0: all have theirs. Several processes may call it.
+        """
+        async with self._reading() as connection:
+            text = await connection.scalar(statements.older_keys(1))
+
+        async def transaction(text: str) -> int:
+            async with self._writing() as connection:
+                keys = (await keys_of(connection, [(text, NO_TENANT)]))[text]
+                if not keys:
+                    await connection.execute(statements.delete_empty([text]))
+                    return 1
+                await lock(connection, keys)
+                moved = 0
+                for key in keys:
+                    if moved < most:
+                        moved += await take_over(connection, key, most - moved)
+                return max(moved, 1)
+
+        return 0 if text is None else await _to_the_end(transaction(text))
 
     # ---- reading
 
-    async def thread(self, thread_id: str, *, tenant: str | None = None) -> dict[str, Any] | None:
-        """A thread as ThreadProtocol document; None where it is not stored. `tenant`: only this tenant's records."""
+    async def thread(self, key: ThreadKey) -> dict[str, Any] | None:
+        """A thread as ThreadProtocol document; None where it is not stored."""
         async with self._reading() as connection:
-            return (await documents_of(connection, [thread_id], tenant)).get(thread_id)
+            return (await documents_of(connection, [key])).get(key)
 
     async def threads(
         self,
@@ -166,63 +197,84 @@ class ThreadStore:
         until: int | None = None,
     ) -> ThreadPage:
         """Threads, the last updated first; `search` in title, first prompt and ids, in any case; updated from `since`
-        and before `until` (epoch ms). Raises CallerError for a malformed cursor.
+        and before `until` (epoch ms). `tenant`: "" means those without one. Raises CallerError for a malformed cursor.
         """
         query = statements.thread_list(limit, cursor, agent_id, tenant, search)
         query = query.where(*statements.narrowed(external_id, status, since, until))
         async with self._reading() as connection:
-            found = await summaries_of(connection, query)
-        page, more = found[:limit], len(found) > limit
-        return ThreadPage(page, encode_cursor(page[-1].updated_at, page[-1].thread_id) if page and more else None)
+            found = list((await summaries_of(connection, query)).items())
+        page = found[:limit]
+        cursor = encode_cursor(page[-1][1].updated_at, page[-1][0]) if len(found) > limit else None
+        return ThreadPage(tuple(summary for _, summary in page), cursor)
 
-    async def spawned(
-        self, thread_id: str, limit: int = 100, *, tenant: str | None = None
-    ) -> tuple[ThreadSummary, ...]:
+    async def spawned(self, key: ThreadKey, limit: int = 100) -> tuple[ThreadSummary, ...]:
         """The threads of sub-agents: those that were spawned from this one, the oldest first."""
-        query = statements.spawned_from(thread_id, limit)
         async with self._reading() as connection:
-            return await summaries_of(connection, query.where(*statements.of_tenant(tenant)))
+            return tuple((await summaries_of(connection, statements.spawned_from(key, limit))).values())
 
-    async def summary(self, thread_id: str, *, tenant: str | None = None) -> ThreadSummary | None:
+    async def summary(self, key: ThreadKey) -> ThreadSummary | None:
         """One line of the list of threads; None where the thread is not stored."""
-        query = select(threads).where(threads.c.thread_id == thread_id, *statements.of_tenant(tenant))
         async with self._reading() as connection:
-            return next(iter(await summaries_of(connection, query)), None)
+            return await summary_of(connection, key)
 
-    async def thread_ids(self) -> AsyncIterator[str]:
-        """Every thread's id, in their order."""
-        async for some in self._id_pages():
-            for thread_id in some:
-                yield thread_id
+    async def thread_keys(self) -> AsyncIterator[ThreadKey]:
+        """Every thread, in the order of ids."""
+        async for some in self._key_pages():
+            for key in some:
+                yield key
 
-    async def runs(self) -> AsyncIterator[tuple[str, str]]:
-        """(thread_id, run_id) of every run with a stored record, as the columns hold them."""
-        async for some in self._id_pages():
+    async def runs(self) -> AsyncIterator[tuple[str | None, str, str]]:
+        """(tenant, thread_id, run_id) of every run with a stored record, as the columns hold them."""
+        async for some in self._row_pages():
             async with self._reading() as connection:
-                rows = (await connection.execute(statements.run_ids(some))).all()
-            for thread_id, run_id in rows:
-                yield thread_id, run_id
+                rows = (await connection.execute(statements.run_ids([text for text, _ in some]))).all()
+            for text, tenant, run_id in rows:
+                yield tenant or None, ThreadKey.parse(text).thread_id, run_id
 
-    async def documents(self) -> AsyncIterator[dict[str, Any]]:
-        """Every thread's document, in the order of ids, read in pages: memory does not grow with the store."""
-        async for some in self._id_pages():
+    async def documents(self, tenant: str | None = None) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
+        """Every thread with its document, in the order of ids, read in pages: memory does not grow with the store.
+        `tenant`: only this one's, "" for those without one.
+        """
+        async for page in self._key_pages():
+            some = [key for key in page if tenant is None or (key.tenant or "") == tenant]
             async with self._reading() as connection:
-                documents = await documents_of(connection, some)
-            for thread_id in some:
-                if thread_id in documents:
-                    yield documents[thread_id]
+                documents = await documents_of(connection, some) if some else {}
+            for key in some:
+                if key in documents:
+                    yield key, documents[key]
 
-    async def find(self, conversation_id: str, *, tenant: str | None = None) -> str | None:
-        """A thread's own id, or the id that its producer gave it -> thread_id; None where it is not stored."""
+    async def find(self, conversation_id: str, tenant: str | None = None) -> tuple[ThreadKey, ...]:
+        """A thread's own id, or the id that its producer gave it -> the threads that have it, one of each tenant.
+
+        `tenant`: only that one's, "" for the thread without one. Where None gives several, only the caller can say
+        which is meant.
+        """
         thread_id, _ = thread_uuid(conversation_id, tenant)
-        declared = threads.c.external_id == column_text(conversation_id)
         async with self._reading() as connection:
-            for condition in (threads.c.thread_id == thread_id, declared):
-                query = select(threads.c.thread_id).where(condition, *statements.of_tenant(tenant)).limit(1)
-                found: str | None = await connection.scalar(query)
-                if found is not None:
-                    return found
-        return None
+            if tenant is not None:
+                key = ThreadKey.of(thread_id, tenant)
+                if await connection.scalar(statements.of_thread(key)):
+                    return (key,)
+                row = (await connection.execute(statements.declaring(conversation_id, tenant))).first()
+                return (ThreadKey.of(ThreadKey.parse(row.thread_key).thread_id, tenant),) if row else ()
+            found: dict[str | None, ThreadKey] = {}
+            for query in (statements.having_id(thread_id), statements.declaring(conversation_id, None)):
+                rows = [(row.thread_key, row.tenant) for row in await connection.execute(query)]
+                for keys in (await keys_of(connection, rows)).values():
+                    for key in keys:
+                        found.setdefault(key.tenant, key)
+        return tuple(found.values())
+
+    async def with_id(self, thread_id: str) -> tuple[ThreadKey, ...]:
+        """The threads of all tenants that have this id; some of them, where they are many."""
+        async with self._reading() as connection:
+            rows = [(row.thread_key, row.tenant) for row in await connection.execute(statements.having_id(thread_id))]
+            return tuple(dict.fromkeys(key for keys in (await keys_of(connection, rows)).values() for key in keys))
+
+    async def hashes(self, key: ThreadKey) -> set[str]:
+        """The canonical hashes of a thread's turns."""
+        async with self._reading() as connection:
+            return set(await connection.scalars(statements.hashes(key)))
 
     async def usage(self, query: UsageQuery) -> UsageReport:
         """Tokens, cost and times of the stored turns. Raises CallerError for too many buckets."""
@@ -231,9 +283,9 @@ class ThreadStore:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
             return await usage_query.report(connection, query)
 
-    async def turn_usage(self, thread_id: str, *, tenant: str | None = None) -> dict[str, TurnUsage]:
+    async def turn_usage(self, key: ThreadKey) -> dict[str, TurnUsage]:
         """turn_id -> its usage, of each turn of a thread that has any."""
-        query = statements.turn_usage(thread_id, tenant)
+        query = statements.turn_usage(key)
         async with self._reading() as connection:
             rows = (await connection.execute(query)).all()
         return {
@@ -246,15 +298,28 @@ class ThreadStore:
         async with self._reading() as connection:
             return Counts(*(await connection.execute(statements.counts())).one())
 
-    async def _id_pages(self) -> AsyncIterator[list[str]]:
+    async def _row_pages(self) -> AsyncIterator[list[tuple[str, str | None]]]:
+        """thread_key and tenant of the rows of `threads`."""
         after = ""
         while True:
             async with self._reading() as connection:
-                some = list(await connection.scalars(statements.thread_ids(after, THREADS_AT_ONCE)))
-            if not some:
+                rows = (await connection.execute(statements.thread_keys(after, THREADS_AT_ONCE))).all()
+            if not rows:
                 return
-            yield some
-            after = some[-1]
+            yield [(row.thread_key, row.tenant) for row in rows]
+            after = rows[-1].thread_key
+
+    async def _key_pages(self) -> AsyncIterator[list[ThreadKey]]:
+        """Every thread once: one that is about to be moved comes with its older row, which is first."""
+        moving: list[ThreadKey] = []
+        async for rows in self._row_pages():
+            async with self._reading() as connection:
+                found = await keys_of(connection, rows)
+            some = [key for text, _ in rows for key in found[text] if key not in moving]
+            yield list(dict.fromkeys(some))
+            older = [key for keys in found.values() for key in keys if key_text(key) not in found]
+            last = ThreadKey.parse(rows[-1][0]).thread_id
+            moving = [key for key in (*moving, *older) if key.thread_id == last]
 
     # ---- connections
 

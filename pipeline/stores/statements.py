@@ -10,6 +10,7 @@ from sqlalchemy import (
     CompoundSelect,
     Delete,
     Select,
+    SelectBase,
     Table,
     Update,
     and_,
@@ -18,6 +19,8 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    literal,
+    not_,
     or_,
     select,
     union_all,
@@ -28,151 +31,268 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.bounded_sum import BoundedSum
-from pipeline.stores.schema import agents, erased, links, threads, turns, usage
+from pipeline.stores.keys import NO_TENANT, IdOf, among, key_text, older_text, own, with_id
+from pipeline.stores.schema import OLDER, agents, erased, links, threads, turns, usage
 from pipeline.stores.summaries import decode_cursor
 from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import GIVEN_UP
+from topics.thread_key import ThreadKey
 
 ORDER: Final = (turns.c.started_at, turns.c.role, turns.c.run_id, turns.c.ordinal, turns.c.turn_id)
 FACTS: Final = 2  # the role of a record without turn
+NAMED: Final = 50  # threads of one name that are told apart: a producer may give it to any number
 INSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 def add_threads(dialect: str) -> Insert:
-    """Executed with rows {"thread_id"}: inserts those that are missing."""
+    """Executed with rows {"thread_key"}: inserts those that are missing."""
     statement: Insert = INSERT[dialect](threads).on_conflict_do_nothing()
     return statement
 
 
-def lock_threads(ids: Sequence[str]) -> Select[Any]:
-    """Lock these threads in the order of ids: writers of the same thread wait here (SQLite has one writer anyway)."""
-    wanted = select(threads.c.thread_id).where(threads.c.thread_id.in_(ids))
-    return wanted.order_by(threads.c.thread_id).with_for_update()
+def lock_threads(texts: Sequence[str]) -> Select[Any]:
+    """Lock these threads in the order of keys -> thread_key, tenant of those that are there. Writers of the same thread
+    wait here (SQLite has one writer anyway).
+    """
+    wanted = select(threads.c.thread_key, threads.c.tenant).where(threads.c.thread_key.in_(texts))
+    return wanted.order_by(threads.c.thread_key).with_for_update()
 
 
 def add_erased(dialect: str) -> Insert:
-    """Executed with rows {"thread_id", "erased_at"}: marks those that are not marked yet."""
+    """Executed with rows {"thread_key", "erased_at", "exact"}: marks those that are not marked yet."""
     statement: Insert = INSERT[dialect](erased).on_conflict_do_nothing()
     return statement
 
 
-def erased_threads(ids: Sequence[str]) -> Select[Any]:
-    """-> thread_id of those that are erased."""
-    return select(erased.c.thread_id).where(erased.c.thread_id.in_(ids))
+def erased_threads(texts: Sequence[str]) -> Select[Any]:
+    """-> thread_key, exact of those that are erased."""
+    return select(erased.c.thread_key, erased.c.exact).where(erased.c.thread_key.in_(texts))
 
 
-def delete_empty(ids: Sequence[str]) -> Delete:
+def delete_empty(texts: Sequence[str]) -> Delete:
     """Deletes those of these threads that have no turn."""
     return delete(threads).where(
-        threads.c.thread_id.in_(ids), ~exists().where(turns.c.thread_id == threads.c.thread_id)
+        threads.c.thread_key.in_(texts), ~exists().where(turns.c.thread_key == threads.c.thread_key)
     )
 
 
 def known_turns(turn_ids: Sequence[str]) -> Select[Any]:
-    """-> thread_id, turn_id, and the five parts of the rank, as in `rows`."""
-    return select(turns.c.thread_id, turns.c.turn_id, *_rank(turns.c)).where(turns.c.turn_id.in_(turn_ids))
+    """-> thread_key, tenant, turn_id, and the parts of the rank: the number of events, and what decides behind it."""
+    columns = turns.c.thread_key, turns.c.tenant, turns.c.turn_id, *_rank(turns.c)
+    return select(*columns).where(turns.c.turn_id.in_(turn_ids))
 
 
 def _rank(columns: Any) -> tuple[ColumnElement[Any], ...]:
     reason = func.coalesce(columns.interruption, "")
     by_publisher = and_(*(reason != given_up for given_up in GIVEN_UP))  # IN takes no executemany
-    return columns.status == "complete", columns.events, columns.revision, by_publisher, columns.digest
+    return columns.events, columns.status == "complete", columns.revision, by_publisher, columns.digest
+
+
+def facts_of(turn_ids: Sequence[str]) -> Select[Any]:
+    """-> thread_key, tenant, turn_id, facts."""
+    columns = turns.c.thread_key, turns.c.tenant, turns.c.turn_id, turns.c.facts
+    return select(*columns).where(turns.c.turn_id.in_(turn_ids))
+
+
+def document_of(text: str, turn_id: str) -> Select[Any]:
+    """-> document."""
+    return select(turns.c.document).where(turns.c.turn_id == turn_id, turns.c.thread_key == text)
 
 
 def upsert_turns(dialect: str) -> Insert:
-    """Executed with rows of `turns`: only a row that ranks higher, as in `rows`, replaces a stored turn."""
+    """Executed with rows of `turns`: only a row that ranks higher replaces a stored turn. `write` has seen to it that
+    the row holds all events of the stored one; this holds where another version of the store role doesn't lock.
+    """
     new = INSERT[dialect](turns)
     statement: Insert = new.on_conflict_do_update(
-        index_elements=[turns.c.turn_id, turns.c.thread_id],
+        index_elements=[turns.c.turn_id, turns.c.thread_key],
         set_={column.name: new.excluded[column.name] for column in turns.c if not column.primary_key},
         where=row_of(*_rank(new.excluded)) > row_of(*_rank(turns.c)),
     )
     return statement
 
 
-def refresh_threads(ids: Sequence[str]) -> Update:
+def refresh_threads(texts: Sequence[str]) -> Update:
     """Derive the rows of `threads` from their turns and usage again."""
-    own = turns.c.thread_id == threads.c.thread_id
+    own_turns, own_usage = (table.c.thread_key == threads.c.thread_key for table in (turns, usage))
+    return update(threads).where(threads.c.thread_key.in_(texts)).values(derived(own_turns, own_usage))
+
+
+def derived(own_turns: ColumnElement[bool], own_usage: ColumnElement[bool]) -> dict[str, ColumnElement[Any]]:
+    """Columns of `threads` by name, from the turns and the usage of one thread."""
     real = turns.c.role != FACTS
 
     def newest(column: ColumnElement[Any], *where: ColumnElement[bool]) -> ColumnElement[Any]:
         latest = [part.desc() for part in ORDER]
-        return select(column).where(own, column.is_not(None), *where).order_by(*latest).limit(1).scalar_subquery()
+        query = select(column).where(own_turns, column.is_not(None), *where).order_by(*latest).limit(1)
+        return query.scalar_subquery()
 
     def over_turns(aggregate: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """The aggregate over turns; over records of facts where a thread has no turn."""
         value = func.coalesce(aggregate(case((real, column))), aggregate(column), 0)
-        return select(value).where(own).scalar_subquery()
+        return select(value).where(own_turns).scalar_subquery()
 
-    first_prompt = select(turns.c.prompt).where(own, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
-    tokens = select(func.coalesce(BoundedSum(usage.c.total_tokens), 0)).where(usage.c.thread_id == threads.c.thread_id)
-    return (
-        update(threads)
-        .where(threads.c.thread_id.in_(ids))
-        .values(
-            external_id=newest(turns.c.external_id),
-            tenant=newest(turns.c.tenant),
-            title=newest(turns.c.title),
-            prompt=first_prompt.scalar_subquery(),
-            status=newest(turns.c.status, real),
-            turns=select(func.count()).select_from(turns).where(own, real).scalar_subquery(),
-            total_tokens=tokens.scalar_subquery(),
-            created_at=over_turns(func.min, turns.c.started_at),
-            updated_at=over_turns(func.max, turns.c.ended_at),
-        )
-    )
+    first_prompt = select(turns.c.prompt).where(own_turns, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
+    tokens = select(func.coalesce(BoundedSum(usage.c.total_tokens), 0)).where(own_usage)
+    return {
+        "external_id": newest(turns.c.external_id),
+        "tenant": newest(turns.c.tenant),
+        "title": newest(turns.c.title),
+        "prompt": first_prompt.scalar_subquery(),
+        "status": newest(turns.c.status, real),
+        "turns": select(func.count()).select_from(turns).where(own_turns, real).scalar_subquery(),
+        "total_tokens": tokens.scalar_subquery(),
+        "created_at": over_turns(func.min, turns.c.started_at),
+        "updated_at": over_turns(func.max, turns.c.ended_at),
+    }
 
 
 def delete_children(table: Table) -> Delete:
     """Executed with rows {"of_thread", "of_turn"}: deletes the rows of `table` that belong to these turns."""
-    return delete(table).where(table.c.turn_id == bindparam("of_turn"), table.c.thread_id == bindparam("of_thread"))
+    return delete(table).where(table.c.turn_id == bindparam("of_turn"), table.c.thread_key == bindparam("of_thread"))
 
 
-def records(thread_ids: Sequence[str]) -> CompoundSelect[Any]:
-    """-> facts, document of all records of these threads, and of other threads' records that hold their links."""
-    linked = select(links.c.turn_id).where(links.c.source.in_(thread_ids), links.c.source != links.c.thread_id)
-    columns = select(turns.c.facts, turns.c.document)
-    return union_all(
-        columns.where(turns.c.thread_id.in_(thread_ids)),
-        columns.where(turns.c.turn_id.in_(linked), turns.c.thread_id.not_in(thread_ids)),
+def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
+    """-> facts, document of all records of these threads, and of other threads' records that hold their links; perhaps
+    also some of other tenants' threads.
+    """
+    texts = sorted({text for key in keys for text in (key_text(key), older_text(key))})
+    place = row_of(turns.c.turn_id, turns.c.thread_key)
+    linked = select(links.c.turn_id, links.c.thread_key).where(
+        links.c.source.in_(texts), links.c.thread_key.not_in(texts)
     )
+    columns = select(turns.c.facts, turns.c.document)
+    return union_all(columns.where(among(turns, keys)), columns.where(place.in_(linked)))
 
 
-def turn_usage(thread_id: str, tenant: str | None) -> Select[Any]:
+def turn_usage(key: ThreadKey) -> Select[Any]:
     """-> turn_id, tokens, cost and time to the first token of each turn of a thread that has usage."""
     sums = [func.coalesce(BoundedSum(usage.c[name]), 0) for name in ("input_tokens", "output_tokens", "total_tokens")]
     first = func.max(case((usage.c.position == 0, usage.c.ttft_ms)))
     columns = [usage.c.turn_id, *sums, BoundedSum(usage.c.cost_nano_usd), first]
-    own = [] if tenant is None else [usage.c.tenant == tenant]
-    return select(*columns).where(usage.c.thread_id == thread_id, *own).group_by(usage.c.turn_id)
+    return select(*columns).where(own(usage, key)).group_by(usage.c.turn_id)
 
 
-def thread_ids(after: str, limit: int) -> Select[Any]:
-    """-> the next `limit` thread ids, in ascending order."""
-    return select(threads.c.thread_id).where(threads.c.thread_id > after).order_by(threads.c.thread_id).limit(limit)
+def thread_keys(after: str, limit: int) -> Select[Any]:
+    """-> thread_key, tenant of the next `limit` rows of `threads`, in ascending order."""
+    query = select(threads.c.thread_key, threads.c.tenant).where(threads.c.thread_key > after)
+    return query.order_by(threads.c.thread_key).limit(limit)
 
 
-def run_ids(ids: Sequence[str]) -> Select[Any]:
-    """-> thread_id, run_id of each run in these threads."""
-    return select(turns.c.thread_id, turns.c.run_id).where(turns.c.thread_id.in_(ids)).distinct()
+def older_keys(limit: int) -> Select[Any]:
+    """-> thread_key of some threads of an older version whose rows are to be moved."""
+    return select(threads.c.thread_key).where(OLDER).order_by(threads.c.thread_key).limit(limit)
+
+
+def older_turns(key: ThreadKey, limit: int) -> Select[Any]:
+    """-> turn_id, digest, facts, document of some turns that an older version has stored of a thread."""
+    return select(turns.c.turn_id, turns.c.digest, turns.c.facts, turns.c.document).where(_older(key)).limit(limit)
+
+
+def older_usage(key: ThreadKey, turn_ids: Sequence[str]) -> Select[Any]:
+    """-> rows of `usage` that an older version has stored of these turns."""
+    return select(usage).where(usage.c.thread_key == older_text(key), usage.c.turn_id.in_(turn_ids))
+
+
+def delete_older(key: ThreadKey, turn_ids: Sequence[str]) -> Delete:
+    """Deletes these turns as an older version has stored them."""
+    return delete(turns).where(_older(key), turns.c.turn_id.in_(turn_ids))
+
+
+def _older(key: ThreadKey) -> ColumnElement[bool]:
+    return and_(turns.c.thread_key == older_text(key), turns.c.tenant == (column_text(key.tenant) or NO_TENANT))
+
+
+def some_facts(text: str, tenant: str | None) -> Select[Any]:
+    """-> facts of one turn in this row of `threads`; of this tenant, in a row of an older version."""
+    wanted = [] if tenant is None else [turns.c.tenant == tenant]
+    return select(turns.c.facts).where(turns.c.thread_key == text, *wanted).limit(1)
+
+
+def line(key: ThreadKey) -> Select[Any]:
+    """-> the row of `threads` of a thread, where it is of this thread alone."""
+    return select(threads).where(threads.c.thread_key == key_text(key), *listed(key.tenant or NO_TENANT))
+
+
+def of_thread(key: ThreadKey) -> Select[Any]:
+    """-> turn_id of a turn of this thread, where it has one."""
+    return select(turns.c.turn_id).where(own(turns, key)).limit(1)
+
+
+def facts_in(key: ThreadKey) -> Select[Any]:
+    """-> facts of each record of this thread."""
+    return select(turns.c.facts).where(own(turns, key))
+
+
+def hashes(key: ThreadKey) -> Select[Any]:
+    """-> the canonical hash of each turn of this thread."""
+    return select(turns.c.hash).where(own(turns, key), turns.c.hash.is_not(None))
+
+
+def delete_turns(key: ThreadKey) -> Delete:
+    """Deletes the turns of this thread."""
+    return delete(turns).where(own(turns, key))
+
+
+def older_line(key: ThreadKey) -> Select[Any]:
+    """-> one row, as of `threads`, of the turns that an older version has stored of a thread."""
+    line = derived(own(turns, key), own(usage, key))
+    return select(literal(older_text(key)).label("thread_id"), *(value.label(name) for name, value in line.items()))
+
+
+def older_agents(key: ThreadKey) -> Select[Any]:
+    """-> thread_key, agent's name; each once, of the turns that an older version has stored of a thread."""
+    holder = and_(turns.c.turn_id == agents.c.turn_id, turns.c.thread_key == agents.c.thread_key)
+    name = func.coalesce(agents.c.agent_name, agents.c.agent_id)
+    return select(agents.c.thread_key, name).join(turns, holder).where(own(turns, key)).distinct().order_by(name)
+
+
+def tenants_of(texts: Sequence[str]) -> Select[Any]:
+    """-> thread_key, tenant of each tenant with turns in these rows of `threads`."""
+    return select(turns.c.thread_key, turns.c.tenant).where(turns.c.thread_key.in_(texts)).distinct()
+
+
+def run_ids(texts: Sequence[str]) -> Select[Any]:
+    """-> thread_key, tenant, run_id of each run in these threads."""
+    columns = turns.c.thread_key, turns.c.tenant, turns.c.run_id
+    return select(*columns).where(turns.c.thread_key.in_(texts)).distinct()
 
 
 def thread_list(
     limit: int, cursor: str | None, agent_id: str | None, tenant: str | None, search: str | None
 ) -> Select[Any]:
     """-> rows of `threads`, the last updated first, one more than `limit`. Raises CallerError for a bad cursor."""
-    query = select(threads).order_by(threads.c.updated_at.desc(), threads.c.thread_id.desc()).limit(limit + 1)
+    query = select(threads).order_by(threads.c.updated_at.desc(), threads.c.thread_key.desc()).limit(limit + 1)
+    query = query.where(*listed(tenant))
     if cursor is not None:
-        query = query.where(row_of(threads.c.updated_at, threads.c.thread_id) < row_of(*decode_cursor(cursor)))
-    if tenant is not None:
-        query = query.where(threads.c.tenant == column_text(tenant))
+        query = query.where(row_of(threads.c.updated_at, threads.c.thread_key) < row_of(*decode_cursor(cursor)))
     if agent_id is not None:
-        has = and_(agents.c.thread_id == threads.c.thread_id, agents.c.agent_id == column_text(agent_id))
+        has = and_(agents.c.thread_key == threads.c.thread_key, agents.c.agent_id == column_text(agent_id))
         query = query.where(exists().where(has))
     if search:
-        texts = (threads.c.title, threads.c.prompt, threads.c.external_id, threads.c.thread_id)
+        texts = (threads.c.title, threads.c.prompt, threads.c.external_id, IdOf(threads.c.thread_key))
         query = query.where(or_(*(text.icontains(column_text(search), autoescape=True) for text in texts)))
     return query
+
+
+def listed(tenant: str | None) -> list[ColumnElement[bool]]:
+    """-> the conditions that a row of `threads` is in the lists of a tenant; `tenant` as in ThreadStore.
+
+    Of a thread that is about to be moved the older row is left out; and, for a tenant, one that holds other tenants'
+    turns, too: its title and times may be theirs.
+    """
+    moved = threads.alias("moved")
+    own_row = moved.c.thread_key == threads.c.thread_key.concat("/").concat(threads.c.tenant)
+    # Scalar, so that it is looked up for such a row alone: Postgres might read all rows for an EXISTS.
+    not_moved = select(moved.c.thread_key).where(own_row).scalar_subquery().is_(None)
+    conditions: list[ColumnElement[bool]] = [or_(not_(OLDER), not_moved)]
+    if tenant is None:
+        return conditions
+    name = column_text(tenant) or ""
+    of_others = and_(turns.c.thread_key == threads.c.thread_key, func.coalesce(turns.c.tenant, "") != name)
+    unmixed = select(turns.c.turn_id).where(of_others).limit(1).scalar_subquery().is_(None)
+    mine = threads.c.tenant == name if name else func.coalesce(threads.c.tenant, "") == ""
+    return [mine, *conditions, or_(not_(OLDER), unmixed)]
 
 
 def narrowed(
@@ -191,27 +311,50 @@ def narrowed(
     return conditions
 
 
-def of_tenant(tenant: str | None) -> list[ColumnElement[bool]]:
-    """-> the condition that a thread is this tenant's; empty for None, which is all tenants."""
-    return [] if tenant is None else [threads.c.tenant == column_text(tenant)]
-
-
-def spawned_from(thread_id: str, limit: int) -> Select[Any]:
+def spawned_from(key: ThreadKey, limit: int | None) -> Select[Any]:
     """-> rows of `threads` with a `spawned_from` link to this thread, the oldest first."""
-    spawned = select(links.c.source).where(links.c.target == thread_id, links.c.relation == "spawned_from")
-    query = select(threads).where(threads.c.thread_id.in_(spawned), threads.c.thread_id != thread_id)
-    return query.order_by(threads.c.created_at, threads.c.thread_id).limit(limit)
+    spawned = threads.c.thread_key.in_(_sources(key))
+    query = select(threads).where(spawned, threads.c.thread_key != key_text(key), *listed(key.tenant or NO_TENANT))
+    return query.order_by(threads.c.created_at, threads.c.thread_key).limit(limit)
 
 
-def agent_names(thread_ids: Sequence[str]) -> Select[Any]:
-    """-> thread_id, agent's name; each once."""
+def _sources(key: ThreadKey) -> SelectBase:
+    """-> the keys of the threads that say that they were spawned from this one."""
+    said = links.c.relation == "spawned_from"
+    holder = and_(turns.c.turn_id == links.c.turn_id, turns.c.thread_key == links.c.thread_key)
+    stated = select(links.c.source).join(turns, holder).where(said)
+    if key.tenant is None:
+        return stated.where(links.c.target == key_text(key), func.coalesce(turns.c.tenant, "") == "")
+    tenant = column_text(key.tenant) or ""
+    older = and_(said, links.c.target == older_text(key), turns.c.tenant == tenant)
+    return union_all(
+        select(links.c.source).where(said, links.c.target == key_text(key)),
+        select(links.c.source).join(turns, holder).where(older),
+        select(links.c.source.concat(f"/{tenant}")).join(turns, holder).where(older),
+    )
+
+
+def having_id(thread_id: str) -> Select[Any]:
+    """-> thread_key, tenant of the rows of `threads` with this id, whichever tenant's."""
+    columns = threads.c.thread_key, threads.c.tenant
+    return select(*columns).where(with_id(threads.c.thread_key, thread_id)).order_by(threads.c.thread_key).limit(NAMED)
+
+
+def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:
+    """-> thread_key, tenant of the first rows of `threads` with this id of their producer's, as `listed`."""
+    query = select(threads.c.thread_key, threads.c.tenant).where(threads.c.external_id == column_text(conversation_id))
+    return query.where(*listed(tenant)).order_by(threads.c.thread_key).limit(NAMED)
+
+
+def agent_names(texts: Sequence[str]) -> Select[Any]:
+    """-> thread_key, agent's name; each once."""
     name = func.coalesce(agents.c.agent_name, agents.c.agent_id)
-    return select(agents.c.thread_id, name).where(agents.c.thread_id.in_(thread_ids)).distinct().order_by(name)
+    return select(agents.c.thread_key, name).where(agents.c.thread_key.in_(texts)).distinct().order_by(name)
 
 
 def counts() -> Select[Any]:
     """-> one row: threads, turns, runs, interrupted."""
-    runs = select(turns.c.thread_id, turns.c.run_id).distinct().subquery()
+    runs = select(turns.c.thread_key, turns.c.tenant, turns.c.run_id).distinct().subquery()
     real = turns.c.role != FACTS
     cut = and_(turns.c.role == 1, turns.c.status == "interrupted")
     return select(

@@ -10,19 +10,22 @@ from typing import Any
 import orjson
 
 from pipeline.errors import CallerError
+from topics.thread_key import ThreadKey
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
     """How many records of a batch were new, replaced an older one, or changed nothing.
 
-    `erased`: threads in the batch that are marked as erased; their records were dropped.
+    `erased`: threads in the batch that are marked as erased; their records were dropped, and count as unchanged.
+    `late`: places in the batch of records that were not stored, as they lack events that are stored, and hold others.
     """
 
     inserted: int = 0
     updated: int = 0
     unchanged: int = 0
-    erased: tuple[str, ...] = ()
+    erased: tuple[ThreadKey, ...] = ()
+    late: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,11 @@ class ThreadSummary:
     created_at: int
     updated_at: int
     tenant: str | None = None
+
+    @property
+    def key(self) -> ThreadKey:
+        """Its id and its tenant."""
+        return ThreadKey.of(self.thread_id, self.tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +78,23 @@ class Counts:
     interrupted: int
 
 
-def encode_cursor(updated_at: int, thread_id: str) -> str:
+def encode_cursor(updated_at: int, thread_key: str) -> str:
     """The place behind a thread in the list -> an opaque, URL-safe text."""
-    return base64.urlsafe_b64encode(orjson.dumps([updated_at, thread_id])).decode().rstrip("=")
+    return base64.urlsafe_b64encode(orjson.dumps([updated_at, thread_key])).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str) -> tuple[int, str]:
     """The reverse of encode_cursor. Raises CallerError."""
     try:
         found: Any = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        updated_at, thread_id = found
+        updated_at, thread_key = found
     except (binascii.Error, ValueError, TypeError):
-        updated_at = thread_id = None
+        updated_at = thread_key = None
     if (
         type(updated_at) is not int
         or not 0 <= updated_at < 2**63
-        or not isinstance(thread_id, str)
-        or "\0" in thread_id
+        or not isinstance(thread_key, str)
+        or "\0" in thread_key
     ):
         raise CallerError("the cursor is not one that this list gave: start again without one")
-    return updated_at, thread_id
+    return updated_at, thread_key

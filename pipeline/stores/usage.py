@@ -79,11 +79,9 @@ def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Map
     config = next((a for a in agent_configs(record) if a["agent_id"] == record["agent_id"]), {})
     at = epoch_ms(message.get("timestamp"))
     return {
-        "thread_id": record["thread_id"],
-        "turn_id": record["turn_id"],
         "position": number,
         "agent_id": column_text(message.get("agent_id") or record["agent_id"]),
-        "tenant": column_text(record.get("tenant")),
+        "tenant": column_text(record.get("tenant") or None),
         "model": column_text(message.get("model_name") or config.get("model_name")),
         "provider": column_text(message.get("provider_name") or config.get("provider_name")),
         "finish_reason": column_text(message.get("finish_reason")),

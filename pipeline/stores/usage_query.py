@@ -20,6 +20,7 @@ from sqlalchemy import (
     func,
     literal,
     null,
+    or_,
     select,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -27,18 +28,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.errors import CallerError
 from pipeline.observability.metrics import UNKNOWN
 from pipeline.stores.bounded_sum import BoundedSum
+from pipeline.stores.keys import NO_TENANT, IdOf, with_id
 from pipeline.stores.schema import usage
 from pipeline.stores.time_buckets import edges as bucket_edges
 from pipeline.stores.usage_report import MOST_ROWS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
 from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import COUNTS
+from topics.thread_key import ThreadKey
 
 GROUPS: Final[dict[str, ColumnElement[Any]]] = {
     "model": usage.c.model,
     "provider": usage.c.provider,
     "agent": usage.c.agent_id,
     "tenant": usage.c.tenant,
-    "thread": usage.c.thread_id,
+    "thread": IdOf(usage.c.thread_key),
     "finish_reason": usage.c.finish_reason,
 }
 TIMES: Final = ("ttft_ms", "duration_ms")
@@ -86,10 +89,14 @@ def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
     figures |= {name: Percentiles(*(row[f"{name}_p{percent}"] for percent in PERCENTS)) for name in TIMES}
     return UsageRow(
         bucket=row.get("bucket"),
-        group={name: row[f"group_{number}"] for number, name in enumerate(query.group_by)},
+        group={name: _name(name, row[f"group_{number}"]) for number, name in enumerate(query.group_by)},
         other=bool(row.get("other")),
         figures=Figures(**figures),
     )
+
+
+def _name(group: str, value: str | None) -> str | None:
+    return ThreadKey.parse(value).thread_id if group == "thread" and value is not None else value
 
 
 def sorted_rows(rows: Iterable[UsageRow], query: UsageQuery) -> list[UsageRow]:
@@ -117,12 +124,20 @@ def unpriced_models(query: UsageQuery) -> Select[Any]:
 
 def _conditions(query: UsageQuery) -> list[ColumnElement[bool]]:
     wanted: list[ColumnElement[bool]]
-    wanted = [GROUPS[name].in_([column_text(value) for value in values]) for name, values in query.where.items()]
+    wanted = [_one_of(name, values) for name, values in query.where.items()]
     if query.start is not None:
         wanted.append(usage.c.at >= query.start)
     if query.end is not None:
         wanted.append(usage.c.at < query.end)
     return wanted
+
+
+def _one_of(name: str, values: Sequence[str]) -> ColumnElement[bool]:
+    if name == "thread":  # by its index; whichever tenant's
+        return or_(*(with_id(usage.c.thread_key, value) for value in values))
+    if NO_TENANT in values and name == "tenant":
+        return func.coalesce(usage.c.tenant, "").in_([column_text(value) for value in values])
+    return GROUPS[name].in_([column_text(value) for value in values])
 
 
 def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:

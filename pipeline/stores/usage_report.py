@@ -18,7 +18,8 @@ BUCKETS: Final = tuple(STARTS)
 MOST_GROUPS: Final = 10_000
 MOST_ROWS: Final = 200_000
 OTHER: Final = "other"
-# Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'".
+# Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'";
+# some leave out spaces in front of it.
 FORMULA: Final = tuple("=+-@\t\r\n＝＋－＠'")
 
 
@@ -171,7 +172,7 @@ class UsageReport:
 
 
 def _plain(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+    return f"'{cell}" if isinstance(cell, str) and cell.lstrip().startswith(FORMULA) else cell
 
 
 def _json(figures: Figures) -> dict[str, Any]:

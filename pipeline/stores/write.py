@@ -2,98 +2,178 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+import logging
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
 
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import statements
-from pipeline.stores.rows import RecordRows, Row, record_rows
+from pipeline.stores.keys import key_text, older_text
+from pipeline.stores.rows import RecordRows, Row, record_of, record_rows, starters
 from pipeline.stores.schema import agents, links, usage
 from pipeline.stores.summaries import WriteResult
-from topics.turn_record import TurnRecord
+from pipeline.stores.versions import Batch, known_versions, portions, taken
+from topics.thread_key import ThreadKey
 
 CHILDREN: Final = (agents, links, usage)
-KEYS_AT_ONCE: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
+TURNS_AT_ONCE: Final = 100  # that are held in memory while they are moved
 
-Key = tuple[str, str]
-T = TypeVar("T")
-
-
-def best_of(records: Iterable[TurnRecord]) -> dict[Key, RecordRows]:
-    """(thread_id, turn_id) -> rows of the record that wins within the batch."""
-    best: dict[Key, RecordRows] = {}
-    for rows in map(record_rows, records):
-        if rows.key not in best or rows.rank > best[rows.key].rank:
-            best[rows.key] = rows
-    return best
+log = logging.getLogger(__name__)
 
 
-async def write(connection: AsyncConnection, best: dict[Key, RecordRows]) -> WriteResult:
-    """Upsert turns and replace their child rows; `unchanged` counts records that did not rank above the stored ones.
+async def write(connection: AsyncConnection, batch: Batch) -> WriteResult:
+    """Upsert turns and replace their child rows.
 
-    Records of erased threads are dropped. The number of statements does not depend on the number of records.
+    Records of erased threads are dropped, and those of threads that only sub-agents of erased threads have. The number
+    of statements does not depend on the number of records, but on that of such threads.
     """
-    ids = sorted({thread_id for thread_id, _ in best})
-    await connection.execute(statements.add_threads(connection.dialect.name), [{"thread_id": id_} for id_ in ids])
-    for some in _portions(ids):
-        await connection.execute(statements.lock_threads(some))
+    threads, others = {rows.thread for rows in batch.values()}, _started_by(batch)
+    older = await lock(connection, threads | others)
     # Only while the locks are held: an erasure marks the thread first, and then waits for them.
-    erased = await erased_of(connection, ids)
-    if erased:
-        await connection.execute(statements.delete_empty(sorted(erased)))
-        best = {key: rows for key, rows in best.items() if key[0] not in erased}
-    changed, replaced = await _winners(connection, best)
+    erased = await erased_of(connection, threads | others)
+    orphans = await _orphans(connection, batch, erased)
+    erased = erased & threads | orphans
+    for thread in orphans:
+        await erase_rows(connection, thread)
+    if empty := erased | others - threads:
+        await connection.execute(statements.delete_empty(sorted(map(key_text, empty))))
+    for thread in sorted((older & threads) - erased, key=key_text):
+        await take_over(connection, thread)
+    return await _upsert(connection, batch, erased)
+
+
+async def lock(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
+    """Make these threads' rows and lock them, with those that an older version may have written for them -> the threads
+    for which there are such ones.
+    """
+    texts = {key_text(thread): thread for thread in threads}
+    rows = [{"thread_key": text} for text in sorted(texts)]
+    await connection.execute(statements.add_threads(connection.dialect.name), rows)
+    found: set[str] = set()
+    for some in portions(sorted({*texts, *map(older_text, texts.values())})):
+        locked = await connection.execute(statements.lock_threads(some))
+        found.update(row.thread_key for row in locked if row.tenant is not None)
+    return {thread for text, thread in texts.items() if (older := older_text(thread)) != text and older in found}
+
+
+async def take_over(connection: AsyncConnection, thread: ThreadKey, most: int | None = None) -> int:
+    """Move what an older version has stored of a thread to its own key, `most` turns of it -> their number. Both rows
+    are locked. Each turn goes the way of a new record, but keeps the prices that it was stored with.
+    """
+    moved, erased = 0, await erased_of(connection, [thread])
+    while found := (await connection.execute(statements.older_turns(thread, TURNS_AT_ONCE))).all():
+        ids = [row.turn_id for row in found]
+        prices: dict[str, list[Row]] = {}
+        for row in await connection.execute(statements.older_usage(thread, ids)):
+            fields = {column.key: getattr(row, column.key) for column in usage.c}
+            prices.setdefault(row.turn_id, []).append(fields | {"thread_key": key_text(thread)})
+        await connection.execute(statements.delete_older(thread, ids))
+        batch = {}
+        for place, row in enumerate(found):
+            rows = record_rows(record_of(row.facts, row.document))  # its fields in another order than when they came
+            same = rows.turn | {"digest": row.digest}
+            batch[place] = replace(rows, turn=same, usage=prices.get(row.turn_id, []))
+        for place in (await _upsert(connection, batch, erased)).late:
+            run = batch[place].turn["run_id"]
+            log.warning("%s, run %s: an older version has stored events beside others of this run", thread.text, run)
+        moved += len(found)
+        if most is not None and moved >= most:
+            break
+    older = older_text(thread)
+    await connection.execute(statements.refresh_threads([older]))
+    await connection.execute(statements.delete_empty(sorted({older, key_text(thread)})))
+    return moved
+
+
+async def compare(connection: AsyncConnection, batch: Batch) -> WriteResult:
+    """The result that `write` would have, without writing."""
+    threads = {rows.thread for rows in batch.values()}
+    erased = await erased_of(connection, threads | _started_by(batch))
+    erased = erased & threads | await _orphans(connection, batch, erased)
+    return (await _result(connection, batch, erased))[0]
+
+
+async def _upsert(connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]) -> WriteResult:
+    result, changed, replaced = await _result(connection, batch, erased)
     if changed:
         await connection.execute(statements.upsert_turns(connection.dialect.name), [rows.turn for rows in changed])
         await _replace_children(connection, replaced, changed)
-        for some in _portions(sorted({thread_id for thread_id, _ in (rows.key for rows in changed)})):
+        for some in portions(sorted({text for text, _ in (rows.key for rows in changed)})):
             await connection.execute(statements.refresh_threads(some))
-    unchanged = len(best) - len(changed)
-    return WriteResult(len(changed) - len(replaced), len(replaced), unchanged, tuple(sorted(erased)))
+    return result
 
 
-async def compare(connection: AsyncConnection, best: dict[Key, RecordRows]) -> WriteResult:
-    """The result that `write` would have, without writing."""
-    erased = await erased_of(connection, sorted({thread_id for thread_id, _ in best}))
-    best = {key: rows for key, rows in best.items() if key[0] not in erased}
-    changed, replaced = await _winners(connection, best)
-    inserted = len(changed) - len(replaced)
-    return WriteResult(inserted, len(replaced), len(best) - len(changed), tuple(sorted(erased)))
+async def _result(
+    connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]
+) -> tuple[WriteResult, list[RecordRows], list[RecordRows]]:
+    """-> the result, the rows that are to be written, and those of them that replace a stored turn."""
+    live = {place: rows for place, rows in batch.items() if rows.thread not in erased}
+    known = await known_versions(connection, live)
+    winners, late = taken(live, known)
+    changed, replaced = list(winners.values()), [rows for key, rows in winners.items() if key in known]
+    unchanged = len(batch) - len(changed) - len(late)
+    gone = tuple(sorted(erased, key=key_text))
+    return WriteResult(len(changed) - len(replaced), len(replaced), unchanged, gone, tuple(late)), changed, replaced
 
 
-async def _winners(
-    connection: AsyncConnection, best: dict[Key, RecordRows]
-) -> tuple[list[RecordRows], list[RecordRows]]:
-    """-> the rows that rank above the stored ones, and those of them that replace a stored turn."""
-    known: dict[Key, tuple[bool, int, int, bool, str]] = {}
-    for some in _portions([turn_id for _, turn_id in best]):
-        for thread_id, turn_id, *rank in await connection.execute(statements.known_turns(some)):
-            known[thread_id, turn_id] = (*rank,)
-    changed = [rows for key, rows in best.items() if key not in known or rows.rank > known[key]]
-    return changed, [rows for rows in changed if rows.key in known]
-
-
-async def erased_of(connection: AsyncConnection, thread_ids: Sequence[str]) -> set[str]:
+async def erased_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
     """Those of these threads that are marked as erased."""
-    found: set[str] = set()
-    for some in _portions(thread_ids):
-        found.update(await connection.scalars(statements.erased_threads(some)))
-    return found
+    wanted = set(threads)
+    exact: dict[str, bool | None] = {}
+    for some in portions(sorted({text for thread in wanted for text in (key_text(thread), older_text(thread))})):
+        exact.update((row.thread_key, row.exact) for row in await connection.execute(statements.erased_threads(some)))
+    return {
+        thread
+        for thread in wanted
+        if key_text(thread) in exact or not exact.get(older_text(thread), True)  # an older version's: of all tenants
+    }
+
+
+async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iterable[Row] = ()) -> bool:
+    """Whether a thread has nothing but what sub-agents of erased threads said: an erased thread started each of its
+    runs. `records`: facts of such as are not stored yet.
+    """
+    runs: dict[str, set[ThreadKey]] = {}
+    for facts in (*records, *await connection.scalars(statements.facts_in(thread))):
+        named = {ThreadKey(thread_id, thread.tenant) for thread_id in starters(facts)}
+        runs.setdefault(facts["run_id"], set()).update(named)
+    erased = await erased_of(connection, set().union(*runs.values()))
+    return all(named & erased for named in runs.values())
+
+
+async def erase_rows(connection: AsyncConnection, thread: ThreadKey) -> None:
+    """Mark a thread as erased, and delete its turns. Its row is locked."""
+    mark = {"thread_key": key_text(thread), "erased_at": time.time_ns() // 1_000_000, "exact": True}
+    await connection.execute(statements.add_erased(connection.dialect.name), [mark])
+    await connection.execute(statements.delete_turns(thread))
+
+
+def _started_by(batch: Batch) -> set[ThreadKey]:
+    return {thread for rows in batch.values() for thread in rows.started_by}
+
+
+async def _orphans(connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]) -> set[ThreadKey]:
+    """The threads of a batch that nothing but sub-agents of erased threads have spoken in: a run of the erased one was
+    still under way, or is replayed.
+    """
+    if not erased:
+        return set()
+    suspects = {rows.thread for rows in batch.values() if rows.started_by & set(erased)} - set(erased)
+    records = {thread: [rows.turn["facts"] for rows in batch.values() if rows.thread == thread] for thread in suspects}
+    return {thread for thread in suspects if await lives_by(connection, thread, records[thread])}
 
 
 async def _replace_children(
     connection: AsyncConnection, replaced: Sequence[RecordRows], changed: Sequence[RecordRows]
 ) -> None:
-    outdated = [{"of_thread": thread_id, "of_turn": turn_id} for thread_id, turn_id in (rows.key for rows in replaced)]
+    outdated = [{"of_thread": text, "of_turn": turn_id} for text, turn_id in (rows.key for rows in replaced)]
     for table in CHILDREN:
         if outdated:
             await connection.execute(statements.delete_children(table), outdated)
         added: list[Row] = [row for rows in changed for row in getattr(rows, table.name)]
         if added:
             await connection.execute(insert(table), added)
-
-
-def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[start : start + KEYS_AT_ONCE] for start in range(0, len(items), KEYS_AT_ONCE))

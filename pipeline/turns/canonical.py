@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -22,11 +23,44 @@ SKIPPED = frozenset(
     {"usage", "total_usage", "timestamp", "started_at", "completed_at", "submitted_at", "interrupted_at", "dynamic_ref"}
 )
 MAX_EXACT = 2**53
+MANY = 32  # messages of a turn, or parts of one
 
 
 def turn_hash(turn: Fields) -> str:
     """ThreadProtocol turn -> hex SHA-256."""
-    return hashlib.sha256(jcs(essence(turn))).hexdigest()
+    said = essence(turn)
+    if _is_short(said):
+        return hashlib.sha256(jcs(said)).hexdigest()
+    digest = hashlib.sha256()
+    _add(said, digest.update, 4)
+    return digest.hexdigest()
+
+
+def _is_short(said: Fields) -> bool:
+    messages = said.get("messages") or ()
+    if len(messages) >= MANY:
+        return False
+    for message in messages:  # a generator would cost more than all that it looks at
+        parts = message.get("parts")
+        if parts and len(parts) >= MANY:
+            return False
+    return True
+
+
+def _add(value: Any, add: Callable[[bytes], object], levels: int) -> None:
+    """Give the JCS of a value to `add`, that of its members one after the other: a large turn is never held as text."""
+    if levels and value.__class__ is list:
+        for number, item in enumerate(value):
+            add(b"," if number else b"[")
+            _add(item, add, levels - 1)
+        add(b"]" if value else b"[]")
+    elif levels and value.__class__ is dict and all(map(str.isascii, value)):
+        for number, key in enumerate(sorted(value)):
+            add((b"," if number else b"{") + jcs(key) + b":")
+            _add(value[key], add, levels - 1)
+        add(b"}" if value else b"{}")
+    else:
+        add(jcs(value))
 
 
 def essence(turn: Fields) -> Fields:

@@ -2,15 +2,21 @@
 
 A tool's result (`tool-return`, `builtin-tool-return`) has `content_ref` instead of `content`. A file or a user's
 attachment by value (`data`) becomes one by address (`url`), as ThreadProtocol has it, and `content_ref` beside it says
-what is there. Nothing else of a turn may be kept elsewhere. A turn's canonical hash is that of the turn with all in it.
+what is there. ThreadProtocol has no place for a reference to anything else. So where a turn would be too large
+otherwise, other fields of a part, of a message or of the turn (arguments, texts, thoughts, data of events) become empty
+values of their kind, and `meta:refs` of the same object has a ContentRef for each, by the field's name.
+
+A turn's canonical hash is that of the turn with all in it.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
@@ -23,40 +29,83 @@ JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 BINARY: Final = "application/octet-stream"
 LEAST: Final = 4096  # bytes of the smallest value that goes, where a turn would be too large otherwise
+REFS: Final = "meta:refs"
+STAYING: Final = frozenset(  # fields that readers need, or whose values are looked for in other places
+    {
+        *("turn_type", "message_type", "part_kind", "event_type", "agent_id", "tool_name", "tool_call_id", "status"),
+        *("started_at", "completed_at", "submitted_at", "timestamp", "completion_status", "interruption"),
+        *("model_name", "provider_name", "usage", "total_usage", "messages", "parts", "content_ref", REFS),
+        *("meta:turn_id", "meta:run_id", "meta:parent", "meta:partial", "meta:missing"),
+    }
+)
 
-Place = tuple[str | int, ...]  # from the turn to the object that has the value, and gets the `content_ref`
+REF: Final = 400  # bytes that a reference takes in a record, more or less
+
+Place = tuple[str | int, ...]  # from the turn to the object that has the value, and gets the reference
+
+
+class Form(StrEnum):
+    """How a value becomes bytes."""
+
+    TEXT = "text"
+    JSON = "json"
+    DECODED = "decoded"  # base64 text, as what it stands for
+    BASE64 = "base64"  # base64 text that an encoder would not write: letter by letter
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A value that may be kept elsewhere. `encoded`: `data` is base64 text that is not what an encoder would write."""
+    """A value that may be kept elsewhere; `size` is that of its `data`. `field`: the name that its reference gets under
+    REFS; None where the object has a place of its own for it.
+    """
 
     place: Place
-    data: bytes
+    value: Any
+    form: Form
+    size: int
     media_type: str
-    encoded: bool = False
+    field: str | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The bytes that are kept; they are made each time."""
+        return _bytes(self.value, self.form)
 
 
 def pieces(turn: Fields) -> Iterator[Piece]:
-    """Every value of a ThreadProtocol turn that may be kept elsewhere, and isn't yet."""
+    """Every value of a ThreadProtocol turn that has a place for its reference, and is not kept elsewhere yet."""
     for place, holder in _holders(turn):
         if "content_ref" in holder:
             continue
         if holder.get("part_kind") in RETURNS:
             if "content" in holder:
-                yield _result(place, holder["content"])
+                yield _piece(place, holder["content"])
         elif isinstance(holder.get("data"), str) and holder.get("kind", "binary") == "binary":
             yield _binary(place, holder["data"], holder.get("media_type"))
 
 
+def others(turn: Fields) -> Iterator[Piece]:
+    """Every other value of a turn that may be kept elsewhere, and is not yet: those that come under REFS."""
+    for place, holder in _all(turn):
+        for name, value in holder.items():
+            kept = name in STAYING or (name == "content" and any(_of_part(place, holder)))
+            if not kept and value and isinstance(value, str | dict | list):
+                yield _piece(place, value, name)
+
+
 def large(turn: Fields, size: int, threshold: int, most: int) -> list[Piece]:
-    """Pieces of at least `threshold` bytes, and the next largest while a record of `size` bytes is over `most`."""
-    chosen = []
-    for piece in sorted(pieces(turn), key=lambda piece: -len(piece.data)):
-        if len(piece.data) < threshold and (size <= most or len(piece.data) < LEAST):
+    """Pieces of at least `threshold` bytes, and the next largest while a record of `size` bytes is over `most`; after
+    all of them the largest of the others.
+    """
+    chosen: list[Piece] = []
+    for some, least in ((pieces, threshold), (others, sys.maxsize)):
+        for piece in sorted(some(turn), key=lambda piece: -piece.size):
+            if piece.size < least and (size <= most or piece.size < LEAST):
+                break
+            chosen.append(piece)
+            size -= piece.size - REF  # in the record it takes that at least
+        if size <= most:
             break
-        chosen.append(piece)
-        size -= len(piece.data)  # in the record it takes that at least
     return chosen
 
 
@@ -68,43 +117,63 @@ def moved(turn: Fields, refs: Iterable[tuple[Piece, Fields]]) -> Fields:
 
 
 def references(turn: Fields) -> list[tuple[Place, Fields]]:
-    """Every ContentRef of a turn and its place."""
-    return [
-        (place, holder["content_ref"])
-        for place, holder in _holders(turn)
-        if isinstance(holder.get("content_ref"), dict)
+    """Every ContentRef of a turn and its place; that of one under REFS goes on with REFS and the field's name."""
+    own = [(place, holder.get("content_ref")) for place, holder in _holders(turn)]
+    named = [
+        ((*place, REFS, name), ref)
+        for place, holder in _all(turn)
+        if isinstance(holder.get(REFS), dict)
+        for name, ref in holder[REFS].items()
     ]
+    return [(place, ref) for place, ref in (*own, *named) if isinstance(ref, dict)]
 
 
 def resolved(turn: Fields, contents: Mapping[Place, bytes]) -> Fields:
     """The turn with the values at these places in it again. Raises ValueError where JSON or text is none."""
     for place, data in contents.items():
-        turn = _changed(turn, place, partial(_restored, data=data))
+        if place[-2:-1] == (REFS,):
+            turn = _changed(turn, place[:-2], partial(_with_field, name=str(place[-1]), data=data))
+        else:
+            turn = _changed(turn, place, partial(_restored, data=data))
     return turn
 
 
 def _holders(turn: Fields) -> Iterator[tuple[Place, Fields]]:
     for place, part in _parts(turn):
-        kind, content = part.get("part_kind"), part.get("content")
-        if kind in RETURNS or (kind == "file" and "content_ref" in part):
-            yield place, part
-        elif kind == "file" and isinstance(content, dict):
-            yield (*place, "content"), content
-        elif kind == "user-prompt" and isinstance(content, list):
-            for number, item in enumerate(content):
-                if isinstance(item, dict) and (item.get("kind") == "binary" or "content_ref" in item):
-                    yield (*place, "content", number), item
+        yield from _of_part(place, part)
+
+
+def _of_part(place: Place, part: Fields) -> Iterator[tuple[Place, Fields]]:
+    kind, content = part.get("part_kind"), part.get("content")
+    if kind in RETURNS or (kind == "file" and "content_ref" in part):
+        yield place, part
+    elif kind == "file" and isinstance(content, dict):
+        yield (*place, "content"), content
+    elif kind == "user-prompt" and isinstance(content, list):
+        for number, item in enumerate(content):
+            if isinstance(item, dict) and (item.get("kind") == "binary" or "content_ref" in item):
+                yield (*place, "content", number), item
+
+
+def _all(turn: Fields) -> Iterator[tuple[Place, Fields]]:
+    """The turn, its messages and their parts."""
+    yield from _owners(turn)
+    yield from _parts(turn)
 
 
 def _parts(turn: Fields) -> Iterator[tuple[Place, Fields]]:
-    shown = turn.get("meta:partial")
-    owners: list[tuple[Place, Any]] = [((), turn), *_messages(turn, ())]
-    owners += _messages(shown, ("meta:partial",)) if isinstance(shown, dict) else ()
-    for place, owner in owners:
-        parts = owner.get("parts") if isinstance(owner, dict) else None
+    for place, owner in _owners(turn):
+        parts = owner.get("parts")
         for number, part in enumerate(parts if isinstance(parts, list) else ()):
             if isinstance(part, dict):
                 yield (*place, "parts", number), part
+
+
+def _owners(turn: Fields) -> Iterator[tuple[Place, Fields]]:
+    shown = turn.get("meta:partial")
+    owners: list[tuple[Place, Any]] = [((), turn), *_messages(turn, ())]
+    owners += _messages(shown, ("meta:partial",)) if isinstance(shown, dict) else ()
+    return ((place, owner) for place, owner in owners if isinstance(owner, dict))
 
 
 def _messages(holder: Fields, place: Place) -> Iterator[tuple[Place, Any]]:
@@ -113,13 +182,14 @@ def _messages(holder: Fields, place: Place) -> Iterator[tuple[Place, Any]]:
         yield (*place, "messages", number), message
 
 
-def _result(place: Place, content: Any) -> Piece:
-    if isinstance(content, str):
+def _piece(place: Place, value: Any, field: str | None = None) -> Piece:
+    if isinstance(value, str):
         try:
-            return Piece(place, content.encode(), TEXT)
+            size = len(value) if value.isascii() else len(value.encode())
+            return Piece(place, value, Form.TEXT, size, TEXT, field)
         except UnicodeEncodeError:  # half a character: JSON can hold that
             pass
-    return Piece(place, json_text.dumps(content).encode(), JSON)
+    return Piece(place, value, Form.JSON, len(_bytes(value, Form.JSON)), JSON, field)
 
 
 def _binary(place: Place, data: str, media_type: Any) -> Piece:
@@ -127,20 +197,38 @@ def _binary(place: Place, data: str, media_type: Any) -> Piece:
     try:
         raw = base64.b64decode(data, validate=True)
         if base64.b64encode(raw).decode() == data:
-            return Piece(place, raw, kind)
+            return Piece(place, data, Form.DECODED, len(raw), kind)
     except (binascii.Error, ValueError):
         pass
-    return Piece(place, data.encode("utf-8", "surrogatepass"), kind, encoded=True)
+    return Piece(place, data, Form.BASE64, len(_bytes(data, Form.BASE64)), kind)
+
+
+def _bytes(value: Any, form: Form) -> bytes:
+    if form is Form.JSON:
+        return json_text.dumps(value).encode()
+    if form is Form.DECODED:
+        return base64.b64decode(value)
+    return str(value).encode("utf-8", "surrogatepass")
 
 
 def _referring(holder: Fields, piece: Piece, ref: Fields) -> Fields:
+    if piece.field is not None:
+        empty: Any = type(piece.value)()
+        return {**holder, piece.field: empty, REFS: {**holder.get(REFS, {}), piece.field: ref}}
     if holder.get("part_kind") in RETURNS:
         return _replaced(holder, "content", "content_ref", ref)
     address: Fields = {"url": ref["uri"]} if "url" not in holder else {}
     if holder.get("kind") == "binary":
         address["kind"] = url_kind(piece.media_type)
-    mark = {"content_encoding": "base64"} if piece.encoded else {}
+    mark = {"content_encoding": "base64"} if piece.form is Form.BASE64 else {}
     return {**{key: value for key, value in holder.items() if key != "data"}, **address, "content_ref": {**ref, **mark}}
+
+
+def _with_field(holder: Fields, name: str, data: bytes) -> Fields:
+    ref = holder[REFS][name]
+    refs = {key: value for key, value in holder[REFS].items() if key != name}
+    known = {**holder, name: _content(data, ref.get("media_type"))}
+    return {**known, REFS: refs} if refs else {key: value for key, value in known.items() if key != REFS}
 
 
 def _restored(holder: Fields, data: bytes) -> Fields:

@@ -21,6 +21,7 @@ PART: Final = frozenset(
     {"part_kind", "tool_name", "tool_call_id", "id", "status", "signature", "thinking_id", "provider_name"}
     | {"content_ref"}
 )
+TOKENS: Final = frozenset({"input_tokens", "output_tokens", "thinking_tokens", "total_tokens"})
 CONTAINERS: Final = frozenset({"messages", "parts", "interruption", "client_metadata"})
 THREAD: Final = frozenset({"external_id", "ended_at", "created_at", "updated_at"})
 AGENT: Final = frozenset({"agent_id", "agent_name", "model_name", "provider_name", "created_at", "config_ref"})
@@ -67,7 +68,8 @@ class PathRule:
 def _holds_a_turn(place: Place) -> bool:
     """Whether a turn would be none without what stands there."""
     if "usage" in place[2:3] or place[0] == "total_usage":
-        return True
+        within = place[3:] if place[0] == "messages" else place[1:]  # counts, and whatever else an event said with them
+        return not within or within[0] in TOKENS
     kept = TURN | CONTAINERS
     if place[0] == "messages" and len(place) > 2:
         place, kept = place[2:], MESSAGE | CONTAINERS

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from pipeline.turns.canonical import sealed
 from pipeline.turns.error_mask import masked
+from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.path_rules import AGENT, INTERRUPTION, LINK, MESSAGE, PART, THREAD, TURN, PathRule
 from threadmill.nesting import with_room
 from topics.json_text import Fields
@@ -24,7 +25,6 @@ from topics.turn_record import TurnRecord
 
 CONTENT: Final = frozenset({"kind", "data", "media_type", "content_type", "identifier", "content_ref"})
 FACTS: Final = ("thread", "agents", "links")  # fields of a turn record that hold facts about its thread
-PARTIAL: Final = "meta:partial"
 MASK: Final = "mask_errors"  # the name under which masked error texts are counted
 
 T = TypeVar("T")

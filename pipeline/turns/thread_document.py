@@ -1,8 +1,9 @@
 """Turn records of a thread -> its ThreadProtocol 0.0.4 document.
 
-The result depends on the content of the records, not on their order, number or batches: of two records of one turn the
-complete one wins, then that of more events, then the higher revision, then the one whose end came from the publisher.
-Turns are sorted by time, and facts are merged in the same order.
+The result depends on the content of the records, not on their order, number or batches: of two records of one turn that
+of more events wins, then the complete one, then the higher revision, then the one whose end came from the publisher. So
+a record that holds all that another one holds always wins; which of two that each hold what the other lacks is kept in
+a store, is decided there (pipeline.stores.write). Turns are sorted by time, and facts are merged in the same order.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pipeline.turns.held_events import derived_ranges
 from pipeline.turns.times import bounded, epoch_ms, iso
 from topics import json_text
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
 VERSION = "0.0.4"
+Rank = tuple[int, tuple[bool, int, bool, str]]
 GIVEN_UP = ("timeout", "events_lost")  # reasons that a worker gives; all others come from the publisher
 # Fields of a record's `thread` that are ignored: the document derives them or has them elsewhere.
 DERIVED = frozenset(
@@ -60,16 +63,17 @@ def newest(records: Iterable[TurnRecord]) -> list[TurnRecord]:
     return list(best.values())
 
 
-def rank(record: TurnRecord) -> tuple[bool, int, int, bool, str]:
-    """Sort key among records of one turn: complete, number of events, revision, ended by the publisher, digest.
+def rank(record: TurnRecord) -> Rank:
+    """Sort key among records of one turn: number of events, then complete, revision, ended by the publisher, digest.
 
-    Events count before the revision: a worker that has lost its partition without knowing it goes on counting
-    revisions. A worker may close a run by timeout and die before it has marked that; the next worker reads the same
-    events, and the publisher's end behind them. The digest decides where all else is equal, so that every reader
-    chooses the same record.
+    Events count first: so a record that holds all events of another one, and more, ranks above it. And a worker that
+    has lost its partition without knowing it goes on counting revisions. A worker may close a run by timeout and die
+    before it has marked that; the next worker reads the same events, and the publisher's end behind them. The digest
+    decides where all else is equal, so that every reader chooses the same record.
     """
     by_publisher = interruption(record) not in GIVEN_UP
-    return record["status"] == "complete", record.get("events", 0), record["revision"], by_publisher, digest(record)
+    decides = record["status"] == "complete", record["revision"], by_publisher, digest(record)
+    return record.get("events", 0), decides
 
 
 def interruption(record: TurnRecord) -> Any:
@@ -79,7 +83,9 @@ def interruption(record: TurnRecord) -> Any:
 
 
 def digest(record: TurnRecord) -> str:
-    """SHA-256 of the whole record, hex."""
+    """SHA-256 of the whole record, hex; without `ranges` that say no more than a record of an older version does."""
+    if "ranges" in record and record["ranges"] == derived_ranges(record):
+        record = {key: value for key, value in record.items() if key != "ranges"}  # type: ignore[assignment]
     return hashlib.sha256(json_text.dumps(record).encode()).hexdigest()
 
 

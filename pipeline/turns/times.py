@@ -19,7 +19,7 @@ def iso(ms: int) -> str:
 
 def bounded(ms: int) -> int:
     """A time or a duration as `iso` has it: what is out of range is clamped."""
-    return min(max(ms, 0), LAST_MS)
+    return ms if 0 <= ms <= LAST_MS else min(max(ms, 0), LAST_MS)  # nearly always it is in range
 
 
 @lru_cache(maxsize=4096)

@@ -21,6 +21,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.retry import Retry
 from pipeline.worker.work import Records
 from topics import catalog
+from topics.thread_key import ThreadKey
 
 log = logging.getLogger(__name__)
 
@@ -136,9 +137,9 @@ class ArchiveWork:
         self.metrics.add(m.ARCHIVE_BYTES, written.bytes)
         self.metrics.add(m.ARCHIVE_REFUSED, len(written.refused))
 
-    async def _erased(self, thread_ids: Sequence[str]) -> set[str]:
+    async def _erased(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
         self.store = self.store or await ThreadStore.open(self.settings.store_url)
-        return await self.store.erased(thread_ids)
+        return await self.store.erased(threads)
 
 
 def archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:

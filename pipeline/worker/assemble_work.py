@@ -19,7 +19,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
@@ -27,7 +26,7 @@ from typing import Final, Protocol
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused, StoredRecord
-from pipeline.assembly.results import Out, Source, Unbuilt
+from pipeline.assembly.results import Out
 from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.outbox import LARGEST_REQUEST, Outbox, Outgoing, Producer
@@ -37,17 +36,19 @@ from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from pipeline.worker.retry import Retry
-from pipeline.worker.spilled_records import spilled_records
+from pipeline.worker.spilled_records import buried, spilled_segments
 from pipeline.worker.state_reader import read_state
 from pipeline.worker.state_waves import StateWaves
 from pipeline.worker.work import Records
-from threadmill.errors import InvalidRecord, Reason
-from topics import catalog, telemetry, turn_record
+from threadmill.errors import Reason
+from topics import catalog, json_text, telemetry, turn_record
+from topics.state import RunKey, Segment
 from topics.turn_record import TurnRecord
 
 log = logging.getLogger(__name__)
 
 OVERHEAD: Final = 200  # bytes of a record beside its value
+UNCONFIRMED: Final = 16_777_216  # bytes for the state topic that may wait for the next checkpoint
 MANY: Final = 1000  # records of a partition: to look at every open run costs little beside them
 
 
@@ -61,6 +62,12 @@ class Offload(Protocol):
     async def __call__(self, value: bytes) -> bytes:
         """Turn record -> the same with references. Raises StoreError, and is called again."""
 
+    async def move(self, record: TurnRecord) -> None:
+        """The same in place, for one that is not encoded yet. Raises StoreError, and is called again."""
+
+    def fits(self, record: TurnRecord) -> bool:
+        """Whether the turns topic takes a record with its references."""
+
 
 @dataclass(slots=True)
 class Held:
@@ -70,7 +77,6 @@ class Held:
     unsent: deque[Outgoing] = field(default_factory=deque)
     entries: StateWaves = field(default_factory=StateWaves)  # that rely on what is unsent
     floor: int | None = None
-    sources: dict[str, Source] = field(default_factory=dict)  # of turns in `unsent`, by turn_id
     unseen: int = 0  # records since the open runs were looked at for what is to be spilled
 
 
@@ -98,6 +104,7 @@ class AssembleWork:
         self.redaction = redaction
         self.offload = offload
         self.traces = traces
+        self.fits = fits_inline if offload is None else offload.fits
         self.retry = Retry("assemble", partial(counts.metrics.add, m.CONTENT_FAILURES))
         self.limits = limits_of(settings)
         self.held: dict[int, Held] = {}
@@ -122,6 +129,7 @@ class AssembleWork:
         for number, start in starts.items():
             polish = () if self.redaction is None else (self.redaction.record, self.redaction.telemetry)
             partition = Partition(self.dialects, self.limits, start, *polish)
+            partition.fits = self.fits
             partition.restore(remembered.pop(number))
             held[number] = Held(partition)
         self.held = held
@@ -147,10 +155,14 @@ class AssembleWork:
         held = self._hold(partition)
         held.core.feed(records)
         held.unseen += len(records)
-        if held.unseen >= MANY:  # behind a lag: what is read in a second is too much to wait for the next tick
+        # Behind a lag, what is read in a second is too much to wait for the next tick.
+        much = held.unseen >= MANY or held.core.unspilled > self.limits.open_bytes
+        if much:
             held.unseen = 0
             held.core.spill()
         await self._send(partition, held)
+        if much and sum(len(entry.value or b"") for entry in self.waiting.segments) > UNCONFIRMED:
+            await self.flush()
 
     async def tick(self, partition: int, idle_ms: int) -> None:
         """Step 1 for the passing of time: deadlines, and runs that have been open for long go to the state topic.
@@ -172,15 +184,23 @@ class AssembleWork:
     async def _send(self, number: int, held: Held) -> None:
         """Hand results to the producer, in order. What it does not take now stays, and holds the floor."""
         out = held.core.out
+        while out.oversized:
+            oversized = out.oversized[0]
+            segments = await self._spilled(number, held, oversized.run, oversized.segments)
+            out.add(await asyncio.to_thread(held.core.cut_off, oversized, segments))
+            del out.oversized[0]
+        if self.offload is not None and not await self._moved(out, self.offload):
+            return
+        turns = self._turns(number, out)
         while out.unbuilt:
-            out.dead += await self._spilled(number, held, out.unbuilt[0])
+            unbuilt = out.unbuilt[0]
+            out.dead += buried(unbuilt, await self._spilled(number, held, unbuilt.run, unbuilt.segments))
             del out.unbuilt[0]
-        held.unsent += self._results(number, out)
+        held.unsent += [*turns, *self._results(number, out)]
         held.entries.segments.extend(self._state(number, name, value) for name, value in out.segments)
         for name, value in out.marks:
             wave = held.entries.tombstones if value is None else held.entries.marks
             wave.append(self._state(number, name, value))
-        held.sources |= out.sources
         held.core.out = Out()  # not before all of its results are here in full
         self.counts.count(number, held.core, out)
         if self.redaction is not None:
@@ -189,42 +209,29 @@ class AssembleWork:
             self.traces(out.turns, number)
         if self.offload is not None and not await self._offloaded(held, self.offload):
             return
-        await self._without_too_large(number, held)
         await self.outbox.send(held.unsent)
-        held.sources = {}
         held.entries.move_to(self.waiting)
         held.floor = None
 
-    async def _spilled(self, number: int, held: Held, unbuilt: Unbuilt) -> list[Refused]:
-        """The raw records of a run that are on the state topic, or on their way to it. Raises BrokerError."""
+    async def _spilled(self, number: int, held: Held, run: RunKey, names: Sequence[str]) -> list[Segment]:
+        """Segments of a run that are on the state topic, or on their way to it. Raises BrokerError."""
+        if not names:
+            return []
         entries = [self._state(number, name, value) for name, value in held.core.out.segments]
         here = {entry.key: entry.value for entry in (*held.entries.segments, *entries)}
-        if not all(name.encode() in here for name in unbuilt.segments) and not await self.flush():
-            raise BrokerError("the state topic has not taken all records yet of a run that can't be built")
-        return await spilled_records(self.settings, number, unbuilt, here)
+        if not all(name.encode() in here for name in names) and not await self.flush():
+            raise BrokerError("the state topic has not taken all records yet of a run that has no turn")
+        return await spilled_segments(self.settings, number, run, names, here)
 
-    async def _without_too_large(self, number: int, held: Held) -> None:
-        """A turn that its topic does not take leaves the raw records of its run as dead letters."""
-        for record in list(held.unsent) if held.sources else ():
-            source = self._too_large_of(held, record)
-            if source is None:
-                continue
-            unbuilt = Unbuilt((record.key or b"").decode(), source.segments, self._why_too_large(record))
-            dead = await self._spilled(number, held, unbuilt) if source.segments else []
-            raw = [StoredRecord(value, source.offset, source.at, record.key) for value in source.unspilled]
-            dead = [Refused(one, Reason.TOO_LARGE, unbuilt.detail) for one in (*(d.record for d in dead), *raw)]
-            held.unsent.remove(record)
-            held.unsent.extend(self._letter(number, refused) for refused in dead)
-            held.sources = {turn_id: other for turn_id, other in held.sources.items() if other is not source}
-            self.counts.refused(number, dead)
-
-    def _too_large_of(self, held: Held, record: Outgoing) -> Source | None:
-        """What a turn was made of, if it is too large, and that is known."""
-        if record.topic != self.turns or len(record.value or b"") <= LARGEST_REQUEST - OVERHEAD:
-            return None
-        with suppress(InvalidRecord):
-            return held.sources.get(turn_record.decode(record.value)["turn_id"])
-        return None
+    async def _moved(self, out: Out, offload: Offload) -> bool:
+        """Values of large runs' turns to the content store, before they are encoded. False: as below."""
+        for record in out.turns if out.large else ():
+            key = record.get("tenant"), record["turn_id"]
+            if key in out.large:
+                if not await self.retry.until_done(partial(offload.move, record)):
+                    return False
+                out.large.discard(key)
+        return True
 
     async def _offloaded(self, held: Held, offload: Offload) -> bool:
         """Large values of turns to the content store, however long it takes. False: the partition is about to go."""
@@ -235,9 +242,20 @@ class AssembleWork:
         ]
         return not places or await self.retry.until_done(partial(_offload, held.unsent, places, offload))
 
+    def _turns(self, number: int, out: Out) -> list[Outgoing]:
+        """What can't be encoded is left out; then the raw records of its run are among the results instead."""
+        try:
+            return self._encoded(number, out.turns)
+        except Exception:
+            log.exception("a turn can't be encoded: the records of its run become dead letters")
+        out.leave_out(turn_record.encode)
+        return self._encoded(number, out.turns)
+
+    def _encoded(self, number: int, turns: Sequence[TurnRecord]) -> list[Outgoing]:
+        return [Outgoing(self.turns, t["thread_id"].encode(), turn_record.encode(t), number) for t in turns]
+
     def _results(self, number: int, out: Out) -> list[Outgoing]:
         return [
-            *(Outgoing(self.turns, t["thread_id"].encode(), turn_record.encode(t), number) for t in out.turns),
             *(Outgoing(self.telemetry, e["thread_id"].encode(), telemetry.encode(e), number) for e in out.telemetry),
             *(self._letter(number, refused) for refused in out.dead),
         ]
@@ -272,11 +290,23 @@ class AssembleWork:
             if not await self.outbox.flush():
                 return False
             for wave in self.ready:
-                if wave:
-                    await self.outbox.send(wave)
-                    if not await self.outbox.flush():
-                        return False
+                if wave and not await self._delivered(wave):
+                    return False
             return True
+
+    async def _delivered(self, wave: deque[Outgoing]) -> bool:
+        try:
+            await self.outbox.send(wave)
+        except Exception as error:  # the rest waits for the next flush; raised, it would end the worker
+            log.warning("the producer takes nothing: %r", error)
+            return False
+        return await self.outbox.flush()
+
+
+def fits_inline(record: TurnRecord) -> bool:
+    """Whether the turns topic takes a record with all values in it."""
+    most = LARGEST_REQUEST - OVERHEAD
+    return json_text.size_of(record) <= most and len(turn_record.encode(record)) <= most
 
 
 async def _offload(records: deque[Outgoing], places: Sequence[int], offload: Offload) -> None:

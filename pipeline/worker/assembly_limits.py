@@ -17,6 +17,8 @@ def limits_of(settings: Settings) -> Limits:
         reopen_ms=int(settings.reopen_window * 1000),
         dedupe_ms=int(settings.dedupe_window * 1000),
         window_events=settings.window_events,
+        window_bytes=settings.window_bytes,
+        run_bytes=settings.run_bytes,
         record_bytes=settings.max_record_bytes,
         keep_telemetry=settings.keep_telemetry_in_turns,
     )

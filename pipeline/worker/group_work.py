@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import Final
 
 from pipeline.observability import metrics as m
@@ -24,6 +26,7 @@ from pipeline.worker.work import Records
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 500  # records: one transaction must not outlast the time that a rebalance waits for it
+MOST: Final = 16_777_216  # bytes of a group, and of what waits; a larger record is a group of its own
 PAUSE: Final = 0.5  # seconds before a group is tried again that failed for no reason of the store's
 
 Group = Sequence[tuple[int, Records]]  # of partitions by number; one may come more than once
@@ -41,16 +44,20 @@ class Assignment:
     writing: asyncio.Task[None] | None = None
 
     def group(self) -> Group:
-        """Take the oldest records, AT_ONCE of them at most; those of a partition stay in order."""
+        """Take the oldest records, AT_ONCE of them and MOST bytes; those of a partition stay in order."""
         group: list[tuple[int, Records]] = []
-        count = 0
+        count = size = 0
         while self.waiting and count < AT_ONCE:
             partition, records = self.waiting.popleft()
-            some, rest = records[: AT_ONCE - count], records[AT_ONCE - count :]
+            sizes = list(accumulate((len(record.value or b"") for record in records), initial=size))[1:]
+            taken = max(bisect_right(sizes, MOST), not group)
+            some, rest = records[: min(taken, AT_ONCE - count)], records[min(taken, AT_ONCE - count) :]
             if rest:
                 self.waiting.appendleft((partition, rest))
+            if not some:
+                break
             group.append((partition, some))
-            count += len(some)
+            count, size = count + len(some), sizes[len(some) - 1]
         return group
 
     def give_up(self) -> None:
@@ -58,9 +65,11 @@ class Assignment:
         self.retry.given_up.set()
         self.room.set()
 
-    def held(self) -> int:
-        """Records that wait."""
-        return sum(len(records) for _, records in self.waiting)
+    def full(self) -> bool:
+        """Whether as much waits as one group takes."""
+        if sum(len(records) for _, records in self.waiting) >= AT_ONCE:
+            return True
+        return sum(len(record.value or b"") for _, records in self.waiting for record in records) >= MOST
 
 
 class GroupWork:
@@ -107,7 +116,7 @@ class GroupWork:
         mine.waiting.append((partition, todo))
         if mine.writing is None or mine.writing.done():
             mine.writing = asyncio.create_task(self._write(mine))
-        while mine.held() >= AT_ONCE and not mine.retry.given_up.is_set():
+        while mine.full() and not mine.retry.given_up.is_set():
             mine.room.clear()
             await mine.room.wait()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pipeline.kafka.reading import records_of
@@ -11,9 +12,13 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.turns.column_text import column_text
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
+from topics import turn_record
 from topics.catalog import EVENTS
+from topics.dead_letter import DeadLetter
+from topics.thread_key import ThreadKey
 
-RunName = tuple[str, str]  # (thread_id, run_id) as the store's columns hold them, or (topic-partition, offset)
+# (tenant, thread_id, run_id), tenant and run as the store's columns hold them, or (None, topic-partition, offset)
+RunName = tuple[str | None, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +53,32 @@ async def take_stock(settings: Settings, store: ThreadStore) -> Ledger:
     refused = set()
     async for filed in filed_letters(settings):
         if letter := filed.letter:
-            refused.add(_run(letter.topic, letter.partition, letter.offset, letter.value))
+            refused.add(run_of_letter(letter))
     stored = {run async for run in store.runs() if run in newest}
     dead = {run for run in refused if run in newest} - stored
     unknown = {run: at for run, at in newest.items() if run not in stored and run not in dead}
-    deleted = await store.erased(sorted({thread_id for thread_id, _ in unknown}))
-    open_runs = {run: at for run, at in unknown.items() if run[0] not in deleted}
+    deleted = await store.erased({_thread(run) for run in unknown})
+    open_runs = {run: at for run, at in unknown.items() if _thread(run) not in deleted}
     return Ledger(len(newest), len(stored), len(dead), open_runs, len(unknown) - len(open_runs))
+
+
+def run_of_letter(letter: DeadLetter) -> RunName:
+    """The run of a dead letter, which may be an event's record or a turn that the store did not take."""
+    with suppress(InvalidRecord):
+        record = turn_record.decode(letter.value)
+        return column_text(record.get("tenant") or None), record["thread_id"], column_text(record["run_id"]) or ""
+    return _run(letter.topic, letter.partition, letter.offset, letter.value)
 
 
 def _run(topic: str, partition: int, offset: int, value: bytes | None) -> RunName:
     try:
         envelope = decode(value)
     except InvalidRecord:
-        return f"{topic}/{partition}", str(offset)
-    return envelope["thread_id"].lower(), column_text(envelope["run_id"]) or ""
+        return None, f"{topic}/{partition}", str(offset)
+    tenant = column_text(envelope.get("tenant") or None)
+    return tenant, envelope["thread_id"].lower(), column_text(envelope["run_id"]) or ""
+
+
+def _thread(run: RunName) -> ThreadKey:
+    tenant, thread_id, _ = run
+    return ThreadKey(thread_id, tenant)

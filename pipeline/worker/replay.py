@@ -7,9 +7,9 @@ behind it, for as long again, until the last of its runs is over.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from pipeline.assembly.results import Out
 from pipeline.dialects import DIALECTS
 from pipeline.kafka.reading import bounds_of, offsets_at, read, reader
 from pipeline.settings import Settings
+from pipeline.turns.held_events import lacks_beginning
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
 from threadmill.envelope import decode
@@ -29,13 +30,20 @@ from topics.turn_record import TurnRecord
 AT_ONCE: Final = 2000  # records
 TICK_MS: Final = 1000  # of the broker's time between two looks at the deadlines, as in a worker
 NAMED: Final = 20  # runs that are kept by name
+# A late event finds its run again, however late it is; the bound of bytes that interrupted runs may hold stays.
+FOR_EVER: Final = 2**53  # ms
+REMEMBERED: Final = 1_000_000  # closed runs of a partition, 150 bytes each
 
 Records = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What to replay: broker times in epoch ms, `since` included, `until` not; None is the topic's own end."""
+    """What to replay: broker times in epoch ms, `since` included, `until` not; None is the topic's own end.
+
+    A thread_id may be that of several tenants' threads: without `tenant` it stands for all of them. An empty `tenant`
+    is for what has none.
+    """
 
     since: int | None = None
     until: int | None = None
@@ -45,7 +53,7 @@ class Stretch:
 
 @dataclass(slots=True)
 class Seen:
-    """What came by. `cut` and `open` name some of the runs that were left out, as `run of thread`."""
+    """What came by. `cut` and `open` name some of the runs that were left out, as `run of thread` (`of tenant`)."""
 
     records: int = 0
     refused: int = 0
@@ -72,16 +80,18 @@ async def replayed(
     redaction: Redaction | None,
     seen: Seen,
     progress: Callable[[int, int], object],
+    fits: Callable[[TurnRecord], bool],
 ) -> AsyncGenerator[list[TurnRecord]]:
     """-> turn records, as a worker would produce them, a few at a time; raises BrokerError and CallerError.
 
-    `progress` is called with the records done and the total, which may grow.
+    `progress` is called with the records done and the total, which may grow. `fits`: whether the turns topic takes a
+    record, as a worker sends it.
     """
     async with reader(settings, max_poll_records=AT_ONCE) as consumer:
         spans = await _spans(settings, stretch, consumer, seen)
         total, done = sum(span.end - span.first for span in spans.values()), 0
         for place, span in spans.items():
-            core = Replay(settings, stretch, redaction, span, seen)
+            core = Replay(settings, stretch, redaction, span, seen, fits)
             async with aclosing(read(consumer, {place: (span.first, span.last)})) as batches:
                 async for _, records in batches:
                     if turns := core.feed(records):
@@ -99,10 +109,16 @@ class Replay:
     """One partition of the replay: records in, turns of the stretch out."""
 
     def __init__(
-        self, settings: Settings, stretch: Stretch, redaction: Redaction | None, span: Span, seen: Seen
+        self,
+        settings: Settings,
+        stretch: Stretch,
+        redaction: Redaction | None,
+        span: Span,
+        seen: Seen,
+        fits: Callable[[TurnRecord], bool],
     ) -> None:
-        self.limits = limits_of(settings)
-        self.core = Partition(DIALECTS, self.limits, span.first, redaction.record if redaction else None)
+        self.limits = replace(limits_of(settings), reopen_ms=FOR_EVER, dedupe_ms=FOR_EVER, closed_runs=REMEMBERED)
+        self.core = Partition(DIALECTS, self.limits, span.first, redaction.record if redaction else None, fits=fits)
         self.stretch = stretch
         self.span = span
         self.seen = seen
@@ -153,24 +169,36 @@ class Replay:
             envelope = decode(record.value)
         except InvalidRecord:
             return False
-        key = (envelope["thread_id"], envelope["run_id"])
+        key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
         return (
-            (stretch.thread_id is None or envelope["thread_id"].lower() == stretch.thread_id)
-            and (stretch.tenant is None or envelope.get("tenant") == stretch.tenant)
+            (stretch.thread_id is None or key.thread_id == stretch.thread_id)
+            and (stretch.tenant is None or key.tenant == (stretch.tenant or None))
             and (not behind or key in self.core.runs.open or key in self.core.runs.reopenable)
         )
+
+    def _runs(self, turns: Iterable[TurnRecord]) -> Iterator[tuple[RunKey, list[TurnRecord]]]:
+        """The records of each run, those of its sub-agents' threads with it: their own marks would be the run's."""
+        found: list[list[TurnRecord]] = []
+        for record in turns:
+            if found and _is_within(record, found[-1]):
+                found[-1].append(record)
+            else:
+                found.append([record])
+        return ((_key(records[0]), records) for records in found)
 
     def _taken(self) -> list[TurnRecord]:
         """The turns that came out, without those of runs that ended before the stretch or lack their beginning."""
         out, self.core.out = self.core.out, Out()
+        for oversized in out.oversized:
+            out.add(self.core.cut_off(oversized, []))
         self.seen.refused += sum(refused.record.offset >= self.span.begin for refused in out.dead)
         turns: list[TurnRecord] = []
-        for (thread_id, run_id), group in groupby(out.turns, key=lambda turn: (turn["thread_id"], turn["run_id"])):
-            records, key = list(group), (thread_id, run_id)
+        for key, records in self._runs(out.turns):
             closed = self.core.runs.marks.get(key)
             if closed is not None and closed.offset < self.span.begin:
                 continue
-            if self.span.first > 0 and _headless(records):
+            # What is missing may stand before what was read: a run that was reopened takes longer than any other.
+            if self.span.first > 0 and any(map(lacks_beginning, records)):
                 self.seen.cut_runs += 1
                 _name(self.seen.cut, key)
                 continue
@@ -178,16 +206,22 @@ class Replay:
         return turns
 
 
-def _headless(records: Sequence[TurnRecord]) -> bool:
-    """Whether the run's first events are missing. They may stand before what was read: a run that was reopened takes
-    longer than any other.
-    """
-    return any((record["turn"] or {}).get("meta:missing", [[-1]])[0][0] == 0 for record in records)
+def _key(record: TurnRecord) -> RunKey:
+    return RunKey(record.get("tenant"), record["thread_id"], record["run_id"])
+
+
+def _is_within(record: TurnRecord, run: Sequence[TurnRecord]) -> bool:
+    """Whether it is of the run of these records: of itself, or of a sub-agent that spoke in its stream."""
+    parent = record.get("parent", {}).get("thread_id")
+    key, own = _key(record), _key(run[0])
+    return key == own or (
+        key._replace(thread_id=own.thread_id) == own and any(one["thread_id"] == parent for one in run)
+    )
 
 
 def _name(names: list[str], key: RunKey) -> None:
     if len(names) < NAMED:
-        names.append(f"{key[1]} of thread {key[0]}")
+        names.append(f"{key.run_id} of thread {key.thread_id}" + (f" of {key.tenant}" if key.tenant else ""))
 
 
 async def _spans(settings: Settings, stretch: Stretch, consumer: Any, seen: Seen) -> dict[Any, Span]:

@@ -1,43 +1,69 @@
-"""The raw records of a spilled run whose turn can't be built: from the state topic to the dead letters."""
+"""The raw records of a run that are on the state topic: for one whose turn can't be built, or is too large."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from aiokafka import TopicPartition
 
 from pipeline.assembly.records import Refused, StoredRecord
+from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Unbuilt
+from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
-from pipeline.worker.state_reader import read_state
 from threadmill.errors import Reason
-from topics import state
-from topics.state import Segment
+from topics.catalog import STATE
+from topics.state import RunKey, Segment
+
+AT_ONCE: Final = 1000  # records
 
 
-async def spilled_records(
-    settings: Settings, partition: int, unbuilt: Unbuilt, here: Mapping[bytes | None, bytes | None]
-) -> list[Refused]:
-    """-> one for each raw record, in their order. `here`: entries that the state topic does not have yet.
+async def spilled_segments(
+    settings: Settings,
+    partition: int,
+    run: RunKey,
+    names: Collection[str],
+    here: Mapping[bytes | None, bytes | None],
+) -> list[Segment]:
+    """-> a run's segments of these state keys, in their order. `here`: entries that the state topic does not have yet.
 
     Raises BrokerError.
     """
-    found = [segment for name, value in here.items() if (segment := _wanted(name, value, unbuilt)) is not None]
-    if len(found) < len(unbuilt.segments):
-        found += await read_segments(settings, partition, unbuilt.segments)
-    found.sort(key=lambda segment: (segment.first_offset, segment.last_offset, segment.part))
-    key = unbuilt.thread_id.encode()
-    records = [StoredRecord(value, one.last_offset, one.at, key) for one in found for value in one.records]
+    wanted = {name.encode() for name in names}
+    found = RestoredState()
+    for name, value in here.items():
+        if name is not None and name in wanted:
+            found.take(name, value)
+    if len(found.segments) < len(wanted):
+        found.segments |= await read_segments(settings, partition, wanted)
+    return sorted(found.by_run().get(run, {}).values(), key=_place)
+
+
+def buried(unbuilt: Unbuilt, segments: Sequence[Segment]) -> list[Refused]:
+    """One for each raw record of a run that could not be built."""
+    key = unbuilt.run.thread_id.encode()
+    records = [StoredRecord(value, one.last_offset, one.at, key) for one in segments for value in one.records]
     return [Refused(record, Reason.INVALID_EVENT, unbuilt.detail) for record in records]
 
 
-async def read_segments(settings: Settings, partition: int, names: Collection[str]) -> list[Segment]:
-    """-> the segments of these state keys that the topic has, in any order. Raises BrokerError."""
-    found = (await read_state(settings, [partition]))[partition].segments.values()
-    wanted = {name.encode() for name in names}
-    return [segment for segments in found for key, segment in segments.items() if key in wanted]
+async def read_segments(
+    settings: Settings, partition: int, wanted: Collection[bytes]
+) -> dict[bytes, tuple[RunKey, Segment]]:
+    """-> the segments of these state keys that the topic has, with their runs; nothing else is kept of it.
+
+    Raises BrokerError.
+    """
+    place = TopicPartition(STATE.full_name(settings.topic_prefix), partition)
+    found = RestoredState()
+    async with reader(settings, max_poll_records=AT_ONCE) as consumer:
+        begins, ends = await consumer.beginning_offsets([place]), await consumer.end_offsets([place])
+        async for _, records in read(consumer, {place: (begins[place], ends[place])}):
+            for record in records:
+                if record.key in wanted and record.value is not None:
+                    found.take(record.key, record.value)
+    return found.segments
 
 
-def _wanted(key: bytes | None, value: bytes | None, unbuilt: Unbuilt) -> Segment | None:
-    if key is None or value is None or key.decode() not in unbuilt.segments:
-        return None
-    _, entry = state.decode(key, value)
-    return entry if isinstance(entry, Segment) else None
+def _place(segment: Segment) -> tuple[int, int, int]:
+    return segment.first_offset, segment.last_offset, segment.part

@@ -19,6 +19,7 @@ from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.group_work import Group, GroupWork
+from pipeline.worker.older_threads import OlderThreads
 from threadmill.errors import InvalidRecord, Reason
 from topics import catalog, turn_record
 
@@ -38,19 +39,24 @@ class TurnWriter:
         self.contents = ContentStore.of(settings)
         self.store: ThreadStore | None = None
 
+    async def opened(self) -> ThreadStore:
+        """The store. Raises StoreError."""
+        self.store = self.store or await ThreadStore.open(self.settings.store_url)
+        return self.store
+
     async def apply(self, group: Group) -> None:
         """Store a group. A record that nobody could store must not hold up the rest: a dead letter."""
-        self.store = self.store or await ThreadStore.open(self.settings.store_url)
+        store = await self.opened()
         records = [(partition, record) for partition, some in group for record in some]
-        unstorable = await self._write(self.store, records)
-        if unstorable:
-            await self._bury(unstorable)
+        refused = await self._write(store, records)
+        if refused:
+            await self._bury(refused)
         self.metrics.add(m.RECORDS_READ, len(records), topic=self.topic)
-        self.metrics.add(m.STORE_ROWS, len(records) - len(unstorable))
+        self.metrics.add(m.STORE_ROWS, len(records) - len(refused))
 
     async def _write(self, store: ThreadStore, records: Sequence[Placed]) -> list[tuple[int, Refused]]:
-        """One transaction -> what can't be stored. Where a record breaks it, each half has its own, until that record
-        is alone. Raises StoreError for a failure that is no record's.
+        """One transaction -> what can't be stored, and what comes too late. Where a record breaks it, each half has
+        its own, until that record is alone. Raises StoreError for a failure that is no record's.
         """
         try:
             result = await store.write([turn_record.decode(record.value) for _, record in records])
@@ -60,19 +66,19 @@ class TurnWriter:
                 raise
             if len(records) == 1:
                 partition, record = records[0]
-                return [(partition, _refused(record, error))]
+                return [(partition, _unstorable(record, error))]
             middle = len(records) // 2
             return [*await self._write(store, records[:middle]), *await self._write(store, records[middle:])]
         self.metrics.add(m.STORE_BATCHES)
-        for thread_id in result.erased:  # what assembly has kept of it since, replayed perhaps
-            await self.contents.delete_thread(thread_id)
+        for key in result.erased:  # what assembly has kept of it since, replayed perhaps
+            await self.contents.delete_thread(key)
         self.metrics.add(m.STORE_ERASED, len(result.erased))
-        return []
+        return [(records[place][0], _late(records[place][1])) for place in result.late]
 
-    async def _bury(self, unstorable: Sequence[tuple[int, Refused]]) -> None:
+    async def _bury(self, found: Sequence[tuple[int, Refused]]) -> None:
         """Returns when the dead letters are delivered."""
         letters: deque[Outgoing] = deque()
-        for partition, refused in unstorable:
+        for partition, refused in found:
             self.metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
             log_refused(self.topic, partition, refused)
             letters.append(outgoing_letter(self.settings.topic_prefix, self.topic, partition, refused))
@@ -83,13 +89,36 @@ class TurnWriter:
             await asyncio.sleep(PAUSE)
 
 
-def _refused(record: ConsumerRecord, error: Exception) -> Refused:
+def _late(record: ConsumerRecord) -> Refused:
+    """Of a run that is stored without these events, and with others that the record lacks."""
+    thread_id = (record.key or b"").decode("utf-8", "replace")
+    detail = (
+        "the store has other events of this run, which the record lacks, and they may not shrink: "
+        f"`threadmill replay --thread {thread_id}` joins both as long as the events topic has both"
+    )
+    return Refused(record, Reason.LATE_EVENT, detail)
+
+
+def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
     if isinstance(error, InvalidRecord):
         return Refused(record, error.reason, f"not a turn record: {error.detail}")
     detail = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
     return Refused(record, Reason.UNPROCESSABLE, f"can't be stored: {detail}")
 
 
-def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> GroupWork:
+class StoreWork(GroupWork):
+    """Writes turns; in between, it moves those that an older version has stored."""
+
+    def __init__(self, writer: TurnWriter, older: OlderThreads) -> None:
+        super().__init__("store", writer.apply, writer.metrics)
+        self.older = older
+
+    async def tick(self, partition: int, idle_ms: int) -> None:
+        """Move some, whichever partition it is for."""
+        await self.older.step()
+
+
+def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> StoreWork:
     """The work of this role."""
-    return GroupWork("store", TurnWriter(settings, metrics, Outbox(producer, without_value)).apply, metrics)
+    writer = TurnWriter(settings, metrics, Outbox(producer, without_value))
+    return StoreWork(writer, OlderThreads(writer.opened))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -12,7 +14,7 @@ from pipeline.devbroker.ports import free_ports
 from tests.browser import chromium, showcase
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage, serving
-from tests.support.gateways import Tokens
+from tests.support.gateways import Tokens, sse, talk
 from threadmill.identity import thread_uuid
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
@@ -215,6 +217,26 @@ def test_a_tenant_signs_in_and_sees_its_own(guarded: str, tokens: Tokens, opened
     ready(page, "threads")
     rows = page.locator(".threads .row")
     expect(rows.filter(has=page.get_by_text("acme", exact=True))).to_have_count(rows.count())
+
+
+def test_who_sees_all_says_whose_thread_is_meant(guarded: str, tokens: Tokens, opened: Open) -> None:
+    thread_id = str(uuid4())
+    for token, count in ((tokens.acme, 5), (tokens.globex, 9)):
+        answer = httpx.post(
+            f"{guarded}/v1/threads/{thread_id}/runs/r/stream?dialect=vercel-ai",
+            content=sse(talk(count)),
+            headers={"Authorization": f"Bearer {token}"},
+            trust_env=False,
+        )
+        assert answer.status_code == 200, answer.text
+    page = opened(f"{guarded}/#/threads/{thread_id}")
+    sign_in(page, tokens.operator)
+    expect(page.get_by_text("Whose is meant?")).to_be_visible()
+    page.get_by_role("link", name="globex").click()
+    expect(page.locator(".turn").last).to_contain_text("word 8")
+    page.goto(f"{guarded}/#/threads/{thread_id}?tenant=acme")
+    expect(page.locator(".turn").last).to_contain_text("word 4")
+    expect(page.locator(".turn", has_text="word 5")).to_have_count(0)
 
 
 def test_before_anything_was_published(running: Stage, tmp_path: Path, opened: Open) -> None:

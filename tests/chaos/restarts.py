@@ -37,7 +37,7 @@ from threadmill.envelope import encode, loads
 from threadmill.kafka.client import client_options
 from topics import state
 from topics.catalog import EVENTS, STATE, TURNS
-from topics.state import Closed, Segment
+from topics.state import Closed, RunKey, Segment
 
 FOLDER: Final = ROOT / ".cache" / "chaos" / "restarts"
 STOPS: Final = 5
@@ -166,13 +166,13 @@ async def _fill_state(scene: Scene) -> None:
     now = int(time.time() * 1000)
     try:
         for number in range(ENTRIES):
-            run = (str(uuid.uuid4()), f"before-{number}")
+            run = RunKey(None, str(uuid.uuid4()), f"before-{number}")
             if number % 10:
                 closed = Closed(0, 40, complete=True, at=now)
-                key, value = state.closed_key(run, closed), state.encode(closed)
+                key, value = state.closed_key(run, closed), state.encode(run, closed)
             else:
-                segment = Segment(0, 0, now, [_beginning(*run)])
-                key, value = state.segment_key(run, segment), state.encode(segment)
+                segment = Segment(0, 0, now, [_beginning(run.thread_id, run.run_id)])
+                key, value = state.segment_key(run, segment), state.encode(run, segment)
             topic = STATE.full_name(scene.settings.topic_prefix)
             await producer.send(topic, value, key=key.encode(), partition=number % scene.settings.partitions)
     finally:
@@ -228,7 +228,7 @@ async def _watch(store_url: str, seen: dict[tuple[str, str], float], enough: thr
     async with ThreadStore(store_url) as store:
         while not enough.is_set():
             async with store._reading() as connection:
-                rows = (await connection.execute(select(turns.c.thread_id, turns.c.run_id))).all()
+                rows = (await connection.execute(select(turns.c.thread_key, turns.c.run_id))).all()
             now = time.monotonic()
             for thread_id, run_id in rows:
                 seen.setdefault((thread_id, run_id), now)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.chaos import bad_data, broker_faults, store_faults, versions, worker_faults
+from tests.chaos import bad_data, broker_faults, hostile, store_faults, versions, worker_faults
 from tests.chaos.load import Load, load_of, mixed
 from tests.chaos.scene import Scene
 
@@ -82,6 +82,22 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         "three records of each kind, on the keys of good runs; runs with events that break their dialect's rules",
         bad_data.usual,
         bad_data.poison,
+    ),
+    Scenario(
+        "hostile",
+        "a hostile tenant beside a good one",
+        "it sends runs with all ids of the good one's: an end before the beginning, other words of the year 2099, the "
+        "same records, tails, telemetry of 900 levels; half of that first; a worker is killed",
+        worker_faults.killed_in_mid_turn,
+        hostile.two_tenants,
+        settings=GAPS,
+    ),
+    Scenario(
+        "refused",
+        "turns that the store can't take",
+        "its database refuses the turns of every tenth run by a constraint",
+        hostile.store_refuses,
+        hostile.refused_turns,
     ),
     Scenario(
         "duplicates",

@@ -22,6 +22,7 @@ from pipeline.kafka.offsets import group_lag
 from pipeline.kafka.redrive import filed_letters
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
+from pipeline.stores.keys import newer_text
 from pipeline.stores.schema import turns, usage
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
@@ -33,6 +34,7 @@ from tests.chaos.stores import Store
 from tests.support.workers import WorkerProcess
 from threadmill.kafka.client import client_options
 from topics.catalog import EVENTS, TURNS
+from topics.thread_key import ThreadKey
 
 PACE: Final = 10.0  # seconds over which a load is spread
 WORKERS: Final = 3
@@ -291,9 +293,9 @@ class Scene:
 
     async def hashes(self) -> dict[TurnKey, tuple[str | None, str]]:
         """Every stored turn: its canonical hash, as its row says, and its status."""
-        query = select(turns.c.thread_id, turns.c.turn_id, turns.c.hash, turns.c.status)
+        query = select(turns.c.thread_key, turns.c.tenant, turns.c.turn_id, turns.c.hash, turns.c.status)
         async with ThreadStore(self.settings.store_url) as store, store._reading() as connection:
-            return {(row[0], row[1]): (row[2], row[3]) for row in await connection.execute(query)}
+            return {(newer_text(row[0], row[1]), row[2]): (row[3], row[4]) for row in await connection.execute(query)}
 
     async def _letters(self) -> set[bytes | None]:
         return {filed.letter.value async for filed in filed_letters(self.settings) if filed.letter is not None}
@@ -334,18 +336,19 @@ class Scene:
     async def _documents(self, store: ThreadStore) -> dict[TurnKey, Right]:
         """Every stored turn with the hash of what is really there, large values included, and its rows of usage."""
         contents = ContentStore.of(self.settings)
-        query = select(turns.c.thread_id, turns.c.turn_id, turns.c.status, turns.c.document)
-        counts = select(usage.c.thread_id, usage.c.turn_id, func.count()).group_by(usage.c.thread_id, usage.c.turn_id)
+        query = select(turns.c.thread_key, turns.c.tenant, turns.c.turn_id, turns.c.status, turns.c.document)
+        counts = select(usage.c.thread_key, usage.c.turn_id, func.count()).group_by(usage.c.thread_key, usage.c.turn_id)
         found = {}
         async with store._reading() as connection:
             billed = {(row[0], row[1]): row[2] for row in await connection.execute(counts)}
             rows = (await connection.execute(query)).all()
-        for thread_id, turn_id, status, document in rows:
+        for text, tenant, turn_id, status, document in rows:
             turn = document
             if turn is not None:
-                turn = (await contents.inlined({"thread_id": thread_id, "turns": [turn]}))["turns"][0]
-            key = (thread_id, turn_id)
-            found[key] = Right(turn_hash(turn) if turn is not None else None, status, billed.get(key, 0))
+                turn = (await contents.inlined(ThreadKey.parse(text), {"turns": [turn]}))["turns"][0]
+            rows_of_usage = billed.get((text, turn_id), 0)
+            digest = turn_hash(turn) if turn is not None else None
+            found[newer_text(text, tenant), turn_id] = Right(digest, status, rows_of_usage)
         return found
 
     def logs(self, lines: int = 15) -> str:

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 import uuid
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -44,6 +44,9 @@ class Store(Protocol):
     async def quick(self) -> None: ...
 
     async def running(self) -> bool: ...
+
+    async def refuse(self, agent_id: str) -> None:
+        """Take no row of this agent's turns any more; the tables must be there."""
 
     def disk(self) -> SmallDisk:
         """The small file system that its data is on."""
@@ -144,6 +147,13 @@ class Sqlite:
     async def running(self) -> bool:
         return True
 
+    async def refuse(self, agent_id: str) -> None:
+        raising = "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        with closing(sqlite3.connect(self.folder / "threads.db", timeout=60)) as connection:
+            connection.execute(
+                f"CREATE TRIGGER refuse BEFORE INSERT ON turns WHEN NEW.agent_id = '{agent_id}' {raising}"
+            )
+
     def disk(self) -> SmallDisk:
         assert self.small_disk is not None
         return self.small_disk
@@ -230,8 +240,8 @@ class Postgres:
         else:
             await self._execute(f"DROP DATABASE {self.name} WITH (FORCE)")
 
-    async def _execute(self, statement: str) -> None:
-        connection = await asyncpg.connect(self.server.url())
+    async def _execute(self, statement: str, database: str = "postgres") -> None:
+        connection = await asyncpg.connect(self.server.url(database))
         try:
             await connection.execute(statement)
         finally:
@@ -251,6 +261,9 @@ class Postgres:
 
     async def running(self) -> bool:
         return await self.server.running()
+
+    async def refuse(self, agent_id: str) -> None:
+        await self._execute(f"ALTER TABLE turns ADD CONSTRAINT refuse CHECK (agent_id <> '{agent_id}')", self.name)
 
     def disk(self) -> SmallDisk:
         assert self.server.small_disk is not None

@@ -1,4 +1,8 @@
-"""An older version of the worker, from this repository's own history, beside the one that is tested."""
+"""An older version of the worker, from this repository's own history, beside the one that is tested.
+
+Both write the same topics and the same store. The older one knows nothing of tenants in names: of what it writes, the
+newer one has to find out whose it is.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,27 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from tests.chaos.hostile import of_tenant
 from tests.chaos.load import Answer, Load, TurnKey, load_of, mixed
 from tests.chaos.scene import Scene
 from tests.support.places import ROOT
+from topics import state
+from topics.state import Closed, RunKey, Segment
 
-WRITERS: Final = {"segment_key", "closed_key", "encode"}
+Entry = Segment | Closed
+
+OLDER: Final = "22ce463"  # the last one that named a run, and a stored thread, without their tenant
+RUN: Final = RunKey("acme", "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11", "run/1#2")
+ENTRIES: Final[tuple[Entry, ...]] = (
+    Segment(3, 9, 1_768_928_342_002, [b'{"v":1}', b"\n"], 1),
+    Segment(3, 9, 5, [b"{}"], 0, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+    Closed(9, 4, complete=False, at=1_768_928_342_002, revision=2),
+    Closed(9, -1, complete=True, at=0),
+)
 # Prints what the old version makes of runs: {thread/turn: hash}, from their envelopes on standard input.
 ASSEMBLE: Final = """
 import json, sys
@@ -29,6 +46,21 @@ for envelopes in json.load(sys.stdin):
     for record in records:
         found[record["thread_id"] + "/" + record["turn_id"]] = None if refused else [record["hash"], record["status"]]
 json.dump(found, sys.stdout)
+"""
+# Prints what the old version reads of such entries, and how it would write them itself: (read, key, value) of each.
+UNDERSTAND: Final = """
+import ast, inspect, sys
+from dataclasses import asdict
+from topics import state
+found = []
+for kind, fields, key, value in ast.literal_eval(sys.stdin.read()):
+    run, read = state.decode(key, value)
+    known = asdict(read)
+    own = getattr(state, kind)(**{name: value for name, value in fields.items() if name in known})
+    name = state.segment_key(run, own) if kind == "Segment" else state.closed_key(run, own)
+    knows_tenants = "run" in inspect.signature(state.encode).parameters
+    found.append((known, name.encode(), state.encode(run, own) if knows_tenants else state.encode(own)))
+print(found)
 """
 
 
@@ -43,30 +75,30 @@ def git(*arguments: str) -> bytes:
     return done.stdout
 
 
-def older() -> str:
-    """The oldest commit whose worker runs, and whose records at rest are those of today: topics and state."""
-    today = written("HEAD")
-    for commit in git("log", "--reverse", "--format=%h", "--", "pipeline/cli/worker.py").decode().split():
-        if written(commit) == today:
-            return commit
-    raise NoHistory("no older version can be had: no commit has the same formats")
+def understood(commit: str) -> bool:
+    """Whether that version reads the entries of the state topic that this one writes, and the other way round. What it
+    writes itself may be of any tenant, where it knows none.
+    """
+    ours = [(type(entry).__name__, asdict(entry), _key(entry), state.encode(RUN, entry)) for entry in ENTRIES]
+    with tempfile.TemporaryDirectory() as folder:
+        code = unpacked(commit, Path(folder))
+        done = subprocess.run(
+            [sys.executable, "-c", UNDERSTAND], input=repr(ours), cwd=code, capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        return False
+    theirs = ast.literal_eval(done.stdout)
+    return all(
+        read == {name: value for name, value in asdict(entry).items() if name in read}
+        and key == _key(entry)
+        and state.decode(key, written) in ((RUN, entry), (RUN._replace(tenant=state.ANYONE), entry))
+        for entry, (read, key, written) in zip(ENTRIES, theirs, strict=True)
+    )
 
 
-def written(commit: str) -> list[str]:
-    """What decides, in that version, how entries of the state topic are written."""
-    statements = ast.parse(git("show", f"{commit}:topics/state.py")).body
-    versions = [node for node in statements if isinstance(node, ast.Assign)]
-    writers = [node for node in statements if isinstance(node, ast.FunctionDef) and node.name in WRITERS]
-    return [ast.dump(node) for node in (*versions, *writers)]
-
-
-def same_tables(commit: str) -> bool:
-    """Whether that version can use the store of this one."""
-    migrations = ROOT / "pipeline" / "stores" / "migrations" / "versions"
-    here = {path.name: path.read_bytes() for path in migrations.glob("*.py")}
-    names = git("ls-tree", "--name-only", f"{commit}:pipeline/stores/migrations/versions").decode().split()
-    there = {name: git("show", f"{commit}:pipeline/stores/migrations/versions/{name}") for name in names}
-    return here == there
+def _key(entry: Entry) -> bytes:
+    name = state.segment_key(RUN, entry) if isinstance(entry, Segment) else state.closed_key(RUN, entry)
+    return name.encode()
 
 
 def unpacked(commit: str, folder: Path) -> Path:
@@ -77,12 +109,14 @@ def unpacked(commit: str, folder: Path) -> Path:
 
 
 def both_agree(seed: int, runs: int) -> Load:
-    """Runs of which both versions make the same turns; the others are what has been mended since."""
+    """Runs of which both versions make the same turns, every second one a tenant's; the others are what has been mended
+    since.
+    """
     fleet = mixed(seed, runs)
     here = [_turns(run) for run in fleet]
-    theirs = _made_by(older(), [run.envelopes for run in fleet])
+    theirs = _made_by(OLDER, [run.envelopes for run in fleet])
     kept = [run for run, turns in zip(fleet, here, strict=True) if all(theirs.get(k) == v for k, v in turns.items())]
-    return load_of(kept, seed)
+    return load_of([of_tenant(run, "acme") if number % 2 else run for number, run in enumerate(kept)], seed)
 
 
 def _turns(run: Any) -> dict[TurnKey, list[Any]]:
@@ -107,14 +141,10 @@ def _made_by(commit: str, runs: list[list[dict[str, Any]]]) -> dict[TurnKey, lis
 
 async def side_by_side(scene: Scene) -> None:
     """Two of the older version and one of ours; then each is replaced by one of the other."""
-    commit = older()
-    code = unpacked(commit, scene.folder / "older")
-    stores = same_tables(commit)
-    roles = None if stores else "assemble,metrics"
-    scene.note = f"older: {commit}, {len(scene.load.runs)} runs both agree on"
-    scene.note += "" if stores else "; it has other tables, so it leaves storing to ours"
+    code = unpacked(OLDER, scene.folder / "older")
+    scene.note = f"older: {OLDER}, {len(scene.load.runs)} runs both agree on"
     # The environment's Python finds this tree by itself; the older code has to come before it.
-    old = [scene.worker(folder=code, PYTHONPATH=str(code), roles=roles).start() for _ in range(2)]
+    old = [scene.worker(folder=code, PYTHONPATH=str(code)).start() for _ in range(2)]
     new = [scene.worker().start()]
     await scene.ready(*old, *new)
     scene.publish()
@@ -124,5 +154,5 @@ async def side_by_side(scene: Scene) -> None:
     new += [scene.worker().start(), scene.worker().start()]
     await scene.published(0.7)
     await asyncio.to_thread(new[1].stop)
-    scene.worker(folder=code, PYTHONPATH=str(code), roles=roles).start()
+    scene.worker(folder=code, PYTHONPATH=str(code)).start()
     await scene.all_published()

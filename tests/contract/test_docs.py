@@ -29,6 +29,15 @@ def test_every_table_stands_somewhere() -> None:
     assert set(generate.TABLES) == set(re.findall(r"<!-- generated: (\S+) -->", text))
 
 
+@pytest.mark.parametrize("name", generate.DIALECTS)
+def test_every_wire_has_a_page_that_says_all_at_a_glance(name: str) -> None:
+    text = (ROOT / "docs" / "dialects" / f"{name}.md").read_text(encoding="utf-8")
+    glance = generate.GLANCE.search(text)
+    assert glance is not None
+    assert [line.split("|")[1].strip() for line in glance[1].splitlines()] == list(generate.AT_A_GLANCE)
+    assert {f"events-{name}", f"losses-{name}"} <= set(re.findall(r"<!-- generated: (\S+) -->", text))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8"))

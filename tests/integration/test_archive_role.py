@@ -44,7 +44,7 @@ async def wait_until_archived(folder: Path, turns: int, worker: WorkerProcess) -
 
 async def equals_the_store(settings: Settings, folder: Path) -> None:
     async with await ThreadStore.open(settings.store_url) as store:
-        documents = {document["thread_id"]: document["turns"] async for document in store.documents()}
+        documents = {document["thread_id"]: document["turns"] async for _, document in store.documents()}
     with archive(folder) as connection:
         assert turns_of(connection) == documents
 

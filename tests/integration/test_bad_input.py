@@ -19,6 +19,7 @@ from tests.support.workers import WorkerProcess, wait_until_stored
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
+from topics.thread_key import ThreadKey
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 
@@ -166,7 +167,7 @@ async def test_bad_input_in_the_middle_of_good_runs(applied_settings: Settings) 
         assert letter.redriven == 0
         assert abs(letter.time - time.time() * 1000) < 600_000
     async with await ThreadStore.open(settings.store_url) as store:
-        document = await store.thread(THREAD)
+        document = await store.thread(ThreadKey(THREAD))
     assert document is not None
     (turn,) = document["turns"]
     assert turn["completion_status"] == "complete"

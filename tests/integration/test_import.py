@@ -14,6 +14,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
 from tests.support.places import ROOT
 from tests.support.workers import WorkerProcess, environment, wait_until_stored
+from topics.thread_key import ThreadKey
 
 HISTORY = ROOT / "tests/corpus/pydantic-ai/2.68.0/history_two_turns__2.messages.json"
 
@@ -42,7 +43,7 @@ async def test_a_published_history_is_stored_once(applied_settings: Settings, tm
         assert await import_history(applied_settings, HISTORY, "--publish") == "published 4 turns of 1 threads\n"
         await wait_until_stored(applied_settings, 4, [worker])
         async with await ThreadStore.open(applied_settings.store_url) as store:
-            document = await store.thread(printed["thread_id"])
+            document = await store.thread(ThreadKey(printed["thread_id"]))
     finally:
         worker.end()
     assert document is not None

@@ -10,7 +10,9 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from pipeline.assembly.offline import assemble
 from pipeline.devbroker.ports import free_ports
+from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
@@ -19,7 +21,11 @@ from tests.support.fleet import AgentRun, expected, run_of
 from tests.support.topic_records import publish, read_all
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess, wait_until_stored
+from threadmill.envelope import encode
+from threadmill.errors import Reason
+from topics import dead_letter, json_text
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
+from topics.thread_key import ThreadKey
 
 KEY = "AKIAIOSFODNN7EXAMPLE"
 
@@ -51,7 +57,7 @@ def records(runs: list[AgentRun]) -> list[tuple[bytes, bytes]]:
 
 async def documents(settings: Settings) -> dict[str, dict[str, Any]]:
     async with await ThreadStore.open(settings.store_url) as store:
-        return {document["thread_id"]: document async for document in store.documents()}
+        return {document["thread_id"]: document async for _, document in store.documents()}
 
 
 def results(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -80,7 +86,7 @@ async def test_a_result_of_300_kb_and_secrets(applied_settings: Settings) -> Non
     turns = [record.value for record in await read_all(settings, TURNS)]  # type: ignore[attr-defined]
     assert max(map(len, turns)) < 5000
     assert not any(KEY.encode() in value for value in turns)
-    inlined = await ContentStore.of(settings).inlined(found[big.thread_id])
+    inlined = await ContentStore.of(settings).inlined(ThreadKey(big.thread_id), found[big.thread_id])
     assert [turn_hash(turn) for turn in inlined["turns"]] == list(expected([big]).values())
     assert results(found[secret.thread_id])[0]["content"] == {"env": {"key": "[aws-key]"}}
     assert 'threadmill_redactions_total{rule="aws-key"} 2.0' in metrics
@@ -117,7 +123,7 @@ async def test_a_content_store_that_is_away_loses_nothing(
         hashes = {
             turn["meta:turn_id"]: turn_hash(turn)
             for document in found.values()
-            for turn in (await contents.inlined(document))["turns"]
+            for turn in (await contents.inlined(ThreadKey(document["thread_id"]), document))["turns"]
         }
         server.stop()
     finally:
@@ -126,6 +132,83 @@ async def test_a_content_store_that_is_away_loses_nothing(
     assert hashes == expected(runs)
     assert sum("content_ref" in results(document)[0] for document in found.values()) == 10
     assert await read_all(settings, DEAD_LETTERS) == []
+
+
+def run_with(thread: int, parts: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Envelopes of a run, the events of one part each."""
+    first = run_of(11, thread).envelopes[0]
+    fixed = {key: first[key] for key in ("v", "thread_id", "run_id", "agent_id", "ts", "dialect")}
+    begin, end = [{"type": "start"}, {"type": "start-step"}], [{"type": "finish-step"}, {"type": "finish"}]
+    envelopes, seq = [], 0
+    for events in (begin, *parts, end):
+        envelopes.append({**fixed, "seq": seq, "events": events})
+        seq += len(events)
+    envelopes[-1]["end"] = "complete"
+    return envelopes
+
+
+def calls(count: int, size: int, *, large: str) -> list[list[dict[str, Any]]]:
+    """Calls whose arguments or results have so many bytes, one a record."""
+    found = []
+    for number in range(count):
+        call = {"toolCallId": f"c{number}", "toolName": "dump"}
+        value = f"{number:06} " * (size // 7)
+        found.append(
+            [
+                {"type": "tool-input-available", **call, "input": {"text": value if large == "arguments" else "x"}},
+                {
+                    "type": "tool-output-available",
+                    "toolCallId": call["toolCallId"],
+                    "output": value if large == "results" else "done",
+                },
+            ]
+        )
+    return found
+
+
+async def test_a_turn_that_is_too_large_for_its_topic_is_cut_off(applied_settings: Settings) -> None:
+    """25 results of 850 KB, and no content store: none of their bytes is lost."""
+    settings = applied_settings.model_copy(update={"content": "inline"})
+    envelopes = run_with(1, calls(25, 850_000, large="results"))
+    values = [encode(envelope) for envelope in envelopes]
+    key = envelopes[0]["thread_id"].encode()
+    worker = WorkerProcess(settings).start()
+    try:
+        await publish(settings, EVENTS, [(key, value) for value in values])
+        await wait_until_stored(settings, 1, [worker])
+        assert worker.stop() == 0
+    finally:
+        worker.end()
+    [document] = (await documents(settings)).values()
+    [turn] = document["turns"]
+    letters = [dead_letter.from_record(r.key, r.value, r.headers) for r in await read_all(settings, DEAD_LETTERS)]  # type: ignore[attr-defined]
+    assert (turn["completion_status"], turn["interruption"]["reason"]) == ("interrupted", "too_large")
+    kept = [part for message in turn["meta:partial"]["messages"] for part in message["parts"]]
+    kept += [part for message in turn["messages"] for part in message["parts"]]
+    assert len([part for part in kept if part["part_kind"] == "tool-return"]) == len(values) - len(letters) - 1 > 20
+    assert [letter.value for letter in letters] == values[-len(letters) :]
+    assert {letter.reason for letter in letters} == {Reason.TOO_LARGE}
+    assert all("THREADMILL_CONTENT" in letter.detail for letter in letters)
+
+
+async def test_arguments_of_30_mb_are_kept_in_the_content_store(applied_settings: Settings) -> None:
+    settings = applied_settings
+    envelopes = run_with(2, calls(36, 850_000, large="arguments"))
+    worker = WorkerProcess(settings).start()
+    try:
+        await publish(settings, EVENTS, [(envelopes[0]["thread_id"].encode(), encode(one)) for one in envelopes])
+        await wait_until_stored(settings, 1, [worker])
+        assert worker.stop() == 0
+    finally:
+        worker.end()
+    [document] = (await documents(settings)).values()
+    assert await read_all(settings, DEAD_LETTERS) == []
+    assert document["turns"][0]["completion_status"] == "complete"
+    assert len(json_text.dumps(document)) < 20_000_000
+    inlined = await ContentStore.of(settings).inlined(ThreadKey(document["thread_id"]), document)
+    [right] = assemble(DIALECTS["vercel-ai"], envelopes)[0]
+    assert inlined["turns"][0] == right["turn"]
+    assert turn_hash(inlined["turns"][0]) == right["hash"]
 
 
 async def said(worker: WorkerProcess, words: str) -> None:

@@ -15,6 +15,7 @@ from tests.support.fleet import AgentRun, fleet, interleaved, run_of
 from tests.support.topic_records import publish
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import EVENTS
+from topics.thread_key import ThreadKey
 
 Documents = dict[str, dict[str, Any]]
 
@@ -28,7 +29,7 @@ async def replay(settings: Settings, *arguments: str, **variables: str) -> dict[
 
 async def documents(url: str) -> Documents:
     async with await ThreadStore.open(url) as store:
-        return {document["thread_id"]: document async for document in store.documents()}
+        return {document["thread_id"]: document async for _, document in store.documents()}
 
 
 async def assembled(settings: Settings, records: Sequence[tuple[bytes, bytes]], turns: int) -> Documents:
@@ -132,7 +133,7 @@ async def test_what_was_erased_stays_erased(applied_settings: Settings) -> None:
     runs = fleet(25, 4)
     await publish(applied_settings, EVENTS, interleaved(runs, 25))
     async with await ThreadStore.open(applied_settings.store_url) as store:
-        await store.mark_erased(runs[0].thread_id, 1)
+        await store.mark_erased(ThreadKey(runs[0].thread_id), 1)
     other = f"sqlite:///{applied_settings.home / 'other.db'}"
     assert (await replay(applied_settings, "--into", other))["turns"]["erased"] == 1
     assert (await replay(applied_settings))["turns"] == {"unchanged": 0, "changed": 0, "new": 3, "erased": 1}

@@ -17,6 +17,7 @@ from tests.support.workers import WorkerProcess, wait_until_stored
 from threadmill.envelope import encode
 from threadmill.framing import decode
 from topics.catalog import EVENTS
+from topics.thread_key import ThreadKey
 
 EXAMPLES = ROOT / "examples"
 THREAD = "2b0f7f5e-7d3c-4a55-9f0c-7a4f0f6f1a11"
@@ -60,7 +61,7 @@ async def test_the_weather_example(applied_settings: Settings) -> None:
     finally:
         worker.end()
     async with await ThreadStore.open(applied_settings.store_url) as store:
-        thread = await store.thread(THREAD)
+        thread = await store.thread(ThreadKey(THREAD))
     assert thread is not None
     user, agent = thread["turns"]
     assert (user["turn_type"], user["parts"][0]["content"]) == ("user", prompt)

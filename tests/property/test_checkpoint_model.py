@@ -63,6 +63,7 @@ NOT_HERE: Final = {
     Event.STREAM_INTERRUPTED,
     Event.WINDOW_FULL,
     Event.RUN_TIMEOUT,
+    Event.TOO_LARGE,
     Event.UNBUILDABLE,
     Event.GIVEN_UP,
     Event.REOPEN_WINDOW_OVER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Final
 
 import pytest
@@ -12,13 +12,17 @@ from hypothesis import strategies as st
 
 from pipeline.assembly import marks as marks_module
 from pipeline.assembly.marks import Marks
-from topics.state import Closed, RunKey
+from topics.state import ANYONE, Closed, RunKey
 
-KEYS: Final = [(f"thread-{number % 5}", f"run/{number}" + "ü" * number) for number in range(40)]
+KEYS: Final = [
+    RunKey(tenant, f"thread-{number % 5}", f"run/{number}" + "ü" * number)
+    for number in range(15)
+    for tenant in (None, "acme", "-")
+]
 NUMBERS: Final = st.integers(-1, 2**62)
 CLOSED: Final = st.builds(Closed, NUMBERS, NUMBERS, st.booleans(), NUMBERS, NUMBERS)
 ADD: Final = st.tuples(st.just("add"), st.sampled_from(KEYS), CLOSED)
-REMOVE: Final = st.tuples(st.sampled_from(["remove", "oldest"]), st.sampled_from(KEYS), st.none())
+REMOVE: Final = st.tuples(st.sampled_from(["remove", "oldest", "of_most", "packed"]), st.sampled_from(KEYS), st.none())
 
 
 @given(st.lists(ADD | REMOVE, max_size=300), st.sampled_from([60, 200, 65_536]))
@@ -36,6 +40,15 @@ def test_they_are_a_dictionary_in_order(steps: list[tuple[str, RunKey, Closed | 
             elif what == "remove":
                 marks.remove(key)
                 right.pop(key, None)
+            elif what == "packed":
+                marks = marks.packed()
+            elif what == "of_most" and right:
+                found_key = marks.of_most()
+                held = Counter(run.tenant for run in right)
+                assert 2 * held[found_key.tenant] > max(held.values())
+                assert found_key == next(run for run in right if run.tenant == found_key.tenant)
+                marks.remove(found_key)
+                del right[found_key]
             else:
                 found = marks.oldest()
                 assert found == next(iter(right.items()), None)
@@ -63,7 +76,9 @@ def test_by_age(steps: list[tuple[str, RunKey, Closed | None]]) -> None:
 def test_what_comes_and_goes_takes_no_more_memory_in_the_end() -> None:
     marks = Marks()
     for number in range(50_000):
-        marks.add(("6f1d6f5e-6f0a-4c0b-9d51-000000000000", f"run-{number}"), Closed(number, 150, True, number))
+        marks.add(
+            RunKey(None, "6f1d6f5e-6f0a-4c0b-9d51-000000000000", f"run-{number}"), Closed(number, 150, True, number)
+        )
         if len(marks) > 1_000 and (oldest := marks.oldest()) is not None:
             marks.remove(oldest[0])
     assert held_by(marks) < 400_000
@@ -72,10 +87,59 @@ def test_what_comes_and_goes_takes_no_more_memory_in_the_end() -> None:
 def test_what_is_removed_in_any_case_is_given_up() -> None:
     marks = Marks()
     for number in range(50_000):
-        run = ("6f1d6f5e-6f0a-4c0b-9d51-000000000000", f"run-{number}")
+        run = RunKey(None, "6f1d6f5e-6f0a-4c0b-9d51-000000000000", f"run-{number}")
         marks.add(run, Closed(number, 150, True, number))
         marks.remove(run)
     assert held_by(marks) < 10_000
+
+
+def test_what_is_removed_in_the_middle_takes_no_more_memory_in_the_end() -> None:
+    """One tenant's marks stay while another's come and go behind them."""
+    marks = Marks()
+    for number in range(50_000):
+        tenant = "quiet" if number % 200 == 0 else "busy"
+        marks.add(RunKey(tenant, "6f1d6f5e-6f0a-4c0b-9d51-000000000000", f"run-{number}"), Closed(number, 1, True, 1))
+        if len(marks) > 1_000:
+            marks.remove(marks.of_most())
+            marks = marks.packed()
+    assert sum(run.tenant == "quiet" for run in marks) == 250
+    assert held_by(marks) < 500_000
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(KEYS), st.integers(0, 5)), max_size=60),
+    st.sampled_from(KEYS),
+    st.integers(0, 5),
+)
+def test_a_mark_is_found_by_what_its_entry_is_called(
+    added: list[tuple[RunKey, int]], wanted: RunKey, number: int
+) -> None:
+    """An offset belongs to one run."""
+    marks = Marks()
+    right: dict[RunKey, int] = {}
+    for key, its_number in added:
+        right[key] = 10 * KEYS.index(key) + its_number
+        marks.add(key, Closed(right[key], 1, complete=True, at=1))
+    entry = 10 * KEYS.index(wanted) + number
+    marks.remove_entry(wanted.thread_id, wanted.run_id, entry)
+    assert {*marks} == {key for key, offset in right.items() if offset != entry}
+
+
+def test_of_a_run_that_anyone_may_have_closed_the_mark_that_counts_is_found() -> None:
+    marks = Marks()
+    anyones = RunKey(ANYONE, "thread", "run")
+    mine, others = anyones._replace(tenant="acme"), anyones._replace(tenant=None)
+    first, again, last = (Closed(5 + revision, 3, False, 1, revision) for revision in range(3))
+    marks.add(mine, first)
+    assert (marks.get(mine), marks.get(others)) == (first, None)
+    marks.add(anyones, again)
+    assert marks.get(mine) == marks.get(others) == again
+    assert marks.own(mine) == first
+    marks.add(mine, last)
+    assert marks.get(mine) == last
+    assert marks.get(RunKey("acme", "thread", "other")) is None
+    marks.remove(anyones)
+    assert marks.get(others) is None
 
 
 def held_by(marks: Marks) -> int:

@@ -17,6 +17,7 @@ LONGEST: Final = (
     *TOGETHER,
     "tests/integration/test_recovery.py",
     "tests/integration/test_replay.py",
+    "tests/attack/",
     "tests/integration/test_archive_role.py",
     "tests/integration/gateway/test_fuzz.py",
     "tests/chaos/",

@@ -94,7 +94,7 @@ async def stored(settings: Settings) -> dict[str, str]:
 
     found: dict[str, str] = {}
     async with await ThreadStore.open(settings.store_url) as store:
-        async for document in store.documents():
+        async for _, document in store.documents():
             for turn in document["turns"]:
                 assert turn["meta:turn_id"] not in found, "a turn is stored twice"
                 found[turn["meta:turn_id"]] = turn_hash(turn)

@@ -24,4 +24,5 @@ DIALECT: Final = Dialect(
     losses=losses.LOSSES,
     carriers=losses.CARRIERS,
     formats=(Format("ag-ui", export.messages, history.READER),),
+    resume=live.RESUME,
 )

@@ -204,4 +204,11 @@ HANDLERS: Final[dict[str, Handler]] = {
     ),
 }
 
-STRETCHES: Final[dict[str, Stretch]] = {"TEXT_MESSAGE_CONTENT": text.text_contents}
+STRETCHES: Final[dict[str | None, Stretch]] = {
+    "TEXT_MESSAGE_CONTENT": text.contents("TEXT_MESSAGE_CONTENT", "messageId"),
+    "TEXT_MESSAGE_CHUNK": text.chunks("TEXT_MESSAGE_CHUNK", "messageId"),
+    "REASONING_MESSAGE_CONTENT": text.contents("REASONING_MESSAGE_CONTENT", "messageId", text.THOUGHT),
+    "REASONING_MESSAGE_CHUNK": text.chunks("REASONING_MESSAGE_CHUNK", "messageId", text.THOUGHT),
+    "TOOL_CALL_ARGS": text.contents("TOOL_CALL_ARGS", "toolCallId", text.CALL),
+    "TOOL_CALL_CHUNK": text.chunks("TOOL_CALL_CHUNK", "toolCallId", text.CALL),
+}

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pipeline.dialects.ag_ui.content import BUILTIN
 from pipeline.dialects.ag_ui.stream import META
+from pipeline.dialects.spoken import spoken
 from topics import json_text
 from topics.json_text import Fields
 
@@ -26,18 +27,40 @@ def messages(document: Fields) -> list[Fields]:
         for number, message in enumerate(made):
             message["id"] = message["id"] or f"{turn.get('meta:turn_id', 'turn')}-{number}"
         found += made
-    return found
+    return list(_paired(found))
+
+
+def _paired(found: list[Fields]) -> Iterator[Fields]:
+    """Without results that have no call before them, and without calls that went by unanswered."""
+    waiting: dict[str, list[Fields]] = {}  # the calls of an id, oldest first
+    answered: list[Fields] = []
+    orphans: list[Fields] = []
+    for message in found:
+        for call in message.get("toolCalls", ()):
+            waiting.setdefault(call["id"], []).append(call)
+        if message["role"] == "tool":
+            calls = waiting.get(message["toolCallId"])
+            (answered if calls else orphans).append(calls.pop(0) if calls else message)
+    end = max((n for n, message in enumerate(found) if message["role"] != "tool"), default=-1)
+    closing = (n for n, said in enumerate(found) if said["role"] == "user" or (said["role"] == "tool" and n < end))
+    spoken = max(closing, default=-1)
+    for place, message in enumerate(found):
+        if any(message is orphan for orphan in orphans):
+            continue
+        if "toolCalls" not in message or place > spoken:
+            yield message
+            continue
+        calls = [call for call in message["toolCalls"] if any(call is other for other in answered)]
+        rest = {key: value for key, value in message.items() if key != "toolCalls"}
+        if calls:
+            yield {**rest, "toolCalls": calls}
+        elif "content" in rest:
+            yield rest
 
 
 def _turn(turn: Fields) -> Iterator[Fields]:
-    if turn.get("turn_type") == "user":
-        yield from _request(turn.get("parts", ()))
-        return
-    for message in turn.get("messages", ()):
-        if message.get("message_type") == "request":
-            yield from _request(message.get("parts", ()))
-        elif message.get("message_type") == "response":
-            yield from _response(message.get("parts", ()))
+    for kind, said in spoken(turn):
+        yield from (_request if kind == "asked" else _response)(said.get("parts", ()))
 
 
 def _request(parts: Any) -> Iterator[Fields]:

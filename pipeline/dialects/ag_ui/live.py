@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Shown, StreamEnd
+from pipeline.assembly.dialect import Resume, Shown, StreamEnd
+
+RESUME: Final = Resume()  # its client begins with RUN_STARTED
 
 
 def shows(event: Any) -> Sequence[Shown]:

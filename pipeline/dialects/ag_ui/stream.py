@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.notes import note_under
 from pipeline.turns.text import join
 from topics.json_text import Fields
 
@@ -139,11 +141,7 @@ def text_of(event: Fields, name: str) -> str:
     return value
 
 
-def note(fields: Fields, /, **said: Any) -> None:
-    """Keep what only the wire knows."""
-    kept = {key: value for key, value in said.items() if value is not None}
-    if kept:
-        fields.setdefault(META, {}).update(kept)
+note: Final = partial(note_under, META)
 
 
 def objects(values: Any) -> Iterator[Fields]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Violation
+from pipeline.assembly.dialect import Stretch, Violation
 from pipeline.assembly.parts import Part
 from pipeline.dialects.ag_ui.content import call_fields
-from pipeline.dialects.ag_ui.stream import MANY, Item, Stream, get, stream_of, text_of
+from pipeline.dialects.ag_ui.stream import MANY, SNAKE, Item, Stream, get, stream_of, text_of
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
@@ -27,29 +27,6 @@ def text_content(builder: Builder, event: Fields) -> None:
     """More of a message; one that nobody opened begins here."""
     stream, message_id, delta = stream_of(builder, event), text_of(event, "messageId"), text_of(event, "delta")
     _append(_open_text(builder, stream, None, message_id, begins=False), delta)
-
-
-def text_contents(builder: Builder, events: list[Any], start: int) -> int:
-    """A stretch of deltas of one message."""
-    try:
-        key = events[start]["messageId"]
-        part = builder.open_text[key]
-    except (KeyError, TypeError):  # the handler looks at it
-        return start
-    stream: Stream = builder.scratch["stream"]
-    if stream.chunked is not None or stream.over:
-        return start
-    deltas: list[str] = []
-    for event in events[start:] if start else events:
-        if event.__class__ is not dict or event.get("type") != "TEXT_MESSAGE_CONTENT" or event.get("messageId") != key:
-            break
-        delta = event.get("delta")
-        if delta.__class__ is not str or "subagentRunId" in event or "subagent_run_id" in event:
-            break
-        deltas.append(delta)
-    if deltas:
-        _append(part, "".join(deltas))
-    return start + len(deltas)
 
 
 def text_end(builder: Builder, event: Fields) -> None:
@@ -159,6 +136,64 @@ def close(part: Part) -> None:
     if "args" in part.fields:
         part.fields["args"] = arguments(join(part.chunks))
     part.done = True
+
+
+def contents(kind: str, key: str, prefix: str = "") -> Stretch:
+    """Consecutive deltas of one open part, named by `key`, at once."""
+
+    def stretch(builder: Builder, events: list[Any], start: int) -> int:
+        stream: Stream = builder.scratch["stream"]
+        name = events[start].get(key)
+        part = builder.open_text.get(prefix + name) if isinstance(name, str) else None
+        if part is None or stream.chunked is not None or stream.over:
+            return start
+        texts: list[str] = []
+        for at in range(start, len(events)):
+            event = events[at]
+            if not _is_plain(event, kind) or event.get(key) != name:
+                break
+            texts.append(event["delta"])
+        return _append_all(part, texts, start)
+
+    return stretch
+
+
+def chunks(kind: str, key: str, prefix: str = "") -> Stretch:
+    """The same of chunks, which need not repeat the name."""
+
+    def stretch(builder: Builder, events: list[Any], start: int) -> int:
+        stream: Stream = builder.scratch["stream"]
+        part = builder.open_text.get(stream.chunked) if stream.chunked is not None else None
+        if part is None or stream.over:
+            return start
+        texts: list[str] = []
+        for at in range(start, len(events)):
+            event = events[at]
+            if not _is_plain(event, kind) or SNAKE[key] in event:
+                break
+            name = event.get(key)
+            if name is not None and (name.__class__ is not str or prefix + name != stream.chunked):
+                break
+            texts.append(event["delta"])
+        return _append_all(part, texts, start)
+
+    return stretch
+
+
+def _is_plain(event: Any, kind: str) -> bool:
+    return (
+        event.__class__ is dict
+        and event.get("type") == kind
+        and event.get("delta").__class__ is str
+        and "subagentRunId" not in event
+        and "subagent_run_id" not in event
+    )
+
+
+def _append_all(part: Part, texts: list[str], start: int) -> int:
+    if texts:
+        _append(part, "".join(texts))
+    return start + len(texts)
 
 
 def _open_text(builder: Builder, stream: Stream, role: Any, message_id: str, *, begins: bool = True) -> Part:

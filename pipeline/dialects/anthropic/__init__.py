@@ -6,6 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
+from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic import events, export, history, live, losses
 from threadmill.wires import WIRES
 
@@ -14,8 +15,9 @@ DIALECT: Final = Dialect(
     wire=WIRES["anthropic"],
     handlers=events.HANDLERS,
     unknown=events.unknown,
+    stretches=events.STRETCHES,
     begin=events.begin,
-    finish=events.finish,
+    finish=model_calls.finish,
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,

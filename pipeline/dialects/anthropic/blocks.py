@@ -25,6 +25,13 @@ OF_DELTA: Final = {
     "signature_delta": "thinking",
 }
 
+# What appends text: (kind of the part, type of the delta) -> the delta's key.
+GROWS: Final = {
+    ("text", "text_delta"): "text",
+    ("thinking", "thinking_delta"): "thinking",
+    ("tool-call", "input_json_delta"): "partial_json",
+}
+
 
 @dataclass(slots=True, eq=False)
 class Block:
@@ -50,6 +57,11 @@ class Block:
                 self.part.chunks.append(text)
             case kind, {"type": str()} if kind.startswith("custom:"):
                 self.part.fields["block"] |= {key: value for key, value in delta.items() if key != "type"}
+
+    def grows_by(self, kind: str) -> str | None:
+        """The key of the text in deltas of this type; None where such deltas add none."""
+        part_kind = self.part.fields["part_kind"]
+        return GROWS.get((part_kind.removeprefix("builtin-"), kind))
 
     def close(self) -> None:
         """The block is whole."""

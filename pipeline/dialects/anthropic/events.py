@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Handler, Violation, nothing
+from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic.message import Answer
 from pipeline.dialects.anthropic.request import READER
@@ -33,15 +33,8 @@ PAUSED: Final = "pause_turn"  # the answer is sent back as it is, and goes on in
 
 def begin(builder: Builder) -> None:
     """What the run's first call is asked is in an event, or in `run.request`."""
-    model_calls.begin(builder, READER)
+    model_calls.begin(builder, READER, _settle)
     builder.scratch["names"] = {}
-
-
-def request(builder: Builder, event: Fields) -> None:
-    """A call begins."""
-    body = event["request"]
-    _settle(builder)
-    model_calls.ask(builder, body)
 
 
 def message_start(builder: Builder, event: Fields) -> None:
@@ -85,6 +78,34 @@ def content_block_delta(builder: Builder, event: Fields) -> None:
         answer.add(index, delta, builder.at)
 
 
+def content_block_deltas(builder: Builder, events: list[Any], start: int) -> int:
+    """Consecutive deltas of one block that add text to it (a Stretch)."""
+    first, calls = events[start], calls_of(builder)
+    answer: Answer | None = calls.answer
+    index, delta = first.get("index", 0), first.get("delta")
+    if answer is None or calls.whole or calls.shut or index.__class__ is not int or delta.__class__ is not dict:
+        return start
+    kind, block = delta.get("type"), answer.at(index)
+    key = block.grows_by(kind) if block is not None and isinstance(kind, str) else None
+    if block is None or key is None:
+        return start
+    texts = []
+    for at in range(start, len(events)):
+        event = events[at]
+        if event.__class__ is not dict or event.get("type") != "content_block_delta":
+            break
+        delta = event.get("delta")
+        if event.get("index", 0) is not index or delta.__class__ is not dict or delta.get("type") != kind:
+            break
+        text = delta.get(key)
+        if text.__class__ is not str:
+            break
+        texts.append(text)
+    if texts:
+        block.part.chunks.append("".join(texts))
+    return start + len(texts)
+
+
 def message_delta(builder: Builder, event: Fields) -> None:
     """The end of the message, and its usage."""
     delta = event.get("delta")
@@ -117,13 +138,6 @@ def unknown(builder: Builder, event: Fields) -> None:
         raise Violation(f"an event's 'type' is a text, got {kind!r:.80}")
     model_calls.ask_first(builder)
     builder.system(f"data-app-{kind}", {key: value for key, value in event.items() if key != "type"})
-
-
-def finish(builder: Builder, end: str) -> None:
-    """Before the turn is built."""
-    model_calls.ask_first(builder)
-    _settle(builder)
-    model_calls.close(builder, end)
 
 
 def _start(builder: Builder, message: Fields) -> None:
@@ -179,7 +193,7 @@ def _index(event: Fields) -> int:
 
 
 HANDLERS: Final[dict[str, Handler]] = {
-    model_calls.REQUEST: request,
+    model_calls.REQUEST: model_calls.request,
     model_calls.ERROR: model_calls.refused,
     "message_start": message_start,
     "content_block_start": content_block_start,
@@ -191,3 +205,4 @@ HANDLERS: Final[dict[str, Handler]] = {
     "error": error,
     "ping": nothing,
 }
+STRETCHES: Final[dict[str | None, Stretch]] = {"content_block_delta": content_block_deltas}

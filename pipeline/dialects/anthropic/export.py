@@ -13,27 +13,29 @@ from typing import Any, Final
 
 from pipeline.dialects.anthropic.blocks import REDACTED
 from pipeline.dialects.anthropic.keys import META
+from pipeline.dialects.spoken import spoken
+from pipeline.dialects.tool_names import call_id, tool_name
 from topics import json_text
 from topics.json_text import Fields
 
 RESULTS: Final = frozenset({"tool-return", "retry-prompt"})
 OWN: Final = "anthropic"
+# Kinds of sources of images and documents, and where each holds it.
+SOURCES: Final = {"base64": "data", "url": "url", "file": "file_id", "text": "data", "content": "content"}
 
 
 def messages(document: Fields) -> list[Fields]:
     """Thread document -> messages, oldest first, in turns of user and assistant; without system prompts."""
     found: list[Fields] = []
     for turn in document["turns"]:
-        if turn.get("turn_type") == "user":
-            _say(found, "user", _asked(turn.get("parts", ())))
-            continue
-        for message in turn.get("messages", ()):
-            if message.get("message_type") == "response":
-                parts = message.get("parts", [])
-                _say(found, "assistant", [block for part in parts for block in _answered(part)])
-                _say(found, "user", [_result(part) for part in parts if _is_foreign_result(part)])
-            elif message.get("message_type") == "request":
-                _say(found, "user", _asked(message.get("parts", ())))
+        for kind, said in spoken(turn):
+            parts = said.get("parts", [])
+            if kind == "asked":
+                _say(found, "user", _asked(parts))
+                continue
+            own = META in said or said.get("provider_name") == OWN
+            _say(found, "assistant", [block for part in parts for block in _answered(part, own=own)])
+            _say(found, "user", [_result(part) for part in parts if _is_foreign_result(part)])
     paired = _paired(found)
     return [{**message, "content": _short(message)} for message in paired if message["content"]]
 
@@ -78,8 +80,8 @@ def _words(part: Fields) -> Iterator[Fields]:
             yield {**block, **meta}
 
 
-def _answered(part: Fields) -> Iterator[Fields]:
-    """A part of a response -> blocks of the assistant's message."""
+def _answered(part: Fields, *, own: bool) -> Iterator[Fields]:
+    """A part of a response -> blocks of the assistant's message; what nobody knows goes back to where it came from."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
         if part.get("content"):
@@ -88,14 +90,14 @@ def _answered(part: Fields) -> Iterator[Fields]:
         yield from _thought(part)
     elif kind in ("tool-call", "builtin-tool-call"):
         named = {
-            "id": part.get("tool_call_id", ""),
-            "name": part.get("tool_name", ""),
+            "id": call_id(part.get("tool_call_id")),
+            "name": tool_name(part.get("tool_name")),
             "input": _input(part.get("args")),
         }
         yield {"type": "tool_use", **meta, **named}
     elif kind == "builtin-tool-return" and META in part:
-        yield {**meta, "tool_use_id": part.get("tool_call_id", ""), "content": part.get("content")}
-    elif kind.startswith("custom:") and isinstance(part.get("block"), dict) and part["block"].get("type") == kind[7:]:
+        yield {**meta, "tool_use_id": call_id(part.get("tool_call_id")), "content": part.get("content")}
+    elif own and kind.startswith("custom:") and isinstance(part.get("block"), dict):
         yield part["block"]
 
 
@@ -116,7 +118,7 @@ def _is_foreign_result(part: Fields) -> bool:
 def _result(part: Fields) -> Fields:
     content = part.get("content")
     blocks = isinstance(content, list) and bool(content) and all(_is_block(block) for block in content)
-    found: Fields = {"type": "tool_result", "tool_use_id": part.get("tool_call_id", "")}
+    found: Fields = {"type": "tool_result", "tool_use_id": call_id(part.get("tool_call_id"))}
     found["content"] = (
         content if blocks or isinstance(content, str) else "" if content is None else json_text.dumps(content)
     )
@@ -129,9 +131,10 @@ def _is_block(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     kind = value.get("type")
-    return (kind == "text" and isinstance(value.get("text"), str)) or (
-        kind in ("image", "document", "search_result") and ("source" in value)
-    )
+    if kind in ("image", "document"):
+        source = value.get("source")
+        return isinstance(source, dict) and SOURCES.get(str(source.get("type"))) in source
+    return isinstance(value.get({"text": "text", "search_result": "source"}.get(str(kind))), str)
 
 
 def _piece(piece: Any) -> Fields:

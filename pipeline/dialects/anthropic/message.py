@@ -67,7 +67,8 @@ class Answer:
 
     def end(self, delta: Fields, usage: Any) -> None:
         """`message_delta`: why the message ends, and what it used; a count that is null leaves the old one."""
-        self.stop_reason = delta.get("stop_reason")
+        reason = delta.get("stop_reason")
+        self.stop_reason = reason if isinstance(reason, str) else None
         note(self.response.fields, **{key: value for key, value in delta.items() if key not in BESIDE})
         if isinstance(usage, dict):
             self.usage |= {key: value for key, value in usage.items() if value is not None}

@@ -37,7 +37,7 @@ def parts(message: Fields) -> list[Fields]:
 
 def names(message: Fields) -> dict[str, str]:
     """The calls of an assistant message: id -> name."""
-    found = [block for block in blocks(message) if block.get("type") in CALLS]
+    found = [block for block in blocks(message) if str(block.get("type")) in CALLS]
     return {block["id"]: str(block.get("name") or "") for block in found if isinstance(block.get("id"), str)}
 
 

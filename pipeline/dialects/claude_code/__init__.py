@@ -13,6 +13,7 @@ DIALECT: Final = Dialect(
     wire=WIRES["claude-code"],
     handlers=events.HANDLERS,
     unknown=events.unknown,
+    stretches=events.STRETCHES,
     begin=events.begin,
     finish=events.finish,
     conversation=live.conversation,

@@ -27,7 +27,7 @@ from functools import wraps
 from typing import Final
 
 from pipeline.assembly.builder import Builder, End
-from pipeline.assembly.dialect import Handler, Violation, nothing
+from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
 from pipeline.dialects.anthropic.keys import META as OF_BLOCK
 from pipeline.dialects.claude_code import lines, partials, prompts
 from pipeline.dialects.claude_code import session as sessions
@@ -225,3 +225,4 @@ HANDLERS: Final[dict[str, Handler]] = {
     ),
     "control_cancel_request": nothing,
 }
+STRETCHES: Final[dict[str | None, Stretch]] = {"stream_event": partials.stream_events}

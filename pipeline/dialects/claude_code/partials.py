@@ -13,7 +13,7 @@ from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Part
 from pipeline.dialects.claude_code.blocks import begun, delta_text
 from pipeline.dialects.claude_code.lines import open_message, stopped
-from pipeline.dialects.claude_code.session import Thread, name_of, thread_of
+from pipeline.dialects.claude_code.session import Session, Thread, name_of, thread_of
 from pipeline.dialects.claude_code.usage import normal
 from topics.json_text import Fields
 
@@ -53,6 +53,32 @@ def stream_event(builder: Builder, event: Fields) -> None:
             _stop(_open(builder, event))
         case "error":
             builder.system("error", said.get("error"))
+
+
+def stream_events(builder: Builder, events: list[Any], start: int) -> int:
+    """Consecutive deltas of one block of the main conversation (a Stretch); sub-agents' threads have clocks."""
+    session: Session = builder.scratch
+    thread, said = session.main, events[start].get("event")
+    if said.__class__ is not dict or thread.builder.response is None or not thread.streams:
+        return start
+    index = said.get("index")
+    part = thread.streamed.get(index) if index.__class__ is int else None
+    if part is None or part.done or _key("", index) not in builder.open_text:
+        return start
+    texts = []
+    for at in range(start, len(events)):
+        event = events[at]
+        if event.__class__ is not dict or event.get("type") != "stream_event":
+            break
+        said = event.get("event")
+        if said.__class__ is not dict or event.get("parent_tool_use_id") is not None:
+            break
+        if said.get("type") != "content_block_delta" or said.get("index") is not index or "delta" not in said:
+            break
+        texts.append(delta_text(said["delta"]))
+    if texts:
+        part.chunks.append("".join(texts))
+    return start + len(texts)
 
 
 def _start(thread: Thread, message: Fields) -> None:

@@ -116,7 +116,7 @@ def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thre
     call = holder.builder.calls[name][1].fields.get("args") if name in holder.builder.calls else None
     asked = call.get("subagent_type") if isinstance(call, dict) else None
     kind = next((kind for kind in (session.agents.get(name), told, asked) if isinstance(kind, str) and kind), AGENT)
-    context = builder.context
+    context, parent_id = builder.context, holder.builder.context.thread_id
     thread_id, _ = thread_uuid(f"{context.thread_id}/{context.run_id}/{name}")
     own = Context(
         thread_id=thread_id,
@@ -126,11 +126,11 @@ def _child(builder: Builder, session: Session, name: str, event: Fields) -> Thre
         tenant=context.tenant,
         agent_name=kind,
         provider_name=context.provider_name,
+        parent_thread_id=parent_id,
         traceparent=context.traceparent,
     )
     child = Builder(own, builder.at)
     child.started = True
-    parent_id = holder.builder.context.thread_id
     child.links.append({"thread_id": parent_id, "relation": "spawned_from", "metadata": {"tool_call_id": name}})
     builder.children.append(child)
     holder.builder.at = builder.at

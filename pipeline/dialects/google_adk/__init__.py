@@ -14,6 +14,7 @@ DIALECT: Final = Dialect(
     wire=WIRES["google-adk"],
     handlers={},
     unknown=events.event,
+    stretches=events.STRETCHES,
     begin=events.begin,
     recognises=live.recognises,
     shows=live.shows,

@@ -18,12 +18,16 @@ Events have no type: what they hold decides. The stream has no last event either
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Stretch
 from pipeline.dialects.google_adk import facts, fragments, whole
 from pipeline.dialects.google_adk.event import Event, read
 from pipeline.dialects.google_adk.memory import Memory
 from pipeline.dialects.google_adk.request import new_message
 from pipeline.dialects.google_adk.spelling import spelled
+from threadmill.errors import InvalidRecord
 from topics.json_text import Fields
 
 
@@ -49,6 +53,35 @@ def event(builder: Builder, raw: Fields) -> None:
         apply(builder, read(raw))
 
 
+def fragments_of(builder: Builder, events: list[Any], start: int) -> int:
+    """Consecutive fragments of one text, alike in all but it, their ids and times (a Stretch)."""
+    first = events[start]
+    text = fragments.text_of(first)
+    if text is None:
+        return start
+    try:
+        said = read(first)
+    except (InvalidRecord, KeyError, TypeError, AttributeError):  # the handler raises it
+        return start
+    memory: Memory = builder.scratch
+    begun = memory.open.get(said.voice)
+    part = begun.message.parts[-1] if begun is not None and begun.message.parts else None
+    if begun is None or part is None or builder.open_text.get(said.voice) is not part:
+        return start
+    if part.fields["part_kind"] != text.kind:
+        return start
+    beside, texts = {**first, **fragments.VARIED}, []
+    for at in range(start, len(events)):
+        event = events[at]
+        more = fragments.text_of(event)
+        if more is None or more.kind != text.kind or {**event, **fragments.VARIED} != beside:
+            break
+        texts.append(more.text)
+        begun.event_id = event["id"]
+    part.chunks.append("".join(texts))
+    return start + len(texts)
+
+
 def apply(builder: Builder, said: Event) -> None:
     """A fragment, or what the session keeps."""
     if said.is_fragment:
@@ -61,3 +94,6 @@ def apply(builder: Builder, said: Event) -> None:
         whole.forget_fragments(builder, said)
     whole.spend(builder, said)
     facts.tell(builder, said)
+
+
+STRETCHES: Final[dict[str | None, Stretch]] = {None: fragments_of}

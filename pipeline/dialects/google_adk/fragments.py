@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, Final, NamedTuple
+
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.google_adk.event import Event
 from pipeline.dialects.google_adk.memory import Fragments, Memory
 from pipeline.dialects.speakers import speaker
 from topics.json_text import Fields
+
+VARIED: Final = dict.fromkeys(("content", "id", "timestamp"))  # what no two fragments have in common
 
 
 def add(builder: Builder, event: Event) -> None:
@@ -26,6 +30,30 @@ def add(builder: Builder, event: Event) -> None:
             begun.message.parts.append(last)
         last.chunks.append(text)
         builder.open_text[event.voice] = last
+
+
+class Text(NamedTuple):
+    """The one text of a fragment, and the kind of its part."""
+
+    kind: str
+    text: str
+
+
+def text_of(event: Any) -> Text | None:
+    """What a fragment of one text alone says; None where it is another event."""
+    if event.__class__ is not dict or event.get("partial") is not True or event.get("id").__class__ is not str:
+        return None
+    content = event.get("content")
+    parts = content.get("parts") if content.__class__ is dict else None
+    if parts.__class__ is not list or len(parts) != 1 or parts[0].__class__ is not dict:
+        return None
+    part = parts[0]
+    text = part.get("text")
+    if text.__class__ is not str or not text:
+        return None
+    if len(part) == 1:
+        return Text("text", text)
+    return Text("thinking", text) if len(part) == 2 and part.get("thought") is True else None
 
 
 def _begun(builder: Builder, event: Event) -> Fragments:

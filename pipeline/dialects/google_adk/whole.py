@@ -151,7 +151,7 @@ def _ask(builder: Builder, event: Event, prompts: list[Fields], answers: list[Fi
         request = _request(builder, event)
         request.parts += [Part(fields, done=True) for fields in prompts]
     elif all(turn["parts"] != prompts for turn in builder.user_turns):
-        builder.user_turn(prompts, at=builder.at, **{META: event.identity})
+        builder.user_turn(prompts, at=None, **{META: event.identity})
 
 
 def _put_return(builder: Builder, event: Event, fields: Fields) -> None:

@@ -15,6 +15,7 @@ DIALECT: Final = Dialect(
     wire=WIRES["langgraph"],
     handlers=events.HANDLERS,
     unknown=events.read,
+    stretches=events.STRETCHES,
     begin=begin,
     finish=events.finish,
     conversation=live.conversation,

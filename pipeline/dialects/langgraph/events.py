@@ -26,14 +26,14 @@ Source: langchain-ai/langgraph (pregel, langgraph-api), and what `add_messages` 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Handler
+from pipeline.assembly.dialect import Handler, Stretch
 from pipeline.assembly.parts import Message
 from pipeline.dialects.langgraph.protocol_v3 import message_event
 from pipeline.dialects.langgraph.shapes import V3, Heard, heard, message_of
-from pipeline.dialects.langgraph.stream import Stream
+from pipeline.dialects.langgraph.stream import TASK, Stream, is_text
 from pipeline.dialects.langgraph.turn import write
 from topics.json_text import Fields
 
@@ -55,6 +55,56 @@ def read(builder: Builder, event: Fields) -> None:
         mode(builder, stream, told)
     else:
         _beside(builder, stream, f"data-app-{told.mode.removeprefix(f'{V3}:')}", told.data)
+
+
+def chunks(builder: Builder, events: list[Any], start: int) -> int:
+    """Consecutive chunks of one message that are a text and nothing else (a Stretch).
+
+    The last of them is left to `read`: its time is the message's.
+    """
+    stream: Stream = builder.scratch["stream"]
+    first = _chunk(events[start])
+    if first is None or stream.over:
+        return start
+    name, task = first.message.get("id"), first.metadata.get(TASK)
+    entry = stream.open.get(name) if isinstance(name, str) else None
+    if entry is None or entry.whole or name not in entry.ids or not isinstance(entry.message.get("content"), str):
+        return start
+    if task is not None and (not isinstance(task, str) or stream.open.get(task) is not entry):
+        return start
+    texts, form = [], events[start].get("event")
+    for at in range(start, len(events)):
+        chunk = _chunk(events[at])
+        if chunk is None or chunk.message.get("id") != name or chunk.metadata.get(TASK) != task:
+            break
+        if events[at].get("event") != form or not is_text(chunk.message):
+            break
+        texts.append(chunk.message["content"])
+    if len(texts) < 2:
+        return start
+    entry.append("".join(texts[:-1]))
+    return start + len(texts) - 1
+
+
+class Chunk(NamedTuple):
+    """A chunk of a message in its plainest forms: SSE, and the tuples of one mode or of several."""
+
+    message: Fields
+    metadata: Fields
+
+
+def _chunk(event: Any) -> Chunk | None:
+    if event.__class__ is not dict or event.get("event") not in (None, "messages") or len(event) != 2:
+        return None
+    data = event.get("data")
+    if event["event"] is None and data.__class__ is list and len(data) == 2 and data[0] == "messages":
+        data = data[1]
+    if data.__class__ is not list or len(data) != 2:
+        return None
+    message, metadata = data
+    if message.__class__ is not dict or metadata.__class__ is not dict or message.get("type") != "AIMessageChunk":
+        return None
+    return None if message.get("lc") else Chunk(message, metadata)
 
 
 def finish(builder: Builder, end: str) -> None:
@@ -261,3 +311,4 @@ MODES: Final[dict[str, Mode]] = {
 }
 
 HANDLERS: Final[dict[str, Handler]] = {}  # an event's type is in its shape: all go to `read`
+STRETCHES: Final[dict[str | None, Stretch]] = {"messages": chunks, None: chunks}

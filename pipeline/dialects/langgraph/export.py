@@ -11,9 +11,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pipeline.dialects.langgraph.parts import META
+from pipeline.dialects.paired import Names, paired
+from pipeline.dialects.spoken import spoken
 from topics import json_text
 from topics.json_text import Fields
 
+NAMES: Final = Names("type", "ai", "tool", "tool_call_id", ("tool_calls", "invalid_tool_calls"), ("content",))
+LARGEST: Final = 2**64  # what a checkpoint holds of integers
 REASONS: Final = {"tool_call": "tool_calls"}
 
 
@@ -25,18 +29,15 @@ def messages(document: Fields) -> list[Fields]:
         for number, message in enumerate(made):
             message["id"] = message.get("id") or f"{turn.get('meta:turn_id', 'turn')}-{number}"
         found += made
-    return found
+    return paired(found, NAMES)
 
 
 def _turn(turn: Fields) -> Iterator[Fields]:
-    if turn.get("turn_type") == "user":
-        yield from _request(turn.get("parts", ()))
-        return
-    for message in turn.get("messages", ()):
-        if message.get("message_type") == "request":
-            yield from _request(message.get("parts", ()))
-        elif message.get("message_type") == "response":
-            yield _response(message)
+    for kind, said in spoken(turn):
+        if kind == "asked":
+            yield from _request(said.get("parts", ()))
+        else:
+            yield _response(said)
 
 
 def _request(parts: Any) -> Iterator[Fields]:
@@ -119,9 +120,21 @@ def _call(part: Fields) -> Fields:
     args = part.get("args")
     names = {"name": str(part.get("tool_name", "")), "id": str(part.get("tool_call_id", ""))}
     if not _is_broken(part):
-        return {**names, "args": args or {}, "type": "tool_call"}
+        return {**names, "args": _storable(args or {}), "type": "tool_call"}
     text = args["INVALID_JSON"] if isinstance(args, dict) else args
     return {**names, "args": _text(text), "error": None, "type": "invalid_tool_call"}
+
+
+def _storable(value: Any) -> Any:
+    """Integers of more than 64 bits as doubles, those of more than 1024 as text: a graph's checkpoint refuses them."""
+    match value:
+        case dict():
+            return {key: _storable(item) for key, item in value.items()}
+        case list():
+            return [_storable(item) for item in value]
+        case int() if not -LARGEST // 2 <= value < LARGEST:
+            return float(value) if value.bit_length() < 1024 else str(value)  # a double's exponent
+    return value
 
 
 def _block(parts: Any, place: int, part: Fields) -> list[Fields]:

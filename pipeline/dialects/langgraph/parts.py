@@ -40,7 +40,7 @@ def _calls(message: Fields) -> Iterator[Fields]:
     """Calls, and those whose arguments are no JSON."""
     told = [call for key in ("tool_calls", "invalid_tool_calls") for call in _objects(message.get(key))]
     told = told or _objects(message.get("tool_call_chunks"))
-    for call in told or [block for block in _objects(message.get("content")) if block.get("type") in STANDING]:
+    for call in told or [block for block in _objects(message.get("content")) if str(block.get("type")) in STANDING]:
         name, call_id = call.get("name"), call.get("call_id", call.get("id"))
         given: Any = next((call[key] for key in ("args", "input", "arguments") if call.get(key) is not None), {})
         yield {

@@ -17,7 +17,9 @@ from topics.json_text import Fields
 
 MANY: Final = 256  # texts that are joined
 EACH: Final = {"model_provider"}  # what every chunk repeats of the metadata
+BESIDE: Final = ("tool_call_chunks", "usage_metadata", "additional_kwargs", "chunk_position")
 ALL: Final = "__remove_all__"
+TASK: Final = "langgraph_checkpoint_ns"  # of the metadata: which task speaks
 OF_TOOLS: Final = "tools:"
 
 
@@ -46,16 +48,17 @@ class Entry:
 
     def add(self, chunk: Fields) -> None:
         """One more chunk; most are a text and nothing else."""
-        text = chunk.get("content")
-        beside = ("tool_call_chunks", "usage_metadata", "additional_kwargs", "chunk_position")
-        plain = isinstance(text, str) and isinstance(self.message.get("content"), str)
-        if plain and not any(chunk.get(key) for key in beside) and not set(chunk.get("response_metadata") or ()) - EACH:
-            self.texts.append(str(text))
-            if len(self.texts) >= MANY:
-                self.texts[:] = ["".join(self.texts)]
+        if isinstance(self.message.get("content"), str) and is_text(chunk):
+            self.append(chunk["content"])
             return
         self.settle()
         self.message = added(self.message, chunk)
+
+    def append(self, text: str) -> None:
+        """More of a message that is one text so far."""
+        self.texts.append(text)
+        if len(self.texts) >= MANY:
+            self.texts[:] = ["".join(self.texts)]
 
     def settle(self) -> Fields:
         """The message with all that came."""
@@ -96,7 +99,7 @@ class Stream:
 
     def chunk(self, chunk: Fields, namespace: tuple[str, ...], metadata: Fields, at: int) -> None:
         """A piece of a message. Tasks run side by side, and one message may change its id."""
-        message_id, task = chunk.get("id"), metadata.get("langgraph_checkpoint_ns")
+        message_id, task = chunk.get("id"), metadata.get(TASK)
         entry = self.open.get(message_id) if isinstance(message_id, str) else None
         entry = entry or (self.open.get(task) if isinstance(task, str) else None)
         if entry is None or entry.whole or entry.is_other(message_id):
@@ -186,6 +189,16 @@ class Stream:
         entry.message = _keeping_usage(message, heard.settle())
         entry.usage = heard.usage
         return entry
+
+
+def is_text(chunk: Fields) -> bool:
+    """Whether a chunk is a text and nothing else."""
+    if chunk.get("content").__class__ is not str:
+        return False
+    for key in BESIDE:
+        if chunk.get(key):
+            return False
+    return not set(chunk.get("response_metadata") or ()) - EACH
 
 
 def _same(one: Fields, other: Fields) -> bool:

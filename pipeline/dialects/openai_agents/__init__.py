@@ -13,6 +13,7 @@ DIALECT: Final = Dialect(
     wire=WIRES["openai-agents"],
     handlers=events.HANDLERS,
     unknown=events.unknown,
+    stretches=events.STRETCHES,
     begin=events.begin,
     finish=events.finish,
     shows=live.shows,

@@ -76,6 +76,16 @@ class Answer:
         if self.response.first_part_at is None and self.response.parts:
             self.response.first_part_at = at
 
+    def growing(self, event: Fields) -> Part | None:
+        """The part that a delta extends; None where it begins one, or counts for nothing."""
+        stretch, _, ending = event["type"].rpartition(".")
+        slot = self._of(event) if ending == "delta" and stretch in STRETCHES else None
+        if slot is None or slot.parts is not None or self.response.first_part_at is None:
+            return None
+        kind, _, key = STRETCHES[stretch]
+        number = event.get(key)
+        return slot.live.get((kind, number if isinstance(number, int) else 0))
+
     def settle(self, output: Any = None) -> None:
         """The call is over: its parts are those of the output, or of the items that are done, or what deltas built."""
         whole = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []

@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Handler
+from pipeline.assembly.dialect import Handler, Stretch
 from pipeline.dialects.openai_agents.memory import Memory
-from pipeline.dialects.openai_agents.raw_events import raw, settle
+from pipeline.dialects.openai_agents.raw_events import raw, raws, settle
 from pipeline.dialects.openai_agents.request import add_asked
 from pipeline.dialects.openai_agents.run_items import agent_name, run_item
 from pipeline.dialects.speakers import hand_off
@@ -63,3 +63,4 @@ HANDLERS: Final[dict[str, Handler]] = {
     "run_item_stream_event": run_item,
     "agent_updated_stream_event": agent_updated,
 }
+STRETCHES: Final[dict[str | None, Stretch]] = {"raw_response_event": raws}

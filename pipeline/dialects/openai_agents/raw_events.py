@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
@@ -13,6 +14,7 @@ from pipeline.dialects.speakers import speaker
 from topics.json_text import Fields
 
 OPEN: Final = "answer"
+PLACES: Final = ("output_index", "content_index", "summary_index", "args_index")
 REASONS: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
@@ -38,6 +40,33 @@ def raw(builder: Builder, event: Fields) -> None:
             builder.open_text[OPEN] = Part({"part_kind": "text", "content": ""})
             answer.forget_live()
         answer.take(told, builder.at)
+
+
+def raws(builder: Builder, events: list[Any], start: int) -> int:
+    """Consecutive deltas of one text (a Stretch). Numbers are compared as objects: True is not 1."""
+    memory: Memory = builder.scratch
+    first = events[start].get("data")
+    if memory.answer is None or memory.is_over or OPEN not in builder.open_text or first.__class__ is not dict:
+        return start
+    part = memory.answer.growing(first) if isinstance(first.get("type"), str) else None
+    if part is None:
+        return start
+    name, item, places = first["type"], first.get("item_id"), [first.get(key) for key in PLACES]
+    texts = []
+    for at in range(start, len(events)):
+        event = events[at]
+        if event.__class__ is not dict or event.get("type") != "raw_response_event":
+            break
+        told = event.get("data")
+        if told.__class__ is not dict or told.get("type") != name or told.get("item_id") != item:
+            break
+        text = told.get("delta")
+        if text.__class__ is not str or not all(map(is_, map(told.get, PLACES), places)):
+            break
+        texts.append(text)
+    if texts:
+        part.chunks.append("".join(texts))
+    return start + len(texts)
 
 
 def _begin(builder: Builder, response_id: Any) -> None:

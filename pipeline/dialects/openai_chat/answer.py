@@ -20,6 +20,7 @@ from topics.json_text import Fields
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")  # the same thought under the names that servers have for it
 ORDER: Final = ("thinking", "text", "refusal", "transcript", "audio", "file")
+GROWING: Final = {"content": "text", **dict.fromkeys(THOUGHTS, "thinking")}  # texts of a delta -> the part they extend
 KNOWN: Final = frozenset({"role", "content", "refusal", "reasoning_details", "tool_calls", "function_call", "audio"})
 LISTS: Final = frozenset({"images", "annotations", "executed_tools"})
 
@@ -63,6 +64,10 @@ class Answer:
                 note(self.response.fields, **{key: _joined(self.response.fields.get(META, {}).get(key), value)})
         if self.response.first_part_at is None and len(self.response.parts) > before:
             self.response.first_part_at = at
+
+    def growing(self, key: str) -> Part | None:
+        """The part that a delta's text under this key extends; None where it begins it, or says it again."""
+        return self.parts.get(GROWING[key]) if key in ("content", self.thought_in) else None
 
     def settle(self, *, whole: bool) -> None:
         """The call is over: parts in their order, and closed where it ended well."""

@@ -17,14 +17,14 @@ Other choices are alternatives: SystemMessage `custom:choice`. The last usage th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Handler, Violation
+from pipeline.assembly.dialect import Handler, Stretch, Violation
 from pipeline.assembly.parts import Message
 from pipeline.dialects import model_calls
 from pipeline.dialects.model_calls import calls_of
-from pipeline.dialects.openai_chat.answer import Answer
+from pipeline.dialects.openai_chat.answer import GROWING, Answer
 from pipeline.dialects.openai_chat.keys import META, note
 from pipeline.dialects.openai_chat.request import READER
 from pipeline.dialects.openai_chat.usage import usage_of
@@ -35,6 +35,7 @@ CHUNK: Final = "chat.completion.chunk"
 FINISH_REASONS: Final = {"length": "length", "content_filter": "content_filter", "error": "error"}
 PLAIN: Final = frozenset({"stop", "tool_calls", "function_call", *FINISH_REASONS})
 OF_CHUNK: Final = frozenset({"id", "object", "created", "model", "choices", "usage", "error", "obfuscation", "message"})
+VARIED: Final = dict.fromkeys(("choices", "created", "obfuscation"))  # what no two chunks need to have in common
 OF_CHOICE: Final = frozenset({"index", "delta", "message", "finish_reason", "logprobs"})
 
 
@@ -48,14 +49,7 @@ class Choices:
 
 def begin(builder: Builder) -> None:
     """What the run's first call is asked is in an event, or in `run.request`."""
-    model_calls.begin(builder, READER)
-
-
-def request(builder: Builder, event: Fields) -> None:
-    """A call begins."""
-    body = event["request"]
-    _settle(builder)
-    model_calls.ask(builder, body)
+    model_calls.begin(builder, READER, _settle)
 
 
 def chunk(builder: Builder, event: Fields) -> None:
@@ -76,6 +70,54 @@ def chunk(builder: Builder, event: Fields) -> None:
         model_calls.fail(builder, failure)
     elif answers.said.finish == "error":
         model_calls.fail(builder, "the server ended the answer with finish_reason error")
+
+
+def chunks(builder: Builder, events: list[Any], start: int) -> int:
+    """Consecutive chunks that only append to the text or the thought, and are alike in all else (a Stretch)."""
+    calls, first = calls_of(builder), _piece(events[start])
+    answers: Choices | None = calls.answer
+    if first is None or answers is None or calls.shut or answers.said.finish == "error":
+        return start
+    part = answers.said.growing(first.key)
+    if part is None:
+        return start
+    pieces = [first]
+    for at in range(start + 1, len(events)):
+        piece = _piece(events[at])
+        if piece is None or piece.key != first.key or piece.beside != first.beside:
+            break
+        pieces.append(piece)
+    _describe(answers.said.response, pieces[-1].beside)
+    part.chunks.append("".join(piece.text for piece in pieces))
+    return start + len(pieces)
+
+
+class Piece(NamedTuple):
+    """A chunk that says nothing but a text: under which key of the delta, and what stands around it."""
+
+    key: str
+    text: str
+    beside: Fields
+
+
+def _piece(event: Any) -> Piece | None:
+    if event.__class__ is not dict or event.get("object") != CHUNK or event.get("error") or usage_of(event) is not None:
+        return None
+    choices = event.get("choices")
+    choice = choices[0] if choices.__class__ is list and len(choices) == 1 else None
+    if choice.__class__ is not dict or choice.get("index", 0) != 0 or choice.get("delta").__class__ is not dict:
+        return None
+    for key in choice:
+        if key not in ("index", "delta") and choice[key] is not None:
+            return None
+    said = None
+    for key, value in choice["delta"].items():
+        if value is None or key == "role":
+            continue
+        if said is not None or key not in GROWING or value.__class__ is not str or not value:
+            return None
+        said = key
+    return None if said is None else Piece(said, choice["delta"][said], {**event, **VARIED})
 
 
 def whole(builder: Builder, event: Fields) -> None:
@@ -101,13 +143,6 @@ def unknown(builder: Builder, event: Fields) -> None:
             raise Violation(f"'object' is a text, got {kind!r:.80}")
         model_calls.ask_first(builder)
         builder.system(f"data-app-{kind or 'event'}", {key: value for key, value in event.items() if key != "object"})
-
-
-def finish(builder: Builder, end: str) -> None:
-    """Before the turn is built."""
-    model_calls.ask_first(builder)
-    _settle(builder)
-    model_calls.close(builder, end)
 
 
 def _done(builder: Builder) -> None:
@@ -207,8 +242,9 @@ def _source(builder: Builder, annotation: Fields) -> None:
 
 
 HANDLERS: Final[dict[str, Handler]] = {
-    model_calls.REQUEST: request,
+    model_calls.REQUEST: model_calls.request,
     model_calls.ERROR: model_calls.refused,
     CHUNK: chunk,
     "chat.completion": whole,
 }
+STRETCHES: Final[dict[str | None, Stretch]] = {CHUNK: chunks}

@@ -13,9 +13,13 @@ from typing import Any, Final
 
 from pipeline.dialects.openai_chat.keys import META, REFUSAL
 from pipeline.dialects.openai_chat.tool_calls import CUSTOM
+from pipeline.dialects.paired import Names, paired
+from pipeline.dialects.spoken import spoken
+from pipeline.dialects.tool_names import call_id, tool_name
 from topics import json_text
 from topics.json_text import Fields
 
+NAMES: Final = Names("role", "assistant", "tool", "tool_call_id", ("tool_calls",), ("content", "refusal"))
 RESULTS: Final = frozenset({"tool-return", "builtin-tool-return", "retry-prompt"})
 
 
@@ -23,15 +27,9 @@ def messages(document: Fields) -> list[Fields]:
     """Thread document -> messages, oldest first; without system prompts, which no thread holds."""
     found: list[Fields] = []
     for turn in document["turns"]:
-        if turn.get("turn_type") == "user":
-            found += _asked(turn.get("parts", ()))
-            continue
-        for message in turn.get("messages", ()):
-            if message.get("message_type") == "response":
-                found += _answered(message)
-            elif message.get("message_type") == "request":
-                found += _asked(message.get("parts", ()))
-    return _paired(found)
+        for kind, said in spoken(turn):
+            found += _answered(said) if kind == "answered" else _asked(said.get("parts", ()))
+    return paired(found, NAMES)
 
 
 def _asked(parts: Any) -> Iterator[Fields]:
@@ -88,49 +86,17 @@ def _call(part: Fields) -> Fields:
     else:
         text = args if isinstance(args, str) else json_text.dumps({} if args is None else args)
     if part.get(CUSTOM) and isinstance(args, dict):
-        custom = {"name": part.get("tool_name", ""), "input": str(args.get("input", ""))}
-        return {"id": part.get("tool_call_id", ""), "type": "custom", "custom": custom}
-    function = {"name": part.get("tool_name", ""), "arguments": text}
-    return {"id": part.get("tool_call_id", ""), "type": "function", "function": function}
+        custom = {"name": tool_name(part.get("tool_name")), "input": str(args.get("input", ""))}
+        return {"id": part.get("tool_call_id") or call_id(""), "type": "custom", "custom": custom}
+    function = {"name": tool_name(part.get("tool_name")), "arguments": text}
+    return {"id": part.get("tool_call_id") or call_id(""), "type": "function", "function": function}
 
 
 def _result(part: Fields) -> Fields:
     content = part.get("content")
     if not _is_text_blocks(content):
         content = _text(content) if content is not None else ""
-    return {"role": "tool", "tool_call_id": part.get("tool_call_id", ""), "content": content}
-
-
-def _paired(found: list[Fields]) -> list[Fields]:
-    """Each call has its result behind it, before anything else is said, and each result its call."""
-    out: list[Fields] = []
-    for place, message in enumerate(found):
-        if message["role"] == "tool":
-            continue
-        if not message.get("tool_calls"):
-            out.append(message)
-            continue
-        behind = _results_behind(found, place)
-        pending = not any(later["role"] != "tool" for later in found[place + 1 :])
-        calls = [call for call in message["tool_calls"] if pending or call["id"] in behind]
-        kept = {key: value for key, value in message.items() if key != "tool_calls"}
-        if calls:
-            kept["tool_calls"] = calls
-        elif kept["content"] is None and not kept.get("refusal"):
-            continue
-        out += [kept, *(behind[call["id"]] for call in calls if call["id"] in behind)]
-    return out
-
-
-def _results_behind(found: list[Fields], place: int) -> dict[str, Fields]:
-    """The results up to the next answer, by the ids of their calls."""
-    behind: dict[str, Fields] = {}
-    for later in found[place + 1 :]:
-        if later["role"] == "assistant":
-            break
-        if later["role"] == "tool":
-            behind.setdefault(later["tool_call_id"], later)
-    return behind
+    return {"role": "tool", "tool_call_id": part.get("tool_call_id") or call_id(""), "content": content}
 
 
 def _content(content: Any) -> Any:

@@ -9,6 +9,7 @@ system, developer   configuration: not stored
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, Final
 
 from pipeline.dialects.model_calls import RequestReader
@@ -48,18 +49,24 @@ def names(message: Fields) -> dict[str, str]:
 
 
 def user_prompt(message: Fields) -> Fields:
-    """A user message -> user-prompt; several texts are one, with their blocks beside it."""
-    content = message.get("content")
-    part: Fields = {"part_kind": "user-prompt", "content": content if isinstance(content, str) else ""}
-    if isinstance(content, list):
-        pieces = [_piece(block) for block in content if isinstance(block, dict)]
-        if pieces and all(isinstance(piece, str) for piece in pieces):
-            part["content"] = "".join(pieces)
-            note(part, blocks=content if len(content) > 1 else None)
-        else:
-            part["content"] = pieces
-    note(part, name=message.get("name"))
+    """A user message -> user-prompt."""
+    content, blocks = prompt(message.get("content"), _piece)
+    part: Fields = {"part_kind": "user-prompt", "content": content}
+    note(part, blocks=blocks, name=message.get("name"))
     return part
+
+
+def prompt(content: Any, piece: Callable[[Fields], Any]) -> tuple[Any, list[Any] | None]:
+    """What a user says -> the content of a user-prompt; several texts are one, with their blocks beside it, else None.
+
+    `piece`: a block -> its text, or other content.
+    """
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else "", None
+    pieces = [piece(block) for block in content if isinstance(block, dict)]
+    if not pieces or not all(isinstance(piece, str) for piece in pieces):
+        return pieces, None
+    return "".join(pieces), content if len(content) > 1 else None
 
 
 def tool_return(message: Fields) -> Fields:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Handler, Violation, nothing
+from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
 from pipeline.dialects import model_calls
 from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.openai_responses.keys import note
@@ -39,14 +39,7 @@ BESIDE: Final = frozenset(
 
 def begin(builder: Builder) -> None:
     """What the run's first call is asked is in an event, or in `run.request`."""
-    model_calls.begin(builder, READER)
-
-
-def request(builder: Builder, event: Fields) -> None:
-    """A call begins."""
-    body = event["request"]
-    _settle(builder)
-    model_calls.ask(builder, body)
+    model_calls.begin(builder, READER, _settle)
 
 
 def created(builder: Builder, event: Fields) -> None:
@@ -89,6 +82,33 @@ def _delta(kind: str, place: str) -> Handler:
     return delta
 
 
+def _deltas(kind: str, place: str) -> Stretch:
+    def deltas(builder: Builder, events: list[Any], start: int) -> int:
+        """Consecutive deltas of one piece. Numbers are compared as objects: True is not 1."""
+        first, calls = events[start], calls_of(builder)
+        output: Output | None = calls.answer
+        if output is None or output.settled or calls.whole:
+            return start
+        part = output.growing(first, kind, _place(first, place))
+        if part is None:
+            return start
+        name, item, index, number = (first.get(key) for key in ("type", "item_id", "output_index", place))
+        texts = []
+        for at in range(start, len(events)):
+            event = events[at]
+            if event.__class__ is not dict or event.get("type") != name or event.get("item_id") != item:
+                break
+            text = event.get("delta")
+            if event.get("output_index") is not index or event.get(place) is not number or text.__class__ is not str:
+                break
+            texts.append(text)
+        if texts:
+            part.chunks.append("".join(texts))
+        return start + len(texts)
+
+    return deltas
+
+
 def _whole(kind: str, place: str, key: str) -> Handler:
     def whole(builder: Builder, event: Fields) -> None:
         output, text = _output(builder), event.get(key)
@@ -125,13 +145,6 @@ def unknown(builder: Builder, event: Fields) -> None:
     elif not kind.startswith("response."):
         model_calls.ask_first(builder)
         builder.system(f"data-app-{kind}", {key: value for key, value in event.items() if key != "type"})
-
-
-def finish(builder: Builder, end: str) -> None:
-    """Before the turn is built."""
-    model_calls.ask_first(builder)
-    _settle(builder)
-    model_calls.close(builder, end)
 
 
 def _terminal(builder: Builder, response: Fields, status: str) -> None:
@@ -205,7 +218,7 @@ DELTAS: Final = {
     "code_interpreter_call_code": ("code", "", "code"),
 }
 HANDLERS: Final[dict[str, Handler]] = {
-    model_calls.REQUEST: request,
+    model_calls.REQUEST: model_calls.request,
     model_calls.ERROR: model_calls.refused,
     **{f"response.{name}": created for name in ("created", "queued", "in_progress")},
     "response.output_item.added": added,
@@ -215,4 +228,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **{f"response.{name}": ended for name in ("completed", "incomplete", "failed")},
     "error": error,
     "keepalive": nothing,
+}
+STRETCHES: Final[dict[str | None, Stretch]] = {
+    f"response.{name}.delta": _deltas(kind, place) for name, (kind, place, _) in DELTAS.items()
 }

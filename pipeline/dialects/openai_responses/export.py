@@ -9,13 +9,29 @@ thread ends with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any, Final
 
 from pipeline.dialects.openai_responses.keys import META, REFUSAL
+from pipeline.dialects.spoken import spoken
+from pipeline.dialects.tool_names import call_id, tool_name
 from topics import json_text
 from topics.json_text import Fields
 
 RESULTS: Final = frozenset({"tool-return", "retry-prompt"})
+# Items that are kept as they came, and a key without which it is another wire's block of the same name.
+OWN_BLOCKS: Final = {
+    "additional_tools": "tools",
+    "compaction": "encrypted_content",
+    "configuration_update": "type",
+    "mcp_approval_request": "server_label",
+    "mcp_approval_response": "approval_request_id",
+    "mcp_list_tools": "server_label",
+    "program": "call_id",
+    "program_output": "call_id",
+    "tool_search_call": "arguments",
+    "tool_search_output": "tools",
+}
 TOOLS: Final = {"local_shell_call": "action", "apply_patch_call": "operation", "shell_call": "action"}
 
 
@@ -23,14 +39,8 @@ def messages(document: Fields) -> list[Fields]:
     """Thread document -> items, oldest first; without instructions, which no thread holds."""
     found: list[Fields] = []
     for turn in document["turns"]:
-        if turn.get("turn_type") == "user":
-            found += _asked(turn.get("parts", ()))
-            continue
-        for message in turn.get("messages", ()):
-            if message.get("message_type") == "response":
-                found += _answered(message.get("parts", []))
-            elif message.get("message_type") == "request":
-                found += _asked(message.get("parts", ()))
+        for kind, said in spoken(turn):
+            found += _answered(said.get("parts", [])) if kind == "answered" else _asked(said.get("parts", ()))
     return _paired(found)
 
 
@@ -41,7 +51,8 @@ def _asked(parts: Any) -> Iterator[Fields]:
             yield _result(part)
         elif kind in ("user-prompt", "retry-prompt"):
             content = part.get(META, {}).get("blocks") or _content(part.get("content"))
-            yield {"role": "user", "content": content}
+            if content != []:  # servers refuse it
+                yield {"role": "user", "content": content}
         elif kind == "file":
             yield {"role": "user", "content": [_block(part.get("content"))]}
         elif kind.startswith("custom:") and _is_own_block(part):
@@ -53,8 +64,7 @@ def _answered(parts: list[Fields]) -> Iterator[Fields]:
     for place, part in enumerate(parts):
         kind, meta = part.get("part_kind", ""), part.get(META, {})
         if kind == "text" and part.get("content"):
-            said = {"type": "refusal", "refusal": part["content"]} if part.get(REFUSAL) else _text_block(part, meta)
-            yield {"type": "message", "role": "assistant", "content": [said]} | _phase(meta)
+            yield _message(part, meta)
         elif kind == "thinking" and meta.get("item") is True and part.get("thinking_id"):
             yield _reasoning(part, meta, parts[place + 1 :])
         elif "item" in meta and isinstance(meta["item"], dict):
@@ -67,12 +77,17 @@ def _answered(parts: list[Fields]) -> Iterator[Fields]:
             yield part["block"]
 
 
-def _text_block(part: Fields, meta: Fields) -> Fields:
-    return {"type": "output_text", "text": part["content"], "annotations": meta.get("annotations", [])}
-
-
-def _phase(meta: Fields) -> Fields:
-    return {"phase": meta["phase"]} if "phase" in meta else {}
+def _message(part: Fields, meta: Fields) -> Fields:
+    """A bare text is short; a refusal and sources only an output message has, which needs an id and a status."""
+    phase = {"phase": meta["phase"]} if "phase" in meta else {}
+    if part.get(REFUSAL):
+        block = {"type": "refusal", "refusal": part["content"]}
+    elif meta.get("annotations"):
+        block = {"type": "output_text", "text": part["content"], "annotations": meta["annotations"]}
+    else:
+        return {"role": "assistant", "content": part["content"], **phase}
+    identity = {"type": "message", "id": f"msg_{sha256(part['content'].encode()).hexdigest()[:32]}"}
+    return {**identity, "role": "assistant", "status": "completed", "content": [block], **phase}
 
 
 def _reasoning(part: Fields, meta: Fields, behind: list[Fields]) -> Fields:
@@ -104,7 +119,7 @@ def _restored(item: Fields, behind: list[Fields]) -> Fields:
 
 def _call(part: Fields, meta: Fields) -> Fields:
     kind, args = str(meta.get("type") or "function_call"), part.get("args")
-    identity = {"type": kind, "call_id": part.get("tool_call_id", "")}
+    identity = {"type": kind, "call_id": part.get("tool_call_id") or call_id("")}
     if kind in TOOLS:
         return {**meta, **identity, TOOLS[kind]: args, "status": "completed"}
     if kind == "computer_call":
@@ -113,10 +128,10 @@ def _call(part: Fields, meta: Fields) -> Fields:
     if kind == "custom_tool_call":
         return {
             **identity,
-            "name": part.get("tool_name", ""),
+            "name": tool_name(part.get("tool_name")),
             "input": args.get("input") if isinstance(args, dict) else "",
         }
-    found = {"type": "function_call", "call_id": identity["call_id"], "name": part.get("tool_name", "")}
+    found = {"type": "function_call", "call_id": identity["call_id"], "name": tool_name(part.get("tool_name"))}
     found["arguments"] = _arguments(args)
     return found | {key: meta[key] for key in ("namespace",) if key in meta}
 
@@ -132,7 +147,9 @@ def _result(part: Fields) -> Fields:
     blocks = isinstance(content, list) and bool(content) and all(_is_block(block) for block in content)
     if kind == "function_call_output" and not blocks and not isinstance(content, str):
         content = "" if content is None else json_text.dumps(content)
-    return {"type": kind, "call_id": part.get("tool_call_id", ""), "output": content}
+    failed = part.get("status", "success") != "success"
+    status = {"status": "failed" if failed else "completed"} if kind == "apply_patch_call_output" else {}
+    return {"type": kind, **status, "call_id": part.get("tool_call_id") or call_id(""), "output": content}
 
 
 def _is_block(value: Any) -> bool:
@@ -146,8 +163,11 @@ def _has_item(part: Fields, parts: list[Fields]) -> bool:
 
 
 def _is_own_block(part: Fields) -> bool:
+    """Whether the API takes such an item back; calls that were cut short and what nobody knows are none."""
     block = part.get("block")
-    return isinstance(block, dict) and f"custom:{block.get('type')}" == part["part_kind"]
+    if not isinstance(block, dict) or f"custom:{block.get('type')}" != part["part_kind"]:
+        return False
+    return OWN_BLOCKS.get(block["type"]) in block and not (block["type"] == "compaction" and "content" in block)
 
 
 def _paired(found: list[Fields]) -> list[Fields]:

@@ -13,16 +13,12 @@ REFUSAL marks the text of a refusal, on all wires.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
-from topics.json_text import Fields
+from pipeline.dialects.notes import note_under
 
 META: Final = "meta:openai_responses"
 REFUSAL: Final = "meta:refusal"
 
-
-def note(fields: Fields, /, **said: Any) -> None:
-    """Keep what is not None under META."""
-    found = {key: value for key, value in said.items() if value is not None}
-    if found:
-        fields[META] = {**fields.get(META, {}), **found}
+note: Final = partial(note_under, META)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from pipeline.assembly.dialect import Shown, StreamEnd
+from pipeline.assembly.dialect import Resume, Shown, StreamEnd
+from pipeline.dialects import model_calls
 
 
 def recognises(event: Any) -> bool | None:
@@ -46,3 +47,18 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
         case {"type": "response.failed" | "error"} if before is None:
             return None
     return before
+
+
+def asks(event: Any) -> bool:
+    """Whether a call begins here: what its publisher tells, and no server sent."""
+    return isinstance(event, dict) and event.get("type") in (model_calls.REQUEST, model_calls.ERROR)
+
+
+def number(event: Any) -> int | None:
+    """The `sequence_number`, which is a call's own."""
+    found = event.get("sequence_number") if isinstance(event, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+# `client.responses.retrieve(ID, stream=True, starting_after=NUMBER)`
+RESUME: Final = Resume(begins=asks, number=number, told=lambda event: not asks(event))

@@ -101,6 +101,11 @@ class Output:
                 self.response.first_part_at = at
         part.chunks.append(text)
 
+    def growing(self, event: Fields, kind: str, place: int) -> Part | None:
+        """What a delta for a piece of an item extends; None where it begins it."""
+        item = self._found(event)
+        return item.grown.get((kind, place)) if item is not None and _holds(item, kind) else None
+
     def tell(self, event: Fields, kind: str, place: int, text: str) -> None:
         """The whole text of a piece."""
         self._item(event, kind).told[kind, place] = text
@@ -132,12 +137,14 @@ class Output:
             return next((item for item in reversed(self.items) if item.index == index), None)
         return self._by_id(event.get("item_id")) or (self.items[-1] if self.items else None)
 
+    def _found(self, event: Fields) -> Item | None:
+        return self._by_id(event.get("item_id")) or self._at(_index(event.get("output_index")), event)
+
     def _item(self, event: Fields, kind: str) -> Item:
         """The item that a piece belongs to: one that was never added begins with it."""
-        index, name = _index(event.get("output_index")), PIECES[kind][0]
-        found = self._by_id(event.get("item_id")) or self._at(index, event)
+        found = self._found(event)
         if found is None or not _holds(found, kind):
-            found = Item(index, {"type": name, "id": event.get("item_id")})
+            found = Item(_index(event.get("output_index")), {"type": PIECES[kind][0], "id": event.get("item_id")})
             self.items.append(found)
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.dialects.model_calls import RequestReader
-from pipeline.dialects.openai_chat.request import content_at
+from pipeline.dialects.openai_chat.request import content_at, prompt
 from pipeline.dialects.openai_responses.keys import note
 from topics.json_text import Fields
 
@@ -69,16 +69,10 @@ def continues(body: Any) -> str | None:
 
 
 def user_prompt(item: Fields) -> Fields:
-    """A user's message -> user-prompt; several texts are one, with their blocks beside it."""
-    content = item.get("content")
-    part: Fields = {"part_kind": "user-prompt", "content": content if isinstance(content, str) else ""}
-    if isinstance(content, list):
-        pieces = [_piece(block) for block in content if isinstance(block, dict)]
-        if pieces and all(isinstance(piece, str) for piece in pieces):
-            part["content"] = "".join(pieces)
-            note(part, blocks=content if len(content) > 1 else None)
-        else:
-            part["content"] = pieces
+    """A user's message -> user-prompt."""
+    content, blocks = prompt(item.get("content"), _piece)
+    part: Fields = {"part_kind": "user-prompt", "content": content}
+    note(part, blocks=blocks)
     return part
 
 

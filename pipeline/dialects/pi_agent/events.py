@@ -4,7 +4,7 @@
 |---|---|
 | agent_start … agent_end | one AgentTurn; the messages of agent_end are the authority; `willRetry` keeps it open |
 | message_start | of an assistant message: what message_update times |
-| message_update | for display; the first one with content gives the time to the first token |
+| message_update | what was shown, should the message break off; the first one times the first token |
 | message_end | a message is there, whole: deltas lack signatures, and some providers send none |
 | turn_start, turn_end, tool_execution_* | for display: message_end holds the same |
 | any other | SystemMessage data-app-TYPE |
@@ -18,6 +18,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation, nothing
 from pipeline.dialects.pi_agent.messages import Received, span, write
 from pipeline.dialects.pi_agent.parts import blocks
+from pipeline.dialects.pi_agent.unfinished import Growing, show
 from topics.json_text import Fields
 
 # ms. The times of a live run's messages differ from those of their receipt by less than this.
@@ -45,12 +46,17 @@ def _agent_start(builder: Builder, event: Fields) -> None:
 def _message_start(builder: Builder, event: Fields) -> None:
     if _message(event)["role"] == "assistant":
         builder.scratch["open"] = Received(event["message"])
+        builder.scratch["growing"] = Growing()
 
 
 def _message_update(builder: Builder, event: Fields) -> None:
     opened: Received | None = builder.scratch["open"]
-    if opened is not None and opened.first_part_at is None and event["assistantMessageEvent"].get("type") != "start":
+    if opened is None:
+        return
+    if opened.first_part_at is None and event["assistantMessageEvent"].get("type") != "start":
         opened.first_part_at = builder.at
+    growing: Growing = builder.scratch["growing"]
+    growing.take(event)
 
 
 def _message_end(builder: Builder, event: Fields) -> None:
@@ -108,6 +114,9 @@ def _end_turn(builder: Builder, received: list[Received], end: str, at: int) -> 
             item.first_part_at = item.last_at = None
     cut_off = write(builder, received)
     end = cut_off if cut_off is not None and end in ("complete", "disconnected", "timeout") else end
+    opened: Received | None = builder.scratch["open"]
+    if opened is not None and end != "complete":
+        show(builder, builder.scratch["growing"].blocks(), opened.first_part_at)
     builder.end_turn(end, at)
     builder.scratch.update(received=[], open=None, running=False, retrying=False, kept=0)
     return end

@@ -9,7 +9,7 @@ from pipeline.turns.losses import Carrier, Loss
 
 # For readers of the docs: what is lost -> what Threadmill does instead.
 LOSSES: Final = {
-    "responses that failed or were aborted": "dropped, with their calls; their tokens and cost stay in `total_usage`",
+    "responses that failed or were aborted": "dropped, with their calls; tokens and cost stay in `total_usage`",
     "text of system prompts": "not stored; tools that it adds or removes are `tool.grant` and `tool.revoke`",
     "empty text and thinking without signature": "dropped",
     "partial results of tools": "for display only: the result counts",

@@ -7,19 +7,11 @@ from typing import Any
 
 from pipeline.assembly.dialect import Violation
 from pipeline.dialects.pi_agent.messages import Received
+from pipeline.dialects.pi_agent.unfinished import Block
 from pipeline.turns.text import join
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord
 from topics.json_text import Fields
-
-
-@dataclass(slots=True, eq=False)
-class Block:
-    """One content block: its fields, and the deltas of its text or arguments."""
-
-    fields: Fields
-    chunks: list[str] = field(default_factory=list)
-    ended: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +23,7 @@ class Body:
     blocks: dict[int | str, Block] = field(default_factory=dict)
     first_part_at: int | None = None
     over: bool = False
+    whole: bool = False  # `done` came
     calls_tools: bool = False  # it is complete, and the client sends the results in its next request
 
 

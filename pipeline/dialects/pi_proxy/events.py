@@ -24,7 +24,8 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation, nothing
 from pipeline.dialects.pi_agent.messages import CUT_OFF, Received, span, write
-from pipeline.dialects.pi_proxy.body import Block, Body, content, new_messages
+from pipeline.dialects.pi_agent.unfinished import Block, show
+from pipeline.dialects.pi_proxy.body import Body, content, new_messages
 from topics.json_text import Fields
 
 ELEMENT: Final = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -121,7 +122,7 @@ def _done(builder: Builder, body: Body, event: Fields) -> None:
     elements = sorted((key, block) for key, block in body.blocks.items() if isinstance(key, int))
     complete = [content(block) for _, block in elements if block.ended]
     _write(builder, body, event, complete, event["reason"])
-    body.over = True
+    body.over = body.whole = True
     body.calls_tools = event["reason"] == "toolUse" or any(block["type"] == "toolCall" for block in complete)
     builder.ended = None if body.calls_tools else "complete"
 
@@ -159,10 +160,15 @@ def _break_off(builder: Builder, body: Body, end: Any, why: str) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """End the turn as complete where its last message calls tools: another body with their results may never come."""
+    """End the turn as complete where its last message calls tools: another body with their results may never come. What
+    a response that broke off had shown is kept beside the turn.
+    """
     body: Body = builder.scratch["body"]
     if body.calls_tools and end in CLIENT_ENDS:
         builder.end_turn("complete")
+    elif not body.whole and end != "complete":
+        shown = sorted((key, block) for key, block in body.blocks.items() if isinstance(key, int))
+        show(builder, [block for _, block in shown], body.first_part_at)
 
 
 def _block(body: Body, event: Fields, kind: str) -> Block:

@@ -12,7 +12,7 @@ LOSSES: Final = {
     "model, provider, API, user prompts, tool results": "from the request body, where the run has it",
     "response id, start of the request": "not there; the time of receipt",
     "redacted thinking, thought signatures (before 1.5)": "not there",
-    "a response without `done`, or that the client gave up": "dropped; tokens that `error` told stay in `total_usage`",
+    "a response without `done`, or that the client gave up": "in `meta:partial` only; tokens stay in `total_usage`",
     "a block without its end": "dropped, as ThreadProtocol asks; pi's client keeps it",
     "events behind the terminal one": "ignored; pi's client goes on to change a message that it may have given out",
 }

@@ -25,5 +25,5 @@ DIALECT: Final = Dialect(
     losses=losses.LOSSES,
     carriers=losses.CARRIERS,
     formats=(Format("vercel-ai", export.messages, history.READER),),
-    resume=live.RESUME_HEADERS,
+    resume=live.RESUME,
 )

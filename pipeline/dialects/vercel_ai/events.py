@@ -194,4 +194,4 @@ HANDLERS: Final[dict[str, Handler]] = {
     "error": error,
 }
 
-STRETCHES: Final[dict[str, Stretch]] = {"text-delta": text.text_deltas, "reasoning-delta": text.reasoning_deltas}
+STRETCHES: Final[dict[str | None, Stretch]] = {"text-delta": text.text_deltas, "reasoning-delta": text.reasoning_deltas}

@@ -84,7 +84,8 @@ def side_part(message: Fields) -> list[Fields]:
             "filename": "filename",
         }
         fields = {name: data[key] for name, key in named.items() if data.get(key) is not None}
-        return [{"type": kind.replace(".", "-"), **fields, **meta}]
+        identity = {"sourceId": str(data.get("url") or data.get("title") or "source")}  # other wires' have none
+        return [{"type": kind.replace(".", "-"), **identity, **fields, **meta}]
     return [{"type": kind if kind.startswith("data-") else f"data-{kind}", "data": data, **meta}]
 
 

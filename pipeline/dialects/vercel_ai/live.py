@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipeline.assembly.dialect import Shown, StreamEnd
+from pipeline.assembly.dialect import Resume, Shown, StreamEnd
 
-# Headers that `useChat({resume: true})` expects of a stream that it takes up.
-RESUME_HEADERS: Final = {"x-vercel-ai-ui-message-stream": "v1"}
+# `useChat({resume: true})`
+RESUME: Final = Resume(headers={"x-vercel-ai-ui-message-stream": "v1"})
 
 
 def recognises(event: Any) -> bool | None:

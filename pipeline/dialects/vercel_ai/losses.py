@@ -11,6 +11,7 @@ from pipeline.turns.losses import Carrier, Loss
 # For readers of the docs: what is lost -> what Threadmill does instead.
 LOSSES: Final = {
     "tokens, model, provider": "from data-sys-usage and the publisher's run; the protocol has no field for them",
+    "integers beyond 2^53": "exact up to 64 bits, else the nearest double; JavaScript, so the SDK, reads them rounded",
     "times": "of receipt; Pydantic AI tells that of its last response",
     "fields of events that the SDK's parts don't have": "dropped; those of data parts stay",
     "a call without tool-input-available": "dropped, as ThreadProtocol asks; with its deltas where it was answered",

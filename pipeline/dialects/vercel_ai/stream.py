@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.notes import note_under
 from pipeline.dialects.vercel_ai.keys import META
 from topics.json_text import Fields
 
@@ -64,11 +66,7 @@ def text_of(event: Event, key: str) -> str:
     return str(value)
 
 
-def note(fields: Fields, /, **extra: Any) -> None:
-    """Keep fields that ThreadProtocol lacks under META; those that are None stay as they were."""
-    kept = {key: value for key, value in extra.items() if value is not None}
-    if kept:
-        fields.setdefault(META, {}).update(kept)
+note: Final = partial(note_under, META)
 
 
 def noted(part: Part, key: str) -> Any:

@@ -73,7 +73,8 @@ def _plain_deltas(kind: str, parts: dict[str, Part], events: list[Any], start: i
         return start
     deltas = []
     try:
-        for event in events[start:] if start else events:
+        # One by one: a copy of the rest, for each stretch of a large record, would take quadratic time.
+        for event in map(events.__getitem__, range(start, len(events))) if start else events:
             delta = event["delta"]
             if event["type"] != kind or event["id"] != key or len(event) != 3 or delta.__class__ is not str:
                 break

@@ -1,11 +1,13 @@
 """Figures of the last minutes, second by second, summed for each model, agent and tenant. Pure.
 
-Memory is bounded: a ring of seconds, each with at most SERIES series; further ones are summed as a series whose model
-and agent are `other`.
+Memory is bounded: a ring of seconds, each with at most SERIES series, beside a few of each tenant that has few;
+further ones are summed as a series of their tenant whose model and agent are `other`. So no tenant loses its figures to
+another one's many names.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
@@ -14,6 +16,7 @@ from pipeline.observability.metrics import OTHER
 
 WINDOW: Final = 900  # seconds in the ring
 SERIES: Final = 300  # of one second
+FEW: Final = 10  # a tenth of them, a tenant has in any case, as long as there are twice as many
 FIELDS: Final = (
     "events",
     "input_tokens",
@@ -42,14 +45,28 @@ ANY: Final = Series(None, None, None)
 
 
 def like(series: Series, only: Series) -> bool:
-    """Whether `series` matches `only`; None there matches anything."""
-    return all(wanted in (None, own) for own, wanted in zip(series, only, strict=True))
+    """Whether `series` matches `only`; None there matches anything, and an empty name what has none."""
+    return all(wanted in (None, own or "") for own, wanted in zip(series, only, strict=True))
 
 
 @dataclass(slots=True)
 class _Second:
     at: int = -1  # epoch seconds
     sums: dict[Series, list[int]] = field(default_factory=dict)
+    tenants: Counter[str | None] = field(default_factory=Counter)  # series of each
+
+    def room(self, series: Series, most: int) -> Series:
+        """-> the series under which this one is summed."""
+        if series in self.sums:
+            return series
+        own = most if len(self.sums) < most else most // FEW if len(self.sums) < 2 * most else 0
+        if self.tenants[series.tenant] >= own:
+            series = Series(OTHER, OTHER, series.tenant)
+            if series not in self.sums and len(self.sums) >= 3 * most:
+                # Over the bound even tenants are dropped; tokens of a tenant don't see a series without one.
+                return Series(OTHER, OTHER, None)
+        self.tenants[series.tenant] += series not in self.sums
+        return series
 
 
 class Figures:
@@ -66,11 +83,8 @@ class Figures:
         if at < slot.at:
             return
         if at > slot.at:
-            slot.at, slot.sums = at, {}
-        if series not in slot.sums and len(slot.sums) >= self._series:
-            # Over the bound even tenants are dropped; tokens of a tenant don't see a series without one.
-            series = Series(OTHER, OTHER, None)
-        sums = slot.sums.setdefault(series, [0] * len(FIELDS))
+            slot = self._ring[at % self._window] = _Second(at)
+        sums = slot.sums.setdefault(slot.room(series, self._series), [0] * len(FIELDS))
         for name, count in figures.items():
             sums[INDEX[name]] += count
 

@@ -20,6 +20,7 @@ from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
 from topics import telemetry, turn_record
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
+from topics.thread_key import ThreadKey
 
 TURNS_KNOWN: Final = 20_000
 NAME: Final = 200  # characters of a name that are held
@@ -32,7 +33,7 @@ class Intake:
         self.figures = Figures()
         self.runs = OpenRuns(idle_ms)
         self._telemetry = Seen(20_000)
-        self._turns: OrderedDict[str, None] = OrderedDict()
+        self._turns: OrderedDict[tuple[ThreadKey, str], None] = OrderedDict()  # (thread, turn_id)
         self._handlers: Final[dict[str, Callable[[bytes, int], None]]] = {
             EVENTS.name: self._event,
             TELEMETRY.name: self._usage,
@@ -62,20 +63,24 @@ class Intake:
         data = record["data"]
         if record["type"] != "data-sys-usage" or not isinstance(data, dict):
             return
-        if not self._telemetry.first(str(record.get("thread_id")), str(record.get("run_id")), record.get("seq")):
+        if not self._telemetry.first(record):
             return
         reading = Reading(data)
         known = tokens.read(reading)
         figures = {name: known.get(name, 0) for name in ("input_tokens", "output_tokens")}
         model = reading.text(MODEL) or record.get("model_name")
-        self.figures.add(at // 1000, Series(_name(model), _name(record["agent_id"]), record.get("tenant")), figures)
+        self.figures.add(
+            at // 1000, Series(_name(model), _name(record["agent_id"]), _name(record.get("tenant"))), figures
+        )
 
     def _turn(self, value: bytes, at: int) -> None:
         record = turn_record.decode(value)
-        self.runs.close(record["thread_id"], record["run_id"])
-        if record["turn_id"] in self._turns:  # once more, or revised
+        thread = ThreadKey.of(record["thread_id"], record.get("tenant"))
+        self.runs.close(thread, record["run_id"])
+        turn = thread, record["turn_id"]
+        if turn in self._turns:  # once more, or revised
             return
-        self._turns[record["turn_id"]] = None
+        self._turns[turn] = None
         if len(self._turns) > TURNS_KNOWN:
             self._turns.popitem(last=False)
         for row in usage_rows(record):

@@ -41,7 +41,7 @@ async def live(
     by: Annotated[By, Query(description="What the figures are told apart by.")] = "total",
     model: Annotated[str | None, Query(max_length=200, description="Only this model's.")] = None,
     agent: Annotated[str | None, Query(max_length=200, description="Only this agent's, by its id.")] = None,
-    tenant: Annotated[str | None, Query(max_length=200, description="Only this tenant's.")] = None,
+    tenant: Annotated[str | None, Query(max_length=200, description="Only this tenant's; empty: of none.")] = None,
     follow: Annotated[bool, Query(description="Go on with what comes; else it ends with one whole message.")] = True,  # noqa: FBT002
 ) -> Response:
     """Server-sent events `figures`: `{"now", "whole", "fields", "groups", "rows", "open", "runs", "catching_up",
@@ -76,8 +76,8 @@ async def _frames(gateway: Gateway, by: By, only: Series, still: Still, *, follo
             if intake is not tail.intake or whole:
                 intake, reading, whole = tail.intake, Reading(tail.intake.figures, by, only), True
             count, runs = tail.intake.runs.of(only, RUNS)
-            erased = await gateway.erased.among([run.thread_id for run in runs])
-            shown = [asdict(run) for run in runs if run.thread_id not in erased]
+            erased = await gateway.erased.among([run.thread for run in runs])
+            shown = [asdict(run) for run in runs if run.thread not in erased]
             of_runs = {"open": count - len(runs) + len(shown), "runs": shown}
             yield frame(orjson.dumps(_frame(tail, reading, whole=whole) | of_runs), name="figures")
             if not follow:

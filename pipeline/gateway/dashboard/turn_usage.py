@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import Reader
-from pipeline.gateway.threads import ThreadId
+from pipeline.gateway.threads import Tenant, ThreadId
 from pipeline.stores.summaries import TurnUsage
 
 router = APIRouter(prefix="/v1/threads", tags=["usage"])
@@ -21,9 +21,15 @@ class ThreadUsage(BaseModel):
     turns: dict[str, TurnUsage]
 
 
-@router.get("/{thread_id}/usage", summary="Tokens and cost of each turn", responses=documented("unknown-thread"))
-async def thread_usage(gateway: TheGateway, principal: Reader, thread_id: ThreadId) -> ThreadUsage:
+@router.get(
+    "/{thread_id}/usage",
+    summary="Tokens and cost of each turn",
+    responses=documented("unknown-thread", "conflict", "forbidden"),
+)
+async def thread_usage(
+    gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None
+) -> ThreadUsage:
     """From the stored turns; `cost_usd` is null where no price is known."""
-    found = await gateway.find(thread_id, principal.tenant)
-    turns = await (await gateway.store()).turn_usage(found, tenant=principal.tenant)
-    return ThreadUsage(thread_id=found, turns=turns)
+    found = await gateway.find(thread_id, principal.bounded(tenant))
+    turns = await (await gateway.store()).turn_usage(found)
+    return ThreadUsage(thread_id=found.thread_id, turns=turns)

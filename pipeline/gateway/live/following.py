@@ -14,6 +14,7 @@ from pipeline.gateway.problems import Problem
 from pipeline.gateway.security import Still
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
+from topics.thread_key import ThreadKey
 
 LASTS: Final = 3600.0  # seconds until a stream ends, to be resumed
 ASK_AGAIN: Final = 5.0  # seconds between two looks at whether the reader may go on
@@ -22,10 +23,10 @@ ASK_AGAIN: Final = 5.0  # seconds between two looks at whether the reader may go
 @dataclass(frozen=True, slots=True)
 class Following:
     """What a reader follows: a thread's records from `start` on; `stop` is the end of the topic when it came, `still`
-    says whether its token holds.
+    says whether it may go on.
     """
 
-    thread_id: str
+    thread: ThreadKey
     partition: int
     start: int
     stop: int
@@ -53,33 +54,31 @@ class Live:
         """Whether they were told to end."""
         return self._stopping
 
-    async def follow(
-        self, thread_id: str, tenant: str | None, after: Place | None, replay: str, still: Still
-    ) -> Following:
+    async def follow(self, thread: ThreadKey, after: Place | None, replay: str, still: Still) -> Following:
         """Raises BrokerError, and Problem for a place that is not there."""
         await self._tail.ready()
-        partition = self._tail.partition_of(thread_id)
+        partition = self._tail.partition_of(thread.thread_id)
         recent = self._tail.recent
         if after is not None:
-            await self._check(after, partition)
-        runs = recent.runs(thread_id, tenant)
+            await self._check(after, partition, thread.tenant)
+        runs = recent.runs(thread)
         stop = recent.position[partition]
         start, hidden = first_offset(runs.values(), stop), set[str]()
         if after is not None:
             start = min(start, after.offset)
         elif replay != "recent":
             hidden = {run_id for run_id, run in runs.items() if replay == "none" or run.over}
-        return Following(thread_id, partition, start, stop, Reading(tenant, after, hidden, stop), runs, still)
+        return Following(thread, partition, start, stop, Reading(after, hidden, stop), runs, still)
 
     async def records(self, following: Following, *, follow: bool, silence: float) -> AsyncGenerator[list[Held]]:
         """Records of the thread, in order; an empty list after `silence` seconds. Ends when the gateway stops, and when
-        the reader's token does not hold any more.
+        the reader may not go on.
         """
         recent, partition, position = self._tail.recent, following.partition, following.start
         asked, ends = time.monotonic(), time.monotonic() + LASTS
         self._count(1)
         try:
-            async with self._tail.heard(following.thread_id) as news:
+            async with self._tail.heard(following.thread) as news:
                 while not self._stopping and time.monotonic() < ends:
                     if time.monotonic() - asked > ASK_AGAIN:
                         if not await following.still():
@@ -87,11 +86,11 @@ class Live:
                         asked = time.monotonic()
                     news.clear()
                     if position >= recent.floor[partition]:
-                        found = recent.since(following.thread_id, position)
+                        found = recent.since(following.thread, position)
                         position = recent.position[partition]
                     else:
                         found, position = await self._tail.page(
-                            following.thread_id, partition, position, recent.position[partition]
+                            following.thread, partition, position, recent.position[partition]
                         )
                     if found:
                         yield found
@@ -105,24 +104,24 @@ class Live:
 
     async def at(self, following: Following, place: Place) -> Held | None:
         """-> the thread's record at a place that is there; None where it is another thread's. Raises BrokerError."""
-        thread_id, partition, offset = following.thread_id, following.partition, place.offset
+        thread, partition, offset = following.thread, following.partition, place.offset
         if offset >= self._tail.recent.floor[partition]:
-            found = self._tail.recent.since(thread_id, offset)
+            found = self._tail.recent.since(thread, offset)
         else:
-            found, _ = await self._tail.page(thread_id, partition, offset, offset + 1)
+            found, _ = await self._tail.page(thread, partition, offset, offset + 1)
         return found[0] if found and found[0].offset == offset else None
 
     def _count(self, change: int) -> None:
         self._readers += change
         self._metrics.set(m.LIVE_READERS, self._readers)
 
-    async def _check(self, after: Place, partition: int) -> None:
+    async def _check(self, after: Place, partition: int, tenant: str | None) -> None:
         recent = self._tail.recent
         if after.partition != partition:
             raise Problem("bad-event-id", f"the thread's events are on partition {partition}, and {after} is not")
         if recent.floor[partition] <= after.offset < recent.position[partition]:
             return
-        begin, end = await self._tail.span(partition)
+        begin, end = await self._tail.span(partition, tenant)
         if after.offset >= end:
             raise Problem("bad-event-id", f"{after} is behind all that there is: the topic was made anew, perhaps")
         if after.offset < begin - 1:

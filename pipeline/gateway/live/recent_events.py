@@ -1,8 +1,9 @@
 """The recent records of the events topic, as live streams read them. Pure: no client, no clock.
 
 `Recent` holds what the tail has read: the newest records by thread, bounded in bytes, and for each run of the last
-hour where it began. A reader has a position in its thread's partition; from `floor` on it reads from memory, before
-that from the broker. `Reading` makes events of records: each seq of a run once, whatever comes twice.
+hour where it began. A thread is its id and its tenant, so records of two tenants never meet, though they have one id.
+A reader has a position in its thread's partition; from `floor` on it reads from memory, before that from the broker.
+`Reading` makes events of records: each seq of a run once, whatever comes twice.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Any, Final, Self
 
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
+from topics.thread_key import ThreadKey
 
 PLACE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
-RUNS: Final = 200_000  # that are remembered
+RUN_BYTES: Final = 134_217_728  # of memory for the runs that are remembered
+PER_RUN, PER_CHARACTER = 500, 4  # bytes of memory that such a run takes, and each character of its names
 PER_RECORD, PER_BYTE = 500, 6  # bytes of memory that a record takes, and each byte of it when it is decoded
 
 Envelope = dict[str, Any]
@@ -62,6 +65,12 @@ class Held:
             envelope = None
         return cls(partition, offset, at, key or b"", PER_RECORD + PER_BYTE * len(value or b""), envelope)
 
+    @property
+    def thread(self) -> ThreadKey | None:
+        """The thread that it names itself; None where it is no record."""
+        envelope = self.envelope
+        return None if envelope is None else ThreadKey.of(envelope["thread_id"], envelope.get("tenant"))
+
 
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
@@ -83,7 +92,6 @@ class RunPlace:
     last_at: int  # broker ms
     seq: int  # of its first record that was seen
     dialect: str
-    tenant: str | None
     over: bool = False
 
 
@@ -128,13 +136,10 @@ class Reading:
 
     What it gives is a function of the records alone, so every gateway gives the same. `after`: only what is behind
     this place, though all before it is read, to know what is a duplicate. `hidden`: runs whose records before `until`
-    are not given. Only records of `tenant`, where it is not None.
+    are not given.
     """
 
-    def __init__(
-        self, tenant: str | None, after: Place | None = None, hidden: Collection[str] = (), until: int = 0
-    ) -> None:
-        self._tenant = tenant
+    def __init__(self, after: Place | None = None, hidden: Collection[str] = (), until: int = 0) -> None:
         self._after = after
         self._hidden = hidden
         self._until = until
@@ -143,7 +148,7 @@ class Reading:
     def events(self, record: Held) -> list[LiveEvent]:
         """-> what is new in a record."""
         envelope = record.envelope
-        if envelope is None or not visible(envelope, self._tenant):
+        if envelope is None:
             return []
         seen = self._seen.setdefault(envelope["run_id"], Seen())
         seq, events, ts = envelope["seq"], envelope["events"], envelope["ts"]
@@ -168,10 +173,12 @@ class Recent:
     def __init__(self, most: int, window_ms: int) -> None:
         self._most = most
         self._window = window_ms
-        self._threads: dict[str, deque[Held]] = {}
-        self._order: deque[tuple[str, Held]] = deque()
-        self._runs: OrderedDict[tuple[str, str], RunPlace] = OrderedDict()  # the longest silent first
-        self._of_thread: dict[str, dict[str, RunPlace]] = {}
+        self._threads: dict[ThreadKey, deque[Held]] = {}
+        self._order: deque[tuple[ThreadKey, Held]] = deque()
+        self._runs: OrderedDict[tuple[ThreadKey, str], RunPlace] = OrderedDict()  # the longest silent first
+        self._of_thread: dict[ThreadKey, dict[str, RunPlace]] = {}
+        self._of_id: dict[str, set[ThreadKey]] = {}  # thread id -> the keys of `_of_thread` that have it
+        self._run_bytes = 0  # of `_runs`, about
         self._now = 0  # broker ms of the newest record
         self.bytes = 0
         self.floor: dict[int, int] = {}  # partition -> all of its records from here to `position` are held
@@ -181,7 +188,7 @@ class Recent:
         """A partition will be read from here."""
         self.floor[partition] = self.position[partition] = offset
 
-    def add(self, record: Held) -> str | None:
+    def add(self, record: Held) -> ThreadKey | None:
         """Take the next record of its partition. -> the thread that it is of."""
         partition = record.partition
         if record.offset < self.position[partition]:  # the topic was made anew
@@ -189,79 +196,89 @@ class Recent:
             self.begin(partition, record.offset)
         self.position[partition] = record.offset + 1
         self._now = max(self._now, record.at)
-        envelope = record.envelope
-        if envelope is None:
+        thread = record.thread
+        if thread is None or record.envelope is None:
             return None
-        thread_id: str = envelope["thread_id"]
-        self._index(thread_id, envelope, record)
-        self._threads.setdefault(thread_id, deque()).append(record)
-        self._order.append((thread_id, record))
+        self._index(thread, record.envelope, record)
+        self._threads.setdefault(thread, deque()).append(record)
+        self._order.append((thread, record))
         self.bytes += record.size
         while self.bytes > self._most:
             self._drop()
-        return thread_id
+        return thread
 
-    def since(self, thread_id: str, offset: int) -> list[Held]:
+    def since(self, thread: ThreadKey, offset: int) -> list[Held]:
         """The thread's records from `offset` on, which must not be before the floor of its partition."""
         found: list[Held] = []
-        for record in reversed(self._threads.get(thread_id, ())):
+        for record in reversed(self._threads.get(thread, ())):
             if record.offset < offset:
                 break
             found.append(record)
         found.reverse()
         return found
 
-    def runs(self, thread_id: str, tenant: str | None) -> dict[str, RunPlace]:
+    def runs(self, thread: ThreadKey) -> dict[str, RunPlace]:
         """The runs of a thread that were heard of lately: by id, in the order in which they began."""
-        found = self._of_thread.get(thread_id, {})
-        mine = ((run_id, run) for run_id, run in found.items() if tenant is None or run.tenant == tenant)
-        return dict(sorted(mine, key=lambda item: item[1].first))
+        found = self._of_thread.get(thread, {})
+        return dict(sorted(found.items(), key=lambda item: item[1].first))
 
-    def _index(self, thread_id: str, envelope: Envelope, record: Held) -> None:
-        key = thread_id, envelope["run_id"]
+    def threads(self, thread_id: str) -> frozenset[ThreadKey]:
+        """The threads with this id that were heard of lately: one for each tenant that uses it."""
+        return frozenset(self._of_id.get(thread_id, ()))
+
+    def _index(self, thread: ThreadKey, envelope: Envelope, record: Held) -> None:
+        key = thread, envelope["run_id"]
         run = self._runs.get(key)
         if run is None:
-            run = RunPlace(record.offset, record.at, envelope["seq"], envelope["dialect"], envelope.get("tenant"))
-            self._runs[key] = self._of_thread.setdefault(thread_id, {})[key[1]] = run
+            run = RunPlace(record.offset, record.at, envelope["seq"], envelope["dialect"])
+            self._run_bytes += _size(key)
+            self._runs[key] = self._of_thread.setdefault(thread, {})[key[1]] = run
+            self._of_id.setdefault(thread.thread_id, set()).add(thread)
         run.seq = min(run.seq, envelope["seq"])
         run.last_at = record.at
         run.over = envelope.get("end") is not None
         self._runs.move_to_end(key)
         while self._runs:
             oldest, silent = next(iter(self._runs.items()))
-            if len(self._runs) <= RUNS and silent.last_at >= self._now - self._window:
+            if self._run_bytes <= RUN_BYTES and silent.last_at >= self._now - self._window:
                 return
             self._forget_run(oldest)
 
-    def _forget_run(self, key: tuple[str, str]) -> None:
+    def _forget_run(self, key: tuple[ThreadKey, str]) -> None:
+        thread, run_id = key
         del self._runs[key]
-        runs = self._of_thread[key[0]]
-        del runs[key[1]]
+        self._run_bytes -= _size(key)
+        runs = self._of_thread[thread]
+        del runs[run_id]
         if not runs:
-            del self._of_thread[key[0]]
+            del self._of_thread[thread]
+            of_id = self._of_id[thread.thread_id]
+            of_id.discard(thread)
+            if not of_id:
+                del self._of_id[thread.thread_id]
 
     def _drop(self) -> None:
-        thread_id, record = self._order.popleft()
+        thread, record = self._order.popleft()
         self.bytes -= record.size
-        held = self._threads[thread_id]
+        held = self._threads[thread]
         held.popleft()
         if not held:
-            del self._threads[thread_id]
+            del self._threads[thread]
         self.floor[record.partition] = record.offset + 1
 
     def _forget(self, partition: int) -> None:
-        gone = [thread_id for thread_id, held in self._threads.items() if held[0].partition == partition]
-        for thread_id in gone:
-            del self._threads[thread_id]
-            for run_id in list(self._of_thread.get(thread_id, ())):
-                self._forget_run((thread_id, run_id))
+        gone = [thread for thread, held in self._threads.items() if held[0].partition == partition]
+        for thread in gone:
+            del self._threads[thread]
+            for run_id in list(self._of_thread.get(thread, ())):
+                self._forget_run((thread, run_id))
         self._order = deque(item for item in self._order if item[1].partition != partition)
         self.bytes = sum(record.size for _, record in self._order)
 
 
-def visible(envelope: Envelope, tenant: str | None) -> bool:
-    """Whether one who is bound to `tenant` (None: to none) may see it."""
-    return tenant is None or envelope.get("tenant") == tenant
+def _size(key: tuple[ThreadKey, str]) -> int:
+    thread, run_id = key
+    return PER_RUN + PER_CHARACTER * (len(thread.thread_id) + len(thread.tenant or "") + len(run_id))
 
 
 def first_offset(runs: Iterable[RunPlace], otherwise: int) -> int:

@@ -9,26 +9,28 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 
-from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.dialect import Dialect, Resume
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.live_text import shown
 from pipeline.errors import StoreError
-from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
+from pipeline.gateway.connections import Gateway, TheGateway, only_one, unknown_thread
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
 from pipeline.gateway.live.following import Following
-from pipeline.gateway.live.recent_events import LiveEvent, Place, Reading, visible
+from pipeline.gateway.live.in_order import Frame, InOrder
+from pipeline.gateway.live.recent_events import LiveEvent, Place, Reading
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Reader, Standing
-from pipeline.gateway.threads import ThreadId
+from pipeline.gateway.threads import ThreadId, Whose
 from pipeline.observability import metrics as m
 from threadmill.envelope import encode
 from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
 
 KEEP_ALIVE: Final = 15.0  # seconds of silence until a comment is sent
 RETRY_MS: Final = 1000
 AT_ONCE: Final = 65_536  # bytes that are sent together
 LAST: Final = 999_999_999  # index behind all events of a record
-EARLY: Final = 1000  # events of a resumed stream that wait for those before them; then what is missing is passed over
+EARLY: Final = 4_000_000  # bytes of a resumed stream's events that wait for those before them
 RESUMABLE: Final = tuple(name for name, dialect in DIALECTS.items() if dialect.resume is not None)
 
 router = APIRouter(prefix="/v1/threads", tags=["live"])
@@ -51,8 +53,8 @@ router = APIRouter(prefix="/v1/threads", tags=["live"])
                 }
             },
         },
-        204: {"description": "dialect=vercel-ai: no run is active"},
-        **documented("unknown-thread", "bad-event-id"),
+        204: {"description": "With `dialect`: no run is active in it"},
+        **documented("unknown-thread", "bad-event-id", "conflict"),
     },
 )
 async def live(
@@ -60,9 +62,14 @@ async def live(
     principal: Reader,
     still: Standing,
     thread_id: ThreadId,
+    tenant: Whose = None,
     dialect: Annotated[
         Literal[RESUMABLE] | None,  # type: ignore[valid-type]
-        Query(description="The UI message stream of the one active run, as `useChat({resume: true})` expects it."),
+        Query(description="The stream of the one active run in this dialect, as its SDK's own client takes it up."),
+    ] = None,
+    starting_after: Annotated[
+        int | None,
+        Query(ge=-1, description="dialect=openai-responses: of its newest answer, what has a greater sequence_number."),
     ] = None,
     replay: Annotated[
         Literal["recent", "open", "none"],
@@ -83,12 +90,16 @@ async def live(
     reader that breaks off goes on, here or elsewhere, exactly behind the id that it got last.
     """
     after = _place(last_event_id or from_id)
-    uuid = await _thread(gateway, thread_id, principal.tenant)
-    following = await gateway.live.follow(uuid, principal.tenant, after, replay, still)
+    thread = await _thread(gateway, thread_id, principal.bounded(tenant))
+
+    async def goes_on() -> bool:
+        return await still() and not await gateway.erased.among([thread])
+
+    following = await gateway.live.follow(thread, after, replay, goes_on)
     if dialect is not None:
-        return await _resumed(gateway, following, DIALECTS[dialect], after, principal.tenant)
-    if not (following.runs or wait or await _has(gateway, following, after, principal.tenant)):
-        await _check_known(gateway, thread_id, uuid, principal.tenant)
+        return await _resumed(gateway, following, DIALECTS[dialect], after, starting_after)
+    if not (following.runs or wait or await _has(gateway, following, after)):
+        await _check_known(gateway, thread_id, thread)
     behind = None
     if replay == "none" and after is None and following.stop > 0:
         # A reader that breaks off before its first event goes on behind all that it did not ask for.
@@ -130,11 +141,12 @@ def _native(event: LiveEvent, *, shows: bool) -> bytes:
 
 
 async def _resumed(
-    gateway: Gateway, following: Following, dialect: Dialect, after: Place | None, tenant: str | None
+    gateway: Gateway, following: Following, dialect: Dialect, after: Place | None, number: int | None
 ) -> Response:
     """The stream of the newest active run as its SDK's client reads it; with `after`, the rest of the run that this
-    place is in.
+    place is in. `number`: that of the last event which the client has of the newest answer.
     """
+    resume = dialect.resume or Resume()
     if after is None:
         idle = time.time() * 1000 - gateway.settings.idle_timeout * 1000
         whole = (
@@ -147,28 +159,43 @@ async def _resumed(
     else:
         record = await gateway.live.at(following, after)
         envelope = record.envelope if record is not None else None
-        if envelope is None or envelope["dialect"] != dialect.name or not visible(envelope, tenant):
+        if envelope is None or envelope["dialect"] != dialect.name:
             raise Problem("bad-event-id", f"{after} is no event of a {dialect.name} stream of this thread")
         run_id, seq = envelope["run_id"], envelope["seq"] + after.index + 1
     known = following.runs.get(run_id)
     start = known.first if known is not None else following.start
     # Events come in the order of their seq, so what a client has is said by seq, too, and not by the place.
-    of_run = replace(following, start=start, reading=Reading(tenant))
-    headers = {**HEADERS, **(dialect.resume or {})}
-    return EventStream(_frames_of_run(gateway, of_run, dialect, run_id, seq), gateway.count_cut, headers)
+    of_run = replace(following, start=start, reading=Reading())
+    if after is None:
+        seq = await _newest(gateway, of_run, resume, run_id)
+    frames = _frames_of_run(gateway, replace(of_run, reading=Reading()), dialect, run_id, seq, number)
+    return EventStream(frames, gateway.count_cut, {**HEADERS, **resume.headers})
+
+
+async def _newest(gateway: Gateway, following: Following, resume: Resume, run_id: str) -> int:
+    """The seq with which the newest answer of a run begins, as far as the run is there."""
+    found = 0
+    async for records in gateway.live.records(following, follow=False, silence=KEEP_ALIVE):
+        for event in (event for record in records for event in following.reading.events(record)):
+            if event.envelope["run_id"] == run_id and event.end is None and resume.begins(event.event):
+                found = max(found, event.seq)
+    return found
 
 
 async def _frames_of_run(
-    gateway: Gateway, following: Following, dialect: Dialect, run_id: str, seq: int
+    gateway: Gateway, following: Following, dialect: Dialect, run_id: str, seq: int, number: int | None
 ) -> AsyncGenerator[bytes]:
-    """The run's events from `seq` on, in this order: a client of the SDK fails at a delta before its start.
+    """The run's events from `seq` on, in this order: a client of the SDK fails at a delta before its start. Those up to
+    `number` are left out, and the stream is over where another answer begins.
 
     Without an `end` the stream is over a moment after the event that usually is the last.
     """
+    resume = dialect.resume or Resume()
+    others: set[int] = set()  # with which other answers begin
     silence = min(KEEP_ALIVE, gateway.settings.terminal_grace)
     done = [frame(dialect.wire.done_marker.encode())] if dialect.wire.done_marker is not None else []
     finished = False
-    early: dict[int, LiveEvent] = {}
+    frames = InOrder(seq, EARLY)
     async for records in gateway.live.records(following, follow=True, silence=silence):
         if not records:
             if finished:
@@ -178,26 +205,30 @@ async def _frames_of_run(
             if event.envelope["run_id"] != run_id:
                 continue
             if event.end is not None:
-                for left in [*(_own_frame(early[seq]) for seq in sorted(early)), *done]:
+                for left in [*(waiting.data for waiting in frames.rest() if waiting.data), *done]:
                     yield left
                 return
-            if event.seq < seq:
-                continue
-            early[event.seq] = event
-            if len(early) > EARLY:
-                seq = min(early)
-            while seq in early:
-                given = early.pop(seq)
+            if event.seq > seq and resume.begins(event.event):
+                others.add(event.seq)
+            for given in frames.take(_own_frame(event, dialect, resume, number)):
+                if given.seq in others:
+                    for marker in done:
+                        yield marker
+                    return
                 gateway.metrics.add(m.LIVE_EVENTS)
-                yield _own_frame(given)
-                finished = dialect.ended(given.event, None) is not None
-                seq += 1
+                if given.data:
+                    yield given.data
+                finished = given.last
     for marker in done if finished else ():
         yield marker
 
 
-def _own_frame(event: LiveEvent) -> bytes:
-    return frame(encode(event.event), str(event.place))
+def _own_frame(event: LiveEvent, dialect: Dialect, resume: Resume, number: int | None) -> Frame:
+    """The event for its SDK's client; without data, where that one has it already, or is not to have it."""
+    at = resume.number(event.event) if number is not None else None
+    known = number is not None and at is not None and at <= number
+    data = frame(encode(event.event), str(event.place)) if resume.told(event.event) and not known else b""
+    return Frame(event.seq, data, dialect.ended(event.event, None) is not None)
 
 
 def _place(text: str | None) -> Place | None:
@@ -209,33 +240,38 @@ def _place(text: str | None) -> Place | None:
     return place
 
 
-async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) -> str:
-    """A UUID as it is; another id as the gateway would make one of it, unless a stored thread declares it. A deleted
-    thread is unknown, though the topic may still have something of it.
+async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) -> ThreadKey:
+    """The thread that is meant: `tenant` None is any, and the empty one is none. A UUID is as it is; another id as the
+    gateway would make one of it, unless a stored thread declares it. A deleted thread is unknown, though the topic may
+    still have something of it. Raises Problem, also where several tenants have one, and BrokerError.
     """
+    await gateway.tail.ready()
+    recent = gateway.tail.recent
     uuid, external_id = thread_uuid(conversation_id, tenant)
+    key = ThreadKey.of(uuid, tenant)
+    known = set(recent.threads(uuid)) if tenant is None else {key} if recent.runs(key) else set()
     try:
         store = await gateway.store()
-        if external_id is not None and not gateway.tail.recent.runs(uuid, tenant):
-            uuid = await store.find(conversation_id, tenant=tenant) or uuid
-        deleted = await store.erased([uuid])
+        if tenant is None or (external_id is not None and not known):
+            known |= await gateway.stored(conversation_id, tenant)
+        key = only_one(conversation_id, known) or key
+        deleted = await store.erased([key])
     except StoreError:  # the broker alone can tell enough
-        return uuid
+        return only_one(conversation_id, known) or key
     if deleted:
         raise unknown_thread(conversation_id)
-    return uuid
+    return key
 
 
-async def _has(gateway: Gateway, following: Following, place: Place | None, tenant: str | None) -> bool:
+async def _has(gateway: Gateway, following: Following, place: Place | None) -> bool:
     """Whether the caller's place is in the thread: who has never read of it, can't make us look for it everywhere."""
-    record = await gateway.live.at(following, place) if place is not None else None
-    return record is not None and record.envelope is not None and visible(record.envelope, tenant)
+    return place is not None and await gateway.live.at(following, place) is not None
 
 
-async def _check_known(gateway: Gateway, conversation_id: str, thread_id: str, tenant: str | None) -> None:
+async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey) -> None:
     """A thread whose runs are long over is stored; another one may be about to begin, but who asks must say so."""
     try:
-        found = await (await gateway.store()).summary(thread_id, tenant=tenant)
+        found = await (await gateway.store()).summary(thread)
     except StoreError:
         return
     if found is None:

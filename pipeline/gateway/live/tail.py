@@ -18,12 +18,14 @@ from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
 from pipeline.errors import BrokerError, ThreadmillError
+from pipeline.gateway.live.fair_slots import FairSlots
 from pipeline.gateway.live.recent_events import Held, Recent
 from pipeline.kafka.reading import ANSWER_WITHIN, bounds_of, follow, new_consumer, offsets_at, read, reader, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from topics.catalog import EVENTS
+from topics.thread_key import ThreadKey
 
 READERS: Final = 4  # consumers that read what lies further back
 SCAN: Final = 8_000_000  # bytes of the topic that are read for one page
@@ -47,9 +49,9 @@ class EventTail:
         self._task: asyncio.Task[None] | None = None
         self._caught_up = asyncio.Event()
         self._trouble: str | None = None
-        self._readers: dict[str, set[asyncio.Event]] = {}
+        self._readers: dict[ThreadKey, set[asyncio.Event]] = {}
         self._idle: list[Any] = []  # consumers
-        self._slots = asyncio.Semaphore(READERS)
+        self._slots = FairSlots(READERS)
         self.recent = Recent(settings.gateway_live_bytes, int(settings.gateway_live_window * 1000))
 
     async def ready(self) -> None:
@@ -69,17 +71,17 @@ class EventTail:
         return int((murmur2(thread_id.encode()) & 0x7FFFFFFF) % len(self.recent.position))
 
     @asynccontextmanager
-    async def heard(self, thread_id: str) -> AsyncIterator[asyncio.Event]:
+    async def heard(self, thread: ThreadKey) -> AsyncIterator[asyncio.Event]:
         """-> an event that is set when the thread has new records."""
         event = asyncio.Event()
-        self._readers.setdefault(thread_id, set()).add(event)
+        self._readers.setdefault(thread, set()).add(event)
         try:
             yield event
         finally:
-            events = self._readers[thread_id]
+            events = self._readers[thread]
             events.discard(event)
             if not events:
-                del self._readers[thread_id]
+                del self._readers[thread]
 
     def wake(self) -> None:
         """All readers: to tell them to stop."""
@@ -87,31 +89,36 @@ class EventTail:
             for event in events:
                 event.set()
 
-    async def page(self, thread_id: str, partition: int, start: int, stop: int) -> tuple[list[Held], int]:
+    async def page(self, thread: ThreadKey, partition: int, start: int, stop: int) -> tuple[list[Held], int]:
         """Records of a thread from the broker -> those of one page, and the offset behind it, at most `stop`.
 
         A page ends after SCAN bytes of whatever threads, so that a reader who looks for few records in many has a
-        consumer no longer than others, and waits behind them for the next page.
+        consumer no longer than others, and waits behind them for the next page: tenants get one in turn.
         """
-        key, place = thread_id.encode(), TopicPartition(self._topic, partition)
+        key, place = thread.thread_id.encode(), TopicPartition(self._topic, partition)
         found: list[Held] = []
         size = scanned = 0
-        async with self._consumer() as consumer, aclosing(read(consumer, {place: (start, stop)})) as batches:
+        async with (
+            self._consumer(thread.tenant) as consumer,
+            aclosing(read(consumer, {place: (start, stop)})) as batches,
+        ):
             async for _, records in batches:
                 for record in records:
                     if size >= PAGE or scanned >= SCAN:
                         return found, record.offset
                     scanned += len(record.value or b"")
-                    if record.key == key:
-                        held = Held.of(partition, record.offset, record.timestamp, record.key, record.value)
+                    if record.key != key:
+                        continue
+                    held = Held.of(partition, record.offset, record.timestamp, record.key, record.value)
+                    if held.thread == thread:  # another tenant's may have the same id
                         found.append(held)
                         size += held.size
         return found, stop
 
-    async def span(self, partition: int) -> tuple[int, int]:
+    async def span(self, partition: int, tenant: str | None) -> tuple[int, int]:
         """-> the first offset that is there, and the one that comes next. Raises BrokerError."""
         place = TopicPartition(self._topic, partition)
-        async with self._consumer() as consumer:
+        async with self._consumer(tenant) as consumer:
             begin, end = await asyncio.gather(consumer.beginning_offsets([place]), consumer.end_offsets([place]))
         return int(begin[place]), int(end[place])
 
@@ -124,9 +131,9 @@ class EventTail:
             await consumer.stop()
 
     @asynccontextmanager
-    async def _consumer(self) -> AsyncIterator[Any]:
+    async def _consumer(self, tenant: str | None) -> AsyncIterator[Any]:
         """One of a few. A failure within the block is a BrokerError, and its consumer is not used again."""
-        async with self._slots:
+        async with self._slots.taken(tenant):
             fresh = not self._idle
             consumer = new_consumer(self._settings) if fresh else self._idle.pop()
             try:
@@ -177,20 +184,20 @@ class EventTail:
             self._caught_up.set()
 
     async def _take(self, records: list[Any]) -> None:
-        touched: set[str] = set()
+        touched: set[ThreadKey] = set()
         for number, record in enumerate(records, 1):
             held = Held.of(record.partition, record.offset, record.timestamp, record.key, record.value)
-            thread_id = self.recent.add(held)
-            if thread_id in self._readers:
-                touched.add(thread_id)
+            thread = self.recent.add(held)
+            if thread in self._readers:
+                touched.add(thread)
             if number % AT_ONCE == 0:
                 self._tell(touched)
                 await asyncio.sleep(0)
         self._tell(touched)
 
-    def _tell(self, threads: set[str]) -> None:
-        for thread_id in threads:
-            for event in self._readers.get(thread_id, ()):
+    def _tell(self, threads: set[ThreadKey]) -> None:
+        for thread in threads:
+            for event in self._readers.get(thread, ()):
                 event.set()
         threads.clear()
 

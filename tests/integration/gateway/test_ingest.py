@@ -15,8 +15,9 @@ from pydantic import SecretStr
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
+from pipeline.gateway.security import new_token
 from pipeline.settings import Settings
-from tests.support.gateways import Running, Tokens, client, running, sse, talk, words
+from tests.support.gateways import ALL, Running, Tokens, client, running, sse, talk, words
 from tests.support.topic_records import read_all
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess, wait_until_stored
@@ -269,6 +270,23 @@ async def test_a_token_has_so_many_requests(gateway_settings: Settings) -> None:
         said = problem(answers[-1], 429, "rate-limited")
         assert 1 <= int(answers[-1].headers["retry-after"]) <= 2, said
         async with client(gateway.url, tokens.globex) as http:
+            assert (await http.get("/v1/threads")).status_code == 200
+
+
+async def test_the_requests_of_another_tenant_are_not_counted(gateway_settings: Settings) -> None:
+    """Found by the review: tokens of two tenants that have one name shared their limits."""
+    made = {tenant: new_token("worker", ALL, tenant) for tenant in ("acme", "globex")}
+    setting = "\n".join(line.model_dump_json() for _, line in made.values())
+    for limits in ({"gateway_rate": 0.01}, {"gateway_caller_requests": 1}):
+        changes = {**limits, "gateway_tokens": SecretStr(setting)}
+        async with (
+            running(gateway_settings.model_copy(update=changes)) as gateway,
+            client(gateway.url, made["globex"][0]) as evil,
+            client(gateway.url, made["acme"][0]) as http,
+            evil.stream("GET", "/v1/threads/chat-1/live?wait=true") as answer,
+        ):
+            assert answer.status_code == 200
+            problem(await evil.get("/v1/threads"), 429, "rate-limited")
             assert (await http.get("/v1/threads")).status_code == 200
 
 

@@ -14,6 +14,7 @@ from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.support.assembled import assembled
 from tests.support.gateways import Running, Tokens, client, replayed, sse, talk
+from tests.support.turn_records import make_record
 from threadmill.identity import thread_uuid
 
 SECRET = "the-secret-of-acme"
@@ -51,17 +52,13 @@ def requests_of(document: dict[str, Any], thread_id: str) -> list[tuple[str, str
                 schema = parameter["schema"]
                 if parameter["in"] == "path":
                     value = (
-                        "0"
-                        if schema.get("type") == "integer"
-                        else SECRET
-                        if parameter["name"] == "run_id"
-                        else thread_id
+                        "0" if schema.get("type") == "integer" else "r" if parameter["name"] == "run_id" else thread_id
                     )
                     path = path.replace(f"{{{parameter['name']}}}", value)  # noqa: PLW2901
                 elif parameter["in"] == "query" and parameter.get("required"):
                     query[parameter["name"]] = schema["enum"][-1] if "enum" in schema else "1"
             found.append((method, path, query))
-    return found
+    return sorted(found, key=lambda request: request[0] == "post")  # last: a tenant may use the id for its own thread
 
 
 async def tried(http: httpx.AsyncClient, method: str, path: str, query: dict[str, Any]) -> tuple[int, str]:
@@ -88,7 +85,7 @@ async def test_no_route_gives_anything_of_another_tenant(guarded: Running, token
                 echoed = text.replace(ids, "") if ids == SECRET else text
                 assert SECRET not in echoed, (method, path, text[:2000])
                 if ids == secret and f"/{secret}" in path:
-                    assert status == 404, (method, path, status, text)
+                    assert status == (200 if method == "post" else 404), (method, path, status, text)
         for more in ({}, {"dialect": "vercel-ai"}, {"wait": "true"}, {"replay": "none", "wait": "true"}):
             for after in ({}, {"last_event_id": place}):
                 query = {"follow": "false", **more, **after}
@@ -136,20 +133,57 @@ async def test_two_tenants_may_call_their_conversations_alike(guarded: Running, 
             assert len(await replayed(http, thread_uuid("chat-1", tenant)[0])) == len(talk(count)) + 1
 
 
-async def test_a_uuid_is_of_the_tenant_that_published_of_it_first(guarded: Running, tokens: Tokens) -> None:
-    """Also while nothing of it is stored yet."""
-    url = f"/v1/threads/{uuid4()}/runs/r/stream?dialect=vercel-ai"
-    for token, query, status in (
-        (tokens.acme, "", 200),
-        (tokens.globex, "", 404),
-        (tokens.operator, "", 409),
-        (tokens.operator, "&tenant=globex", 409),
-        (tokens.operator, "&tenant=acme", 200),
-        (tokens.acme, "", 200),
+async def test_one_uuid_of_several_tenants_is_as_many_threads(guarded: Running, tokens: Tokens) -> None:
+    """Whoever comes first, and whether or not anything of it is stored: nobody can take it from anybody else."""
+    uuid = str(uuid4())
+    url = f"/v1/threads/{uuid}/runs/r/stream?dialect=vercel-ai"
+    for token, query, count in (
+        (tokens.acme, "", 1),
+        (tokens.globex, "", 2),
+        (tokens.operator, "", 3),
+        (tokens.operator, "&tenant=globex", 2),
+        (tokens.acme, "", 1),
     ):
         async with client(guarded.url, token) as http:
-            answer = await http.post(url + query, content=sse(talk(1)))
-            assert answer.status_code == status, (query, answer.text)
+            answer = await http.post(url + query, content=sse(talk(count)))
+            assert (answer.status_code, answer.json()["thread_id"]) == (200, uuid), (query, answer.text)
+
+
+async def test_nobody_takes_over_a_thread_by_coming_first(
+    gateway_settings: Settings, guarded: Running, tokens: Tokens
+) -> None:
+    """A UUID that anyone can compute, used first by another tenant, and dated to the future."""
+    uuid = thread_uuid("order-4711", "acme")[0]
+    mine, theirs = f"/v1/threads/{uuid}", f"/v1/threads/{uuid}/runs/r/stream?dialect=vercel-ai"
+    records: list[Any] = [
+        make_record(uuid, "evil", tenant="globex", text="globex was here", seconds=9999),
+        make_record(uuid, "r", "user", role="user", tenant="acme", text=SECRET, thread={"external_id": "order-4711"}),
+    ]
+    async with await ThreadStore.open(gateway_settings.store_url) as store:
+        await store.write(records)
+    async with client(guarded.url, tokens.globex) as globex, client(guarded.url, tokens.acme) as acme:
+        assert (await globex.post(theirs, content=sse(talk(1)))).status_code == 200
+        for path in ("/v1/threads", mine, f"{mine}/tree", f"{mine}/usage", "/v1/usage?group_by=thread"):
+            answer = await globex.get(path)
+            assert (answer.status_code, SECRET in answer.text) == (200, False), path
+        for name in (uuid, "order-4711"):
+            assert SECRET in (await acme.get(f"/v1/threads/{name}")).text
+        assert (await acme.get(f"{mine}?tenant=globex")).status_code == 403
+        async with client(guarded.url, tokens.operator) as operator:
+            for method in ("GET", "DELETE"):
+                answer = await operator.request(method, mine)
+                assert (answer.status_code, answer.json()["tenants"]) == (409, ["acme", "globex"]), answer.text
+            for path in (f"{mine}/tree", f"{mine}/usage"):
+                assert (await operator.get(path)).status_code == 409, path
+                assert (await operator.get(f"{path}?tenant=acme")).status_code == 200, path
+            assert (await operator.get(f"{mine}?tenant=")).status_code == 404, "none is without a tenant"
+        assert (await globex.delete(mine)).status_code == 200
+        assert (await globex.get(mine)).status_code == 404
+        assert (await globex.post(theirs, content=sse(talk(1)))).status_code == 409
+        assert SECRET in (await acme.get(mine)).text
+        for name in (uuid, "order-4711"):
+            url = f"/v1/threads/{name}/runs/r2/stream?dialect=vercel-ai"
+            assert (await acme.post(url, content=sse(talk(1)))).status_code == 200
 
 
 async def test_a_token_of_a_tenant_names_no_other(guarded: Running, tokens: Tokens) -> None:
@@ -160,3 +194,29 @@ async def test_a_token_of_a_tenant_names_no_other(guarded: Running, tokens: Toke
         ):
             answer = await http.request(method, path, content=sse(talk(1)) if method == "POST" else None)
             assert (answer.status_code, answer.json()["type"]) == (403, "/docs#forbidden")
+
+
+async def test_who_reaches_all_says_whose_thread_is_read_and_deleted(
+    gateway_settings: Settings, guarded: Running, tokens: Tokens
+) -> None:
+    """Found by the review: an operator's deletion by a conversation's id hit whichever tenant came first."""
+    uuid = str(uuid4())
+    async with await ThreadStore.open(gateway_settings.store_url) as store:
+        for tenant in ("acme", "globex"):
+            run = {"external_id": "order-4711"}
+            for record in assembled("vercel-ai", talk(3), run=run, end="complete").records:
+                for thread_id in (uuid, thread_uuid("order-4711", tenant)[0]):
+                    mine: Any = {**record, "thread_id": thread_id, "tenant": tenant}
+                    await store.write([mine])
+    async with client(guarded.url, tokens.operator) as http:
+        for name in (uuid, "order-4711"):
+            for method, path in (("GET", ""), ("GET", "/tree"), ("GET", "/usage"), ("GET", "/live"), ("DELETE", "")):
+                answer = await http.request(method, f"/v1/threads/{name}{path}", params={"follow": "false"})
+                assert answer.status_code == 409, (method, name, path, answer.text)
+                assert answer.json()["tenants"] == ["acme", "globex"]
+        assert (await http.delete(f"/v1/threads/{uuid}?tenant=acme")).status_code == 200
+        assert (await http.get(f"/v1/threads/{uuid}?tenant=acme")).status_code == 404
+        assert (await http.get(f"/v1/threads/{uuid}?tenant=globex")).status_code == 200
+    async with client(guarded.url, tokens.globex) as http:
+        assert (await http.get(f"/v1/threads/{uuid}")).status_code == 200
+        assert (await http.get("/v1/threads/order-4711")).status_code == 200

@@ -192,10 +192,88 @@ async def test_the_ui_stream_goes_on_with_the_run_that_the_last_id_is_of(
         assert other.status_code == 204, "a chat that is new: nothing is to be resumed"
 
 
+def calls() -> list[dict[str, Any]]:
+    """Two calls of the Responses API; the second one is going on."""
+    asks = {"type": "threadmill.request", "request": {"input": [{"role": "user", "content": "Hi"}]}}
+    first = [{"type": "response.created", "response": {"id": "resp_1"}}, {"type": "response.completed", "response": {}}]
+    deltas = [{"type": "response.output_text.delta", "output_index": 0, "delta": f"word {n} "} for n in range(5)]
+    second = [{"type": "response.created", "response": {"id": "resp_2"}}, *deltas]
+    numbered = [[{**event, "sequence_number": n} for n, event in enumerate(call)] for call in (first, second)]
+    return [asks, *numbered[0], asks, *numbered[1]]
+
+
+@pytest.mark.parametrize(("after", "count"), [(None, 6), (-1, 6), (0, 5), (3, 2), (5, 0)])
+async def test_a_client_of_the_responses_api_goes_on_with_its_answer(
+    gateway: Running, gateway_settings: Settings, after: int | None, count: int
+) -> None:
+    settings = gateway_settings.model_copy(update={"terminal_grace": 0.3})
+    events, over = calls(), {"type": "response.completed", "response": {"id": "resp_2"}, "sequence_number": 6}
+    async with Publisher(settings) as publisher, client(gateway.url) as http:
+        run = publisher.run(thread_id="chat-1", agent_id="a", dialect="openai-responses", run_id="r1", max_events=4)
+        for event in events:
+            await run.send(event)
+        await publisher.flush()
+        query = {"dialect": "openai-responses", **({} if after is None else {"starting_after": after})}
+
+        async def read() -> list[str]:
+            async with http.stream("GET", "/v1/threads/chat-1/live", params=query) as answer:
+                if answer.status_code != 200:
+                    return []
+                await run.send(over)
+                await run.end("complete")
+                return [message.data async for message in messages(answer)]
+
+        found = await until(read)
+    *told, last = found
+    assert last == "[DONE]"
+    assert [json.loads(data) for data in told] == [*events[len(events) - count :], over]
+
+
+async def test_an_answer_ends_where_the_next_one_begins(gateway: Running, gateway_settings: Settings) -> None:
+    events = calls()
+    async with Publisher(gateway_settings) as publisher, client(gateway.url) as http:
+        run = publisher.run(thread_id="chat-1", agent_id="a", dialect="openai-responses", run_id="r1", max_events=1)
+        for event in events[:2]:
+            await run.send(event)
+        await publisher.flush()
+
+        async def read() -> list[str]:
+            query = {"dialect": "openai-responses"}
+            async with http.stream("GET", "/v1/threads/chat-1/live", params=query) as answer:
+                if answer.status_code != 200:
+                    return []
+                for event in events[2:]:
+                    await run.send(event)
+                return [message.data async for message in messages(answer)]
+
+        *told, last = await until(read)
+        await run.end("aborted")
+    assert ([json.loads(data) for data in told], last) == (events[1:3], "[DONE]")
+
+
+async def test_an_ag_ui_client_connects_in_mid_run(gateway: Running, gateway_settings: Settings) -> None:
+    head = [{"type": "RUN_STARTED", "threadId": "t", "runId": "r"}, {"type": "TEXT_MESSAGE_START", "messageId": "m"}]
+    events = [*head, {"type": "TEXT_MESSAGE_CONTENT", "messageId": "m", "delta": "Hi"}]
+    async with Publisher(gateway_settings) as publisher, client(gateway.url) as http:
+        run = publisher.run(thread_id="chat-1", agent_id="a", dialect="ag-ui", run_id="r1")
+        for event in events:
+            await run.send(event)
+        await publisher.flush()
+
+        async def read() -> list[str]:
+            async with http.stream("GET", "/v1/threads/chat-1/live?dialect=ag-ui") as answer:
+                if answer.status_code != 200:
+                    return []
+                await run.end("complete")
+                return [message.data async for message in messages(answer)]
+
+        assert [json.loads(data) for data in await until(read)] == events
+
+
 async def test_what_never_comes_holds_up_no_ui_stream(
     gateway: Running, gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.gateway.live.routes.EARLY", 3)
+    monkeypatch.setattr("pipeline.gateway.live.routes.EARLY", 1200)  # bytes: three events
     events = talk(9)
     records = [
         {"v": 1, "thread_id": THREAD, "run_id": "r", "agent_id": "a", "dialect": "vercel-ai", "seq": seq, "ts": 5,

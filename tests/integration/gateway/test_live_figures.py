@@ -16,6 +16,7 @@ from pipeline.settings import Settings
 from tests.support.gateways import Tokens, client, messages, running, talk
 from tests.support.waiting import PATIENCE
 from threadmill.publisher import Publisher
+from topics.thread_key import ThreadKey
 
 
 async def test_a_stream_ends_when_its_token_is_revoked(
@@ -56,7 +57,7 @@ async def test_runs_of_threads_that_were_deleted_are_left_out(
                     shown.append(json.loads(message.data))
                     threads = {run["thread_id"] for run in shown[-1]["runs"]}
                     if threads == {gone, stays}:
-                        await store.mark_erased(gone, 1)
+                        await store.mark_erased(ThreadKey(gone), 1)
                     if any(len(one["runs"]) == 2 for one in shown) and threads == {stays}:
                         break
             assert (len(shown[-1]["runs"]), shown[-1]["open"]) == (1, 1)

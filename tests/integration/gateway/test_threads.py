@@ -65,6 +65,19 @@ async def test_lists_come_in_pages_and_are_filtered(http: httpx.AsyncClient, gat
         assert {thread["external_id"] for thread in found} == {f"chat-{n}" for n in numbers}, query
 
 
+async def test_what_was_shown_comes_where_it_is_asked_for(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    record = make_record("chat-p", status="interrupted")
+    at, text = "2026-01-20T10:00:00.000Z", {"part_kind": "text", "content": "Half a sent", "meta:unfinished": True}
+    message = {"message_type": "response", "timestamp": at, "agent_id": record["agent_id"], "parts": [text]}
+    record["turn"]["meta:partial"] = {"messages": [message]}
+    await write(gateway_settings, record)
+    assert "Half a sent" not in (await http.get("/v1/threads/chat-p?format=openai-chat")).text
+    answer = (await http.get("/v1/threads/chat-p?format=openai-chat&partial=true")).json()
+    assert "Half a sent" in str([answer["messages"][place] for place in answer["partial"]])
+    (turn,) = (await http.get("/v1/threads/chat-p?partial=true")).json()["turns"]
+    assert {**message, "meta:partial": True} in turn["messages"]
+
+
 @pytest.mark.parametrize(
     ("query", "status", "kind"),
     [
@@ -168,7 +181,7 @@ async def test_each_deletion_is_told_to_the_audit_log(
             broken.setattr(ThreadStore, "delete_thread", _failing)
             problem(await http.delete("/v1/threads/chat-1"), 500, "internal")
         answer = await http.delete("/v1/threads/chat-1")
-        assert answer.json() == {"thread_id": record["thread_id"], "objects": 0, "segments": 0}
+        assert answer.json() == {"thread_id": record["thread_id"], "objects": 0, "segments": 0, "sub_agents": []}
         problem(await http.delete("/v1/threads/chat-1"), 404, "unknown-thread")
     failed, done = _audited(caplog)
     for line in (failed, done):

@@ -27,6 +27,7 @@ from tests.support.s3 import new_bucket, objects_of, use_s3
 from threadmill.errors import InvalidRecord
 from threadmill.identity import thread_uuid
 from topics import json_text, turn_record
+from topics.thread_key import ThreadKey
 
 TOPIC = "threadmill.turns"
 Objects = Callable[[], dict[str, bytes]]
@@ -104,7 +105,7 @@ async def same_as_the_store(store: ThreadStore, folder: Path) -> None:
     """Every thread's turns, each once; and the same sums."""
     with archive(folder) as connection:
         found = turns_of(connection)
-        assert found == {document["thread_id"]: document["turns"] async for document in store.documents()}
+        assert found == {document["thread_id"]: document["turns"] async for _, document in store.documents()}
         total = (await store.usage(UsageQuery())).total
         sums = "sum(requests), sum(total_tokens), sum(cost_nano_usd)"
         row = connection.execute(f"SELECT {sums}, count(*) FILTER (role = 'agent') FROM turns").fetchone()
@@ -203,20 +204,20 @@ async def test_an_erased_thread_leaves_the_archive_and_stays_out(
             TOPIC, 4, 0, 3, [Entry(one.offset, one.timestamp, one.value) for one in lone]
         )
         before = objects()
-        holding = await erase(local_settings, store, gone)
+        holding = await erase(local_settings, store, ThreadKey(gone))
         assert holding.stored
         assert holding.segments > 3
         assert set(before) - set(objects()) >= {name for name in before if f"{TOPIC}-00004-" in name}
-        assert await store.thread(gone) is None
+        assert await store.thread(ThreadKey(gone)) is None
         await same_as_the_store(store, tmp_path / "an archive")
-        again = await erase(local_settings, store, gone)
+        again = await erase(local_settings, store, ThreadKey(gone))
         assert (again.stored, again.segments) == (False, 0)
         after = objects()
         await stored(store, records)  # a replay of everything
         await run_through(ArchiveWork(local_settings, Metrics()), records, 0, random.Random(1))
         assert objects() == after
-        assert await store.thread(gone) is None
-        assert await store.thread(kept) is not None
+        assert await store.thread(ThreadKey(gone)) is None
+        assert await store.thread(ThreadKey(kept)) is not None
         await same_as_the_store(store, tmp_path / "an archive")
 
 
@@ -232,7 +233,7 @@ async def test_a_thread_that_is_erased_while_its_segment_is_written_does_not_sta
 
         async def erased_meanwhile(*args: Any, **options: Any) -> None:
             monkeypatch.setattr(holder.objects, "write", write)
-            await erase(local_settings, store, ids[0])
+            await erase(local_settings, store, ThreadKey(ids[0]))
             await write(*args, **options)
 
         monkeypatch.setattr(holder.objects, "write", erased_meanwhile)
@@ -241,7 +242,7 @@ async def test_a_thread_that_is_erased_while_its_segment_is_written_does_not_sta
         assert len(objects()) == 1
         with archive(tmp_path / "an archive") as connection:
             assert set(turns_of(connection)) == set(ids[1:])
-        await asyncio.gather(*(erase(local_settings, store, id_) for id_ in ids[1:]))
+        await asyncio.gather(*(erase(local_settings, store, ThreadKey(id_)) for id_ in ids[1:]))
         assert objects() == {}
 
 
@@ -282,9 +283,9 @@ async def test_what_is_in_the_way_is_named(tmp_path: Path, record: Any) -> None:
         (tmp_path / "archive").mkdir()
         (tmp_path / "archive" / "holiday.parquet").write_text("no parquet")
         with pytest.raises(StoreError, match=r"holiday\.parquet can't be read"):
-            await erase(settings, store, thread_uuid("chat")[0])
+            await erase(settings, store, ThreadKey(thread_uuid("chat")[0]))
         (tmp_path / "archive" / "holiday.parquet").unlink()
-        assert (await erase(settings, store, thread_uuid("chat")[0])).stored
+        assert (await erase(settings, store, ThreadKey(thread_uuid("chat")[0]))).stored
 
 
 @pytest.mark.parametrize("value", ["archive", "inline", "http://host/x", "file://host/x", "s3://", "s3://b/p?x=1"])

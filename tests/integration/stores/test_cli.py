@@ -15,6 +15,7 @@ from pipeline.dialects.pydantic_ai.export import messages
 from pipeline.errors import CallerError, StoreError
 from pipeline.stores.sql import ThreadStore
 from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
 
 CHAT, OTHER = thread_uuid("chat")[0], thread_uuid("other")[0]
 
@@ -39,7 +40,7 @@ async def documents(store: ThreadStore, record: Any) -> dict[str, Any]:
             record("other", "r2", seconds=9, status="interrupted", text="Once upon"),
         ]
     )
-    return {thread_id: await store.thread(thread_id) for thread_id in (CHAT, OTHER)}
+    return {thread_id: await store.thread(ThreadKey(thread_id)) for thread_id in (CHAT, OTHER)}
 
 
 def test_list(threadmill: Any, documents: Any) -> None:
@@ -134,4 +135,4 @@ def test_migrate_and_check(threadmill: Any, store_url: str) -> None:
     assert "already up to date" in threadmill("store", "migrate").output
     assert "0 threads, 0 turns" in threadmill("store", "check").output
     found = json.loads(threadmill("store", "check", "--json").output)
-    assert (found["schema"], found["threads"], found["runs"]) == ("0001", 0, 0)
+    assert (found["schema"], found["threads"], found["runs"]) == ("0002", 0, 0)

@@ -31,6 +31,7 @@ from pipeline.turns.canonical import turn_hash
 from tests.support.s3 import new_bucket, objects_of, use_s3
 from tests.support.workers import environment
 from topics import turn_record
+from topics.thread_key import ThreadKey
 
 THREAD = "11111111-1111-4111-8111-111111111111"
 OTHER = "22222222-2222-4222-8222-222222222222"
@@ -63,53 +64,53 @@ def objects(root: str, tmp_path: Path, request: pytest.FixtureRequest) -> Callab
 
 async def test_put_and_get(root: str, objects: Any) -> None:
     store = ContentStore(root)
-    ref = await store.put(THREAD, b"hello", "text/plain")
+    ref = await store.put(ThreadKey(THREAD), b"hello", "text/plain")
     digest = hashlib.sha256(b"hello").hexdigest()
     uri = f"{root}/{THREAD}/{digest}"
     assert ref == {"uri": uri, "size_bytes": 5, "hash": f"sha256:{digest}", "media_type": "text/plain"}
     assert objects() == {f"{THREAD}/{digest}": b"hello"}
-    assert await store.get(THREAD, ref) == b"hello"
-    assert await store.get(THREAD, {"uri": uri}) == b"hello"
-    assert await ContentStore(root + "/").get(THREAD, {**ref, "hash": digest.upper()}) == b"hello"
+    assert await store.get(ThreadKey(THREAD), ref) == b"hello"
+    assert await store.get(ThreadKey(THREAD), {"uri": uri}) == b"hello"
+    assert await ContentStore(root + "/").get(ThreadKey(THREAD), {**ref, "hash": digest.upper()}) == b"hello"
 
 
 async def test_the_same_again_changes_nothing(root: str, objects: Any) -> None:
     store = ContentStore(root)
-    refs = await asyncio.gather(*(store.put(THREAD, b"x" * 300_000, "text/plain") for _ in range(5)))
+    refs = await asyncio.gather(*(store.put(ThreadKey(THREAD), b"x" * 300_000, "text/plain") for _ in range(5)))
     assert len(objects()) == 1
     assert all(ref == refs[0] for ref in refs)
-    await store.put(OTHER, b"x" * 300_000, "text/plain")
+    await store.put(ThreadKey(OTHER), b"x" * 300_000, "text/plain")
     assert len(objects()) == 2
 
 
 async def test_a_threads_objects_go_with_it_and_no_others(root: str, objects: Any) -> None:
     store = ContentStore(root)
-    assert await store.delete_thread(THREAD) == 0
+    assert await store.delete_thread(ThreadKey(THREAD)) == 0
     for number in range(3):
-        await store.put(THREAD, b"%d" % number, "text/plain")
-    kept = await store.put(OTHER, b"0", "text/plain")
-    assert await store.delete_thread(THREAD) == 3
+        await store.put(ThreadKey(THREAD), b"%d" % number, "text/plain")
+    kept = await store.put(ThreadKey(OTHER), b"0", "text/plain")
+    assert await store.delete_thread(ThreadKey(THREAD)) == 3
     assert list(objects()) == [f"{OTHER}/{kept['hash'].removeprefix('sha256:')}"]
-    assert await store.delete_thread(THREAD) == 0
+    assert await store.delete_thread(ThreadKey(THREAD)) == 0
 
 
 async def test_what_is_not_there_or_not_what_it_was(root: str, tmp_path: Path) -> None:
     store = ContentStore(root)
-    ref = await store.put(THREAD, b"hello", "text/plain")
+    ref = await store.put(ThreadKey(THREAD), b"hello", "text/plain")
     with pytest.raises(StoreError, match="does not hold what it should") as wrong:
-        await store.get(THREAD, {**ref, "hash": "sha256:" + "0" * 64})
+        await store.get(ThreadKey(THREAD), {**ref, "hash": "sha256:" + "0" * 64})
     assert not wrong.value.transient
-    await store.delete_thread(THREAD)
+    await store.delete_thread(ThreadKey(THREAD))
     with pytest.raises(StoreError, match="is not there") as missing:
-        await store.get(THREAD, ref)
+        await store.get(ThreadKey(THREAD), ref)
     assert ref["uri"] in str(missing.value)
     assert not missing.value.transient
 
 
 async def test_a_store_that_has_moved(root: str) -> None:
-    ref = await ContentStore(root).put(THREAD, b"hello", "text/plain")
+    ref = await ContentStore(root).put(ThreadKey(THREAD), b"hello", "text/plain")
     before = {**ref, "uri": ref["uri"].replace(root, "s3://bucket-before/x")}
-    assert await ContentStore(root).get(THREAD, before) == b"hello"
+    assert await ContentStore(root).get(ThreadKey(THREAD), before) == b"hello"
 
 
 async def test_objects_elsewhere_need_a_hash(root: str, tmp_path: Path) -> None:
@@ -117,39 +118,39 @@ async def test_objects_elsewhere_need_a_hash(root: str, tmp_path: Path) -> None:
     file = tmp_path / "elsewhere.txt"
     file.write_bytes(b"inner")
     foreign = {"uri": file.as_uri(), "hash": hashlib.sha256(b"inner").hexdigest()}
-    of_other = await ContentStore(root).put(OTHER, b"theirs", "text/plain")
+    of_other = await ContentStore(root).put(ThreadKey(OTHER), b"theirs", "text/plain")
     for store in (ContentStore(root), ContentStore(None)):
-        assert await store.get(THREAD, foreign) == b"inner"
-        assert await store.get(THREAD, of_other) == b"theirs"
-        for ref in (foreign, of_other):
-            with pytest.raises(StoreError, match="without a SHA-256"):
-                await store.get(THREAD, {"uri": ref["uri"]})
+        assert await store.get(ThreadKey(THREAD), foreign) == b"inner"
+        with pytest.raises(StoreError, match="not in the content store"):
+            await store.get(ThreadKey(THREAD), of_other)
+        with pytest.raises(StoreError, match="without a SHA-256"):
+            await store.get(ThreadKey(THREAD), {"uri": foreign["uri"]})
     for ref in (foreign, of_other):
         with pytest.raises(StoreError, match="nothing else is read here"):
-            await ContentStore(root, elsewhere=False).get(THREAD, ref)
+            await ContentStore(root, elsewhere=False).get(ThreadKey(THREAD), ref)
 
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1/x", "ftp://x/y", "/etc/hostname", "file:///", "file:///dev/zero"])
 async def test_other_places_are_not_read(uri: str) -> None:
     with pytest.raises(StoreError, match="can't be read"):
-        await ContentStore(None).get(THREAD, {"uri": uri, "hash": "0" * 64})
+        await ContentStore(None).get(ThreadKey(THREAD), {"uri": uri, "hash": "0" * 64})
 
 
 async def test_a_store_that_is_away_is_transient_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_s3(monkeypatch, f"http://127.0.0.1:{free_ports(1)[0]}")
     with pytest.raises(StoreError, match="can't be written: Generic S3 error") as away:
-        await ContentStore("s3://bucket/x").put(THREAD, b"1", "text/plain")
+        await ContentStore("s3://bucket/x").put(ThreadKey(THREAD), b"1", "text/plain")
     assert away.value.transient
     assert "\n" not in str(away.value)
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match="can't be written"):
-        await ContentStore((tmp_path / "file").as_uri()).put(THREAD, b"1", "text/plain")
+        await ContentStore((tmp_path / "file").as_uri()).put(ThreadKey(THREAD), b"1", "text/plain")
 
 
 async def test_a_bucket_that_is_not_there(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use_s3(monkeypatch, s3)
     with pytest.raises(StoreError, match="the bucket is not there"):
-        await ContentStore("s3://no-such-bucket").put(THREAD, b"1", "text/plain")
+        await ContentStore("s3://no-such-bucket").put(ThreadKey(THREAD), b"1", "text/plain")
 
 
 def test_settings() -> None:
@@ -196,7 +197,7 @@ async def test_offload_and_back(root: str, record: Any) -> None:
     small = turn_record.decode(value)
     assert small["hash"] == made["hash"]
     document = {"thread_id": made["thread_id"], "turns": [small["turn"]]}
-    inlined = await ContentStore(root).inlined(document)
+    inlined = await ContentStore(root).inlined(ThreadKey(document["thread_id"]), document)
     assert inlined["turns"] == [made["turn"]]
     assert turn_hash(inlined["turns"][0]) == made["hash"]
     assert metrics.registry.get_sample_value(m.CONTENT_OBJECTS.name) == 4  # twice, as it was asked for twice
@@ -236,12 +237,12 @@ async def test_export_and_delete_by_command(
             assert "content_ref" not in text
             assert len(text) > 150_000
         uris = [f"{root}/{name}" for name in objects()]
-        asyncio.run(ContentStore(root).delete_thread(made["thread_id"]))
+        asyncio.run(ContentStore(root).delete_thread(ThreadKey(made["thread_id"])))
         failed = run("export", "--inline")
         assert isinstance(failed.exception, StoreError)
         assert str(failed.exception).startswith(f"thread {made['thread_id']}, turn {made['turn_id']}: {root}")
         assert any(uri in str(failed.exception) for uri in uris)
-        asyncio.run(ContentStore(root).put(made["thread_id"], b"left", "text/plain"))
+        asyncio.run(ContentStore(root).put(ThreadKey(made["thread_id"]), b"left", "text/plain"))
         assert run("threads", "delete", "chat", "--yes").exception is None
         assert objects() == {}
 
@@ -287,7 +288,7 @@ def test_https(tmp_path: Path, record: Any) -> None:
 
         async def write() -> None:
             async with await ThreadStore.open(settings.store_url) as store:
-                await store.delete_thread(made["thread_id"])
+                await store.delete_thread(ThreadKey(made["thread_id"]))
                 await store.write([made])
 
         asyncio.run(write())
@@ -311,7 +312,7 @@ def test_https(tmp_path: Path, record: Any) -> None:
 async def test_an_object_is_fetched_once_and_a_document_is_bounded(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by the review: an event of 67 KB with 200 references to one object made one GET take 325 MB."""
     store = ContentStore(root)
-    ref = await store.put(THREAD, b"x" * 10_000, "text/plain")
+    ref = await store.put(ThreadKey(THREAD), b"x" * 10_000, "text/plain")
     part = {"part_kind": "tool-return", "tool_name": "t", "tool_call_id": "c", "content_ref": ref}
     document = {"thread_id": THREAD, "turns": [{"meta:turn_id": "1", "messages": [{"parts": [part] * 200}]}]}
     read, real = [], store.objects.read
@@ -321,15 +322,15 @@ async def test_an_object_is_fetched_once_and_a_document_is_bounded(root: str, mo
         return await real(uri, most)
 
     monkeypatch.setattr(store.objects, "read", counted)
-    whole = await store.inlined(document, 200 * 10_000)
+    whole = await store.inlined(ThreadKey(THREAD), document, most=200 * 10_000)
     assert [part["content"] for part in whole["turns"][0]["messages"][0]["parts"]] == ["x" * 10_000] * 200
     assert len(read) == 1
     with pytest.raises(StoreError, match="more than 1,999,999 bytes in one answer") as raised:
-        await store.inlined(document, 200 * 10_000 - 1)
+        await store.inlined(ThreadKey(THREAD), document, most=200 * 10_000 - 1)
     assert not raised.value.transient
     assert len(read) == 1, "what is too much is not even read"
     for said in (None, 10):  # who says less, or nothing, gets no more
         other = {key: value for key, value in ({**ref, "size_bytes": said}).items() if value is not None}
         one = {"thread_id": THREAD, "turns": [{"parts": [{**part, "content_ref": other}]}]}
         with pytest.raises(StoreError, match="it has more than"):
-            await store.inlined(one, 9_999)
+            await store.inlined(ThreadKey(THREAD), one, most=9_999)

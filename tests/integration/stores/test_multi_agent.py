@@ -16,6 +16,7 @@ from tests.corpus import compare_ui
 from tests.support.places import ROOT
 from threadmill.framing import decode
 from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
 from topics.thread_rules import check
 from topics.turn_record import TurnRecord
 
@@ -54,7 +55,7 @@ def run(
 
 
 async def document_of(store: ThreadStore, thread_id: str) -> dict[str, Any]:
-    document = await store.thread(thread_id)
+    document = await store.thread(ThreadKey(thread_id))
     assert document is not None
     assert [finding for finding in check(document) if finding.severity == "error"] == []
     return document
@@ -67,7 +68,7 @@ def links(document: dict[str, Any]) -> list[tuple[str, str]]:
 async def shown(store: ThreadStore, thread_id: str) -> list[str]:
     console = Console(width=200, color_system=None)
     with console.capture() as capture:
-        for piece in view(await document_of(store, thread_id), await store.spawned(thread_id)):
+        for piece in view(await document_of(store, thread_id), await store.spawned(ThreadKey(thread_id))):
             console.print(piece)
     return [line.rstrip(" ─") for line in capture.get().splitlines() if line.strip()]
 
@@ -99,8 +100,8 @@ async def test_a_sub_agents_own_thread_links_to_where_it_was_spawned(store: Thre
     assert links(child) == [("spawned_from", CHAT)]
     assert child["turns"][0]["meta:parent"] == {"run_id": "boss-1", "thread_id": CHAT}
     assert links(await document_of(store, CHAT)) == []
-    assert [summary.thread_id for summary in await store.spawned(CHAT)] == [CHILD]
-    assert await store.spawned(CHILD) == ()
+    assert [summary.thread_id for summary in await store.spawned(ThreadKey(CHAT))] == [CHILD]
+    assert await store.spawned(ThreadKey(CHILD)) == ()
     assert f"└ thread {CHILD}  Sub · 1 turns" in await shown(store, CHAT)
 
 

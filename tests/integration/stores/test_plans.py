@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 from sqlalchemy.dialects import postgresql
 
 from pipeline.stores import statements, usage_query
-from pipeline.stores.schema import threads
+from pipeline.stores.keys import key_text
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import encode_cursor
 from pipeline.stores.usage_report import UsageQuery
 from tests.support.places import ROOT
 from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
 
 PAGE = ROOT / "docs" / "stores.md"
 START = 1_768_903_200_000
@@ -24,18 +24,18 @@ TURNS = 30_000  # of 6,000 of 30,000 threads, over 300 hours, of 50 tenants and 
 FILL = (
     """INSERT INTO threads (thread_id, external_id, tenant, title, prompt, status, turns, total_tokens, created_at,
         updated_at)
-    SELECT 'thread-' || n, 'chat-' || n, 't' || n % 50, 'About ' || n, repeat('What is it? ', 10), 'complete', 5, 50,
-        :start + n * 180000::bigint, :start + n * 180000::bigint
+    SELECT 'thread-' || n || '/t' || n % 50, 'chat-' || n, 't' || n % 50, 'About ' || n, repeat('What is it? ', 10),
+        'complete', 5, 50, :start + n * 180000::bigint, :start + n * 180000::bigint
     FROM generate_series(0, 29999) n""",
     """INSERT INTO turns (turn_id, thread_id, run_id, ordinal, role, agent_id, tenant, dialect, status, revision,
         digest, events, started_at, ended_at, facts, document)
-    SELECT 'turn-' || n, 'thread-' || n / 5, 'run-' || n, 0, 1, 'a' || n % 600, 't' || n / 5 % 50, 'vercel-ai',
-        'complete', 0, md5(n::text), 3, :start + n * 36000::bigint, :start + n * 36000::bigint, '{}', '{}'
+    SELECT 'turn-' || n, 'thread-' || n / 5 || '/t' || n / 5 % 50, 'run-' || n, 0, 1, 'a' || n % 600, 't' || n / 5 % 50,
+        'vercel-ai', 'complete', 0, md5(n::text), 3, :start + n * 36000::bigint, :start + n * 36000::bigint, '{}', '{}'
     FROM generate_series(0, :turns - 1) n""",
     "INSERT INTO agents SELECT turn_id, thread_id, agent_id, agent_id FROM turns",
     """INSERT INTO links
-    SELECT turn_id, thread_id, 0, thread_id, 'thread-' || substr(turn_id, 6)::int / 7, 'spawned_from'
-    FROM turns WHERE ascii(digest) % 5 = 0""",
+    SELECT turn_id, thread_id, 0, thread_id, 'thread-' || number / 7 || '/t' || number / 7 % 50, 'spawned_from'
+    FROM (SELECT *, substr(turn_id, 6)::int AS number FROM turns) turns WHERE ascii(digest) % 5 = 0""",
     """INSERT INTO usage (turn_id, thread_id, position, at, agent_id, tenant, model, provider, finish_reason, requests,
         turns, interrupted, errors, input_tokens, output_tokens, total_tokens, cost_nano_usd, ttft_ms, duration_ms)
     SELECT turn_id, thread_id, 0, started_at, agent_id, tenant, 'm' || ascii(digest) % 7, 'p', 'stop', 1, 1, 0, 0, 10,
@@ -55,7 +55,8 @@ async def full(postgres_database: str) -> AsyncIterator[ThreadStore]:
 
 
 ID = thread_uuid("x")[0]
-SOME = ["thread-17", "thread-400"]
+ONE = ThreadKey("thread-17", "t17")
+SOME = [ONE, ThreadKey("thread-400", "t0")]
 HOURLY = UsageQuery(start=START + 50 * HOUR, end=START + 51 * HOUR)
 OF_ONE = UsageQuery(("model",), where={"tenant": ("t7",)}, start=HOURLY.start, end=START + 74 * HOUR)
 OF_THREAD = UsageQuery(("agent",), where={"thread": ("thread-17",)})
@@ -65,7 +66,7 @@ ANY = (None, None, None, None)
 QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "threads, a page": (statements.thread_list(50, *ANY), ("threads_updated",)),
     "threads, the next page": (
-        statements.thread_list(50, encode_cursor(START + HOUR, "thread-9"), *ANY[1:]),
+        statements.thread_list(50, encode_cursor(START + HOUR, "thread-9/t9"), *ANY[1:]),
         ("threads_updated",),
     ),
     "threads of some days": (
@@ -78,12 +79,14 @@ QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
         statements.thread_list(50, *ANY).where(*statements.narrowed("chat-7", None, None, None)),
         ("threads_external",),
     ),
-    "a thread's line": (select(threads).where(threads.c.thread_id == "thread-17"), ("threads_pkey",)),
+    "a thread's line": (statements.line(ONE), ("threads_pkey",)),
+    "the threads with an id": (statements.having_id("thread-17"), ("threads_pkey",)),
+    "threads of an older version": (statements.older_keys(1), ("threads_older",)),
     "a thread's turns": (statements.records(SOME), ("turns_order",)),
     "links into a thread": (statements.records(SOME), ("links_source",)),
-    "a thread's agents": (statements.agent_names(SOME), ("agents_thread",)),
-    "a thread's sub-agents": (statements.spawned_from("thread-17", 100), ("links_target",)),
-    "usage of each turn of a thread": (statements.turn_usage("thread-17", None), ("usage_thread",)),
+    "a thread's agents": (statements.agent_names([key_text(one) for one in SOME]), ("agents_thread",)),
+    "a thread's sub-agents": (statements.spawned_from(ONE, 100), ("links_target",)),
+    "usage of each turn of a thread": (statements.turn_usage(ONE), ("usage_thread",)),
     "usage of a thread": (usage_query.usage_figures(OF_THREAD, ()), ("usage_thread",)),
     "usage of some time": (usage_query.usage_figures(HOURLY, ()), ("usage_at",)),
     "usage of a tenant in some time": (usage_query.usage_figures(OF_ONE, ()), ("usage_tenant_at", "usage_at")),

@@ -11,6 +11,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
 from pipeline.stores.usage_report import UsageQuery
 from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
 
 CHAT = thread_uuid("chat")[0]
 
@@ -18,13 +19,13 @@ CHAT = thread_uuid("chat")[0]
 async def test_an_empty_store_answers(store: ThreadStore) -> None:
     page = await store.threads()
     assert (page.threads, page.cursor) == ((), None)
-    assert await store.thread(CHAT) is None
-    assert await store.find("chat") is None
+    assert await store.thread(ThreadKey(CHAT)) is None
+    assert await store.find("chat") == ()
     report = await store.usage(UsageQuery(("model",), "day"))
     assert (report.rows, report.total.requests, report.total.ttft_ms.p50, report.unpriced) == ((), 0, None, {})
     assert await store.counts() == Counts(0, 0, 0, 0)
-    assert [document async for document in store.documents()] == []
-    assert await store.delete_thread(CHAT) is False
+    assert [document async for _, document in store.documents()] == []
+    assert await store.delete_thread(ThreadKey(CHAT)) is False
 
 
 async def test_a_summary_says_what_the_thread_is_about(store: ThreadStore, record: Any) -> None:
@@ -36,7 +37,7 @@ async def test_a_summary_says_what_the_thread_is_about(store: ThreadStore, recor
         ]
     )
     (summary,) = (await store.threads()).threads
-    document = await store.thread(CHAT)
+    document = await store.thread(ThreadKey(CHAT))
     assert document is not None
     assert (summary.thread_id, summary.external_id, summary.title) == (CHAT, "chat", "What is the weather?")
     assert (summary.agents, summary.turns, summary.status) == (("A1", "Bob"), 3, "interrupted")
@@ -50,7 +51,7 @@ async def test_a_title_comes_before_the_prompt_and_the_newest_counts(store: Thre
         [record(seconds=3, thread={"title": "new"}), record(run="r0", seconds=2, thread={"title": "old"})]
     )
     (summary,) = (await store.threads()).threads
-    assert summary.title == "new" == (await store.thread(CHAT) or {})["title"]
+    assert summary.title == "new" == (await store.thread(ThreadKey(CHAT)) or {})["title"]
 
 
 async def test_pages_hold_every_thread_once_the_last_updated_first(store: ThreadStore, record: Any) -> None:
@@ -98,18 +99,18 @@ async def test_threads_by_agent_tenant_and_text(store: ThreadStore, record: Any)
 async def test_a_thread_is_found_by_both_its_ids(store: ThreadStore, record: Any) -> None:
     uuid = "11111111-1111-4111-8111-111111111111"
     await store.write([record("chat"), record(uuid, thread={"external_id": "ticket 7"})])
-    assert await store.find("chat") == await store.find(CHAT) == CHAT
-    assert await store.find("ticket 7") == await store.find(uuid.upper()) == uuid
-    assert await store.find("ticket 8") is None
+    assert await store.find("chat") == await store.find(CHAT) == (ThreadKey(CHAT),)
+    assert await store.find("ticket 7") == await store.find(uuid.upper()) == (ThreadKey(uuid),)
+    assert await store.find("ticket 8") == ()
 
 
 async def test_every_document_is_streamed_in_the_order_of_ids(store: ThreadStore, record: Any) -> None:
     await store.write([record(f"chat{n}", f"r{run}", seconds=n) for n in range(120) for run in range(2)])
-    ids = [thread_id async for thread_id in store.thread_ids()]
-    documents = [document async for document in store.documents()]
+    ids = [key.thread_id async for key in store.thread_keys()]
+    documents = [document async for _, document in store.documents()]
     assert [document["thread_id"] for document in documents] == ids == sorted(ids)
     assert len(ids) == 120
-    assert documents[3] == await store.thread(ids[3])
+    assert documents[3] == await store.thread(ThreadKey(ids[3]))
 
 
 async def test_a_deleted_thread_leaves_nothing(store: ThreadStore, record: Any, tables: Any) -> None:
@@ -117,5 +118,5 @@ async def test_a_deleted_thread_leaves_nothing(store: ThreadStore, record: Any, 
     before = await tables()
     link = {"thread_id": thread_uuid("kept")[0], "relation": "referenced"}
     await store.write([record("gone", links=[link]), record("gone", "r2")])
-    assert await store.delete_thread(thread_uuid("gone")[0]) is True
+    assert await store.delete_thread(ThreadKey(thread_uuid("gone")[0])) is True
     assert await tables() == before

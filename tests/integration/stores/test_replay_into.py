@@ -33,6 +33,6 @@ async def test_sqlite_and_postgres_come_to_hold_the_same(applied_settings: Setti
     found = []
     for url in (applied_settings.store_url, postgres_database):
         async with await ThreadStore.open(url) as store:
-            found.append({document["thread_id"]: json.dumps(document) async for document in store.documents()})
+            found.append({document["thread_id"]: json.dumps(document) async for _, document in store.documents()})
     assert found[0] == found[1]
     assert len(found[0]) == len(expected(runs))

@@ -20,6 +20,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
 from pipeline.stores.usage_report import UsageQuery
 from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
 
 OPEN = """
 import asyncio, sys
@@ -80,7 +81,7 @@ async def test_this_code_works_beside_newer_code_that_has_added_to_the_schema(
             await opened.write([record("other", f"restarted {allowed}")])
             assert sorted(thread.turns for thread in (await opened.threads()).threads) == [1 + allowed, 2]
             assert (await opened.usage(UsageQuery())).total.turns == 3 + allowed
-            assert await opened.delete_thread(thread_uuid("nobody")[0]) is False
+            assert await opened.delete_thread(ThreadKey(thread_uuid("nobody")[0])) is False
     async with store._reading() as connection:
         assert set(await connection.scalars(text("SELECT weight FROM turns"))) == {7}
 

@@ -28,10 +28,11 @@ class Letters:
 
     def __init__(self) -> None:
         self.sent: list[Outgoing] = []
-        self.lost = 0
+        self.lost = self.attempts = 0
 
     async def send_batch(self, _: str, __: int, records: Sequence[Outgoing]) -> tuple[int, Awaitable[object]]:
         delivery = asyncio.get_running_loop().create_future()
+        self.attempts += 1
         if self.lost:
             self.lost -= 1
             delivery.set_exception(ConnectionError("no broker"))
@@ -109,3 +110,15 @@ async def test_a_dead_letter_is_sent_until_it_is_delivered(
     letters.lost = 5
     await writer.apply([(0, batch([record(status=None)]))])  # type: ignore[list-item]
     assert list(letters.found()) == [0]
+
+
+async def test_between_two_attempts_there_is_a_pause(
+    writer: TurnWriter, letters: Letters, record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the review: while no dead letter could be delivered, it was sent again without an end and a pause."""
+    monkeypatch.setattr(store_role, "PAUSE", 0.05)
+    letters.lost = 10**6
+    applying = asyncio.create_task(writer.apply([(0, batch([record(status=None)]))]))  # type: ignore[list-item]
+    await asyncio.sleep(0.5)
+    applying.cancel()
+    assert 1 < letters.attempts <= 12

@@ -83,7 +83,7 @@ def many_records(record: Any) -> list[dict[str, Any]]:
 
 
 def rows_of(records: Sequence[Any]) -> list[dict[str, Any]]:
-    return [row for record in records for row in record_rows(record).usage]
+    return [row | {"thread_id": one["thread_id"]} for one in records for row in record_rows(one).usage]
 
 
 async def test_any_grouping_is_what_python_says_and_sums_to_the_total(store: ThreadStore, record: Any) -> None:
@@ -231,8 +231,8 @@ async def test_sums_over_any_grouping_equal_the_total(store: ThreadStore, record
     usages = st.fixed_dictionaries({}, optional=dict.fromkeys(("input_tokens", "output_tokens", "cost"), counts))
 
     async def asked(records: list[Any], query: UsageQuery) -> UsageReport:
-        for thread_id in [thread_id async for thread_id in store.thread_ids()]:
-            await store.delete_thread(thread_id)
+        for key in [key async for key in store.thread_keys()]:
+            await store.delete_thread(key)
         for one in records:
             await store.write([one])
         return await store.usage(query)

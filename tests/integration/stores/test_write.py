@@ -12,12 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import StoreError
-from pipeline.stores import write as writing
+from pipeline.stores.rows import record_rows
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts, WriteResult
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.turns.times import LAST_MS
 from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
 
 CHAT = thread_uuid("chat")[0]
 
@@ -35,7 +36,7 @@ async def test_a_newer_revision_replaces_turn_and_usage(store: ThreadStore, reco
     await store.write([record(text="old", tokens=10)])
     assert await store.write([record(text="new", tokens=70, revision=1)]) == WriteResult(updated=1)
     assert await store.write([record(text="older", revision=0)]) == WriteResult(unchanged=1)
-    (turn,) = (await store.thread(CHAT) or {})["turns"]
+    (turn,) = (await store.thread(ThreadKey(CHAT)) or {})["turns"]
     assert turn["messages"][0]["parts"][0]["content"] == "new"
     total = (await store.usage(UsageQuery())).total
     assert (total.requests, total.turns, total.input_tokens, total.total_tokens) == (1, 1, 70, 71)
@@ -59,13 +60,13 @@ async def test_the_publishers_word_beats_a_worker_that_gave_up_on_the_same_event
         return made
 
     async def reason() -> Any:
-        (turn,) = (await store.thread(CHAT) or {})["turns"]
+        (turn,) = (await store.thread(ThreadKey(CHAT)) or {})["turns"]
         return turn["interruption"]["reason"]
 
     for given_up in ("timeout", "events_lost"):
         for said in ("user_cancelled", "network_failure", "error"):
             for batches in ([[given_up], [said]], [[said], [given_up]], [[said, given_up]]):
-                await store.delete_thread(CHAT)
+                await store.delete_thread(ThreadKey(CHAT))
                 for batch in batches:
                     await store.write([cut(one) for one in batch])
                 assert await reason() == said
@@ -79,14 +80,14 @@ async def test_the_publishers_word_beats_a_worker_that_gave_up_on_the_same_event
 async def test_of_a_turn_that_is_twice_in_a_batch_the_better_one_is_written(store: ThreadStore, record: Any) -> None:
     batch = [record(text="1", revision=1), record(text="2", revision=2), record(text="0"), record(run="r2")]
     assert await store.write(batch) == WriteResult(inserted=2, unchanged=2)
-    turns = (await store.thread(CHAT) or {})["turns"]
+    turns = (await store.thread(ThreadKey(CHAT)) or {})["turns"]
     assert sorted(turn["messages"][0]["parts"][0]["content"] for turn in turns) == ["2", "hello"]
 
 
 async def test_a_record_without_turn_gives_facts_only(store: ThreadStore, record: Any) -> None:
     facts = record(run="facts", turn=None, hash=None, at=1768903300000, thread={"title": "Weather"})
     await store.write([record(), facts])
-    document = await store.thread(CHAT)
+    document = await store.thread(ThreadKey(CHAT))
     assert document is not None
     assert (document["title"], len(document["turns"])) == ("Weather", 1)
     assert await store.counts() == Counts(threads=1, turns=1, runs=2, interrupted=0)
@@ -97,10 +98,10 @@ async def test_links_reach_the_thread_that_they_start_from(store: ThreadStore, r
     link = {"from": child, "thread_id": CHAT, "relation": "spawned_from"}
     await store.write([record(links=[link]), record("child", "r2")])
     expected = {"links": [{"thread_id": CHAT, "relation": "spawned_from"}]}
-    assert (await store.thread(child) or {})["relationships"] == expected
-    assert "relationships" not in (await store.thread(CHAT) or {})
-    every = {document["thread_id"]: document async for document in store.documents()}
-    assert every == {CHAT: await store.thread(CHAT), child: await store.thread(child)}
+    assert (await store.thread(ThreadKey(child)) or {})["relationships"] == expected
+    assert "relationships" not in (await store.thread(ThreadKey(CHAT)) or {})
+    every = {document["thread_id"]: document async for _, document in store.documents()}
+    assert every == {CHAT: await store.thread(ThreadKey(CHAT)), child: await store.thread(ThreadKey(child))}
 
 
 def deep(levels: int) -> Any:
@@ -127,7 +128,7 @@ async def test_any_json_comes_back_as_it_was(store: ThreadStore, record: Any, va
     given = record()
     given["turn"]["messages"][0]["parts"][0]["args"] = value
     await store.write([given])
-    turn = (await store.thread(CHAT) or {})["turns"][0]
+    turn = (await store.thread(ThreadKey(CHAT)) or {})["turns"][0]
     assert repr(turn) == repr(given["turn"])  # the order of keys and the kind of numbers, too
 
 
@@ -137,8 +138,10 @@ async def test_any_name_is_taken(store: ThreadStore, record: Any) -> None:
     named["thread"] = {"title": hostile, "external_id": hostile}
     await store.write([named])
     thread_id = thread_uuid(hostile)[0]
-    assert await store.find(hostile) == thread_id
-    assert (await store.thread(thread_id) or {})["title"] == hostile
+    key = ThreadKey(thread_id, hostile)
+    assert await store.find(hostile) == await store.find(thread_id, hostile) == (key,)
+    assert [found async for found in store.thread_keys()] == [key]
+    assert (await store.thread(key) or {})["title"] == hostile
     (found,) = (await store.threads(agent_id=hostile, tenant=hostile)).threads
     assert found.thread_id == thread_id
 
@@ -150,11 +153,9 @@ async def test_a_batch_is_stored_whole_or_not_at_all(
     before = await tables()
     broken = record(run="r2")
     broken["turn"]["messages"][0]["usage"] = {"input_tokens": 1}
-    rows = writing.record_rows(broken)
+    rows = record_rows(broken)
     rows.usage.append(rows.usage[0])  # a duplicate key, which the database refuses when all else is written
-    monkeypatch.setattr(
-        "pipeline.stores.sql.best_of", lambda _: writing.best_of([record(revision=1)]) | {rows.key: rows}
-    )
+    monkeypatch.setattr("pipeline.stores.sql.record_rows", lambda one: rows if one is broken else record_rows(one))
     with pytest.raises(StoreError) as caught:
         await store.write([record(revision=1), broken])
     assert not caught.value.transient
@@ -205,8 +206,8 @@ async def test_writers_of_the_same_turns_agree(store: ThreadStore, store_url: st
     try:
         await asyncio.gather(*(one.write(batch) for one, batch in zip([store, *others], batches, strict=True)))
         together = await tables()
-        for thread_id in [thread_id async for thread_id in store.thread_ids()]:
-            await store.delete_thread(thread_id)
+        for key in [key async for key in store.thread_keys()]:
+            await store.delete_thread(key)
         for batch in batches:
             await store.write(batch)
         assert await tables() == together
@@ -241,11 +242,11 @@ async def test_order_duplicates_and_batches_make_no_difference(store: ThreadStor
     ]
 
     async def stored(batches: list[list[int]]) -> Any:
-        for thread_id in [thread_id async for thread_id in store.thread_ids()]:
-            await store.delete_thread(thread_id)
+        for key in [key async for key in store.thread_keys()]:
+            await store.delete_thread(key)
         for batch in batches:
             await store.write([pool[n] for n in batch])
-        return await tables(), [document async for document in store.documents()]
+        return await tables(), [document async for _, document in store.documents()]
 
     everything = range(len(pool))
     expected = await stored([list(everything)])
@@ -266,7 +267,7 @@ async def test_names_that_only_an_escape_tells_apart_are_two(store: ThreadStore,
     """`x` with a NUL behind it, and the six characters that stand for one in JSON: two agents of one turn."""
     named = [{"agent_id": agent_id, "agent_name": "A"} for agent_id in ("x\0", "x\\u0000")]
     assert await store.write([record(agents=named)]) == WriteResult(inserted=1)
-    document = await store.thread(CHAT) or {}
+    document = await store.thread(ThreadKey(CHAT)) or {}
     assert {"x\0", "x\\u0000"} <= document["agents"].keys()
     for agent_id in ("x\0", "x\\u0000"):
         assert len((await store.threads(agent_id=agent_id)).threads) == 1
@@ -285,7 +286,7 @@ async def test_sums_end_at_the_largest_number_that_a_column_takes(store: ThreadS
     report = await store.usage(UsageQuery(group_by=("thread",), order="input_tokens"))
     assert [row.figures.input_tokens for row in report.rows] == [2**63 - 1, most]
     assert [row.figures.requests for row in report.rows] == [1100, 1]
-    (turn,) = (await store.turn_usage(CHAT)).values()
+    (turn,) = (await store.turn_usage(ThreadKey(CHAT))).values()
     assert turn.total_tokens == 2**63 - 1
 
 

@@ -10,17 +10,19 @@ import orjson
 import pytest
 
 from pipeline.assembly.limits import Limits
+from pipeline.assembly.offline import assemble
 from pipeline.assembly.partition import Partition
+from pipeline.assembly.restored_state import RestoredState
 from pipeline.dialects import DIALECTS
 from tests.support.partitions import fed, partition_of, remembered, taken
 from tests.support.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, envelope, right, said, text
 from threadmill.envelope import encode
 from threadmill.errors import Reason
 from topics import json_text, state, turn_record
-from topics.state import Segment
+from topics.state import RunKey, Segment
 from topics.turn_record import TurnRecord
 
-KEY = (THREAD, "r")
+KEY = RunKey(None, THREAD, "r")
 MINUTE = 60_000
 
 
@@ -85,6 +87,70 @@ def test_the_thread_id_may_be_written_in_any_case() -> None:
 def test_a_tenant_is_kept() -> None:
     partition = fed(envelope(0, text("a"), tenant="t"), envelope(1, text("b"), tenant="t", end="complete"))
     assert partition.out.turns[0]["tenant"] == "t"
+
+
+def test_a_record_that_names_another_tenant_belongs_to_another_run() -> None:
+    """Whoever guesses the ids of a run can neither end it, nor go on with it, nor have it."""
+    acme = [envelope(0, text("a"), tenant="acme", run={"request": "secret"}), envelope(1, text("b"), tenant="acme")]
+    acme += [envelope(2, text("c"), tenant="acme", end="complete")]
+    log = Log()
+    for number, each in enumerate(acme):
+        log.add(envelope(8, [], tenant="evil", end="complete"))
+        log.add(envelope(number, text("x", "y", "z"), tenant="evil"))
+        log.add(envelope(number, text("x"), end="aborted"))
+        log.add(each)
+    partition = partition_of(log)
+    assert [record for record in partition.out.turns if record.get("tenant") == "acme"] == assembled_of(acme)
+    assert not any("acme" in refused.detail for refused in partition.out.dead)
+    assert [record["tenant"] for record in partition.out.telemetry if record.get("tenant") == "acme"] == ["acme"]
+
+
+def mixed_by_an_older_version() -> RestoredState:
+    """It took the runs of two tenants for one, and moved them to the state topic."""
+    records = [encode(envelope(0, text(tenant), tenant=tenant)) for tenant in ("acme", "evil")]
+    segment = Segment(0, 1, START, records)
+    head, _, rest = state.encode(KEY, segment).partition(b"\n")
+    found = RestoredState()
+    found.take(state.segment_key(KEY, segment).encode(), head.replace(b'"tenant":null,', b"") + b"\n" + rest)
+    return found
+
+
+def test_runs_that_share_a_segment_of_an_older_version_do_not_take_it_from_each_other() -> None:
+    log, found = Log(), mixed_by_an_older_version()
+    partition = Partition(TOYS, Limits(), 0)
+    partition.restore(found)
+    log.add(envelope(1, text("more"), tenant="acme", end="complete"))
+    partition.feed(log.records)
+    assert [(record["tenant"], words(record)) for record in partition.out.turns] == [("acme", ["acme", "more"])]
+    assert [value is None for _, value in partition.out.marks] == [False]  # nothing is removed yet
+    for name, value in partition.out.marks:
+        found.take(name.encode(), value)
+    restarted = Partition(TOYS, Limits(), partition.next)
+    restarted.restore(found)
+    assert [run.tenant for run in restarted.runs.spilled] == ["evil"]
+    log.add(envelope(1, text("too"), tenant="evil", end="complete"))
+    for worker in (partition, restarted):
+        worker.feed(log.records)
+        assert [words(record) for record in worker.out.turns if record["tenant"] == "evil"] == [["evil", "too"]]
+    assert [name for name, value in partition.out.marks if value is None] == [f"{THREAD}/r#0-1.0"]
+
+
+def test_who_ends_a_run_before_it_begins_ends_his_own() -> None:
+    log = Log()
+    log.add(envelope(8, [], tenant="evil", end="complete"))
+    acme = [envelope(seq, text(str(seq)), tenant="acme") for seq in range(9)]
+    acme[-1]["end"] = "complete"
+    for each in acme:
+        log.add(each)
+    partition = partition_of(log, gap_ms=100)
+    partition.tick(START + 200)
+    assert not partition.out.dead
+    assert [record for record in partition.out.turns if record.get("tenant") == "acme"] == assembled_of(acme)
+    assert [record["status"] for record in partition.out.turns if record.get("tenant") == "evil"] == ["interrupted"]
+
+
+def assembled_of(envelopes: list[Envelope]) -> list[TurnRecord]:
+    return assemble(TOYS["toy"], envelopes)[0]
 
 
 # ---- deadlines
@@ -324,6 +390,33 @@ def test_a_first_record_far_ahead() -> None:
     assert record["events"] == 1
 
 
+def test_a_tenant_that_closes_many_runs_makes_room_at_its_own_cost() -> None:
+    log = Log()
+    for number in range(4):
+        log.add(envelope(0, text("a"), run_id=f"a{number}", tenant="acme", end="complete"))
+    for number in range(60):
+        log.add(envelope(0, text("e"), run_id=f"e{number}", tenant="evil", end="complete"))
+    log.add(envelope(0, text("a"), run_id="a0", tenant="acme", end="complete"))
+    partition = partition_of(log, closed_runs=20)
+    assert len(partition.runs.marks) == 20
+    assert [run.run_id for run in partition.runs.marks if run.tenant == "acme"] == ["a0", "a1", "a2", "a3"]
+    assert [run.run_id for run in partition.runs.marks if run.tenant == "evil"] == [f"e{n}" for n in range(44, 60)]
+    assert partition.counts.duplicates == 1
+
+
+def test_a_tenant_that_breaks_off_many_runs_makes_room_at_its_own_cost() -> None:
+    log = Log()
+    for number in range(2):
+        log.add(envelope(0, text("a"), run_id=f"a{number}", tenant="acme", end="aborted"))
+    size = len(log.records[0].value or b"")
+    for number in range(60):
+        log.add(envelope(0, text("e"), run_id=f"e{number}", tenant="evil", end="aborted"))
+    partition = partition_of(log, reopen_bytes=10 * size)
+    assert [run.run_id for run in partition.runs.reopenable if run.tenant == "acme"] == ["a0", "a1"]
+    assert size * 8 < partition.runs.reopenable_bytes <= 10 * size
+    assert partition.runs.reopenable_bytes == sum(run.size for run in partition.runs.reopenable.values())
+
+
 def test_only_so_many_closed_runs_are_remembered() -> None:
     log = Log()
     for number in range(30):
@@ -348,6 +441,23 @@ def test_interrupted_runs_can_be_reopened_while_there_is_room() -> None:
     partition.feed(log.records)
     assert reasons(partition) == ["late_event"]
     assert partition.counts.reopened == 1
+
+
+def test_what_fills_a_hole_of_a_closed_run_is_a_dead_letter() -> None:
+    """The run's records are gone, so it can't be built again; but that event was never taken."""
+    log = Log()
+    log.add(envelope(0, text("a")))
+    log.add(envelope(2, text("c")))
+    partition = partition_of(log, gap_ms=10, reopen_ms=20)
+    partition.tick(START + 11)
+    partition.tick(START + 40)
+    assert not partition.runs.reopenable
+    for seq in (0, 1, 2):
+        log.add(envelope(seq, text("x")))
+    partition.feed(log.records)
+    assert reasons(partition) == ["late_event", "late_event"]  # of the last one nobody knows any more
+    assert partition.out.dead[0].record.value == log.records[3].value
+    assert partition.counts.duplicates == 1
 
 
 def test_closed_runs_are_forgotten_after_the_dedupe_window() -> None:
@@ -407,7 +517,7 @@ def test_the_oldest_runs_are_spilled_where_all_hold_too_much() -> None:
     partition.feed(log.records)
     partition.spill()
     assert [name for name, _ in partition.out.segments] == [f"{THREAD}/x#0-3.0", f"{THREAD}/y#1-5.0"]
-    assert list(partition.runs.open) == [(THREAD, "z"), (THREAD, "x")]
+    assert list(partition.runs.open) == [(None, THREAD, "z"), (None, THREAD, "x")]
 
 
 def test_text_that_was_packed_on_the_way_is_the_same() -> None:

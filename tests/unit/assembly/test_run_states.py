@@ -19,8 +19,9 @@ from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, THREAD, TOY, TOYS, envelope, text
 from tests.support.toy import Event as ToyEvent
 from threadmill.envelope import encode
+from topics.state import RunKey
 
-KEY = (THREAD, "r")
+KEY = RunKey(None, THREAD, "r")
 FINISH: ToyEvent = {"type": "finish"}
 FAILURE: ToyEvent = {"type": "finish", "as": "error"}
 POISON: ToyEvent = {"type": "poison"}
@@ -83,6 +84,7 @@ SCENARIOS: Final[dict[Row, Callable[[], Partition]]] = {
     (State.OPEN, Event.GAP_TIMEOUT): lambda: later(with_a_hole(gap_ms=100)),
     (State.OPEN, Event.IDLE_TIMEOUT): lambda: later(a_run(idle_ms=100)),
     (State.OPEN, Event.RUN_TIMEOUT): lambda: later(a_run(run_ms=100)),
+    (State.OPEN, Event.TOO_LARGE): lambda: a_run(run_bytes=10),
     (State.OPEN, Event.UNBUILDABLE): lambda: a_run(POISON, end="complete"),
     (State.SPILLED, Event.RECORD): lambda: followed(spilled(a_run())),
     (State.SPILLED, Event.PUBLISHER_COMPLETE): lambda: later(  # a newer worker can build what an older one could not
@@ -94,6 +96,7 @@ SCENARIOS: Final[dict[Row, Callable[[], Partition]]] = {
     (State.SPILLED, Event.GAP_TIMEOUT): lambda: later(spilled(with_a_hole(gap_ms=100))),
     (State.SPILLED, Event.IDLE_TIMEOUT): lambda: later(restarted(spilled(a_run()), idle_ms=100)),
     (State.SPILLED, Event.RUN_TIMEOUT): lambda: later(restarted(spilled(a_run()), run_ms=100)),
+    (State.SPILLED, Event.TOO_LARGE): lambda: followed(restarted(spilled(a_run()), run_bytes=10)),
     (State.SPILLED, Event.UNBUILDABLE): lambda: later(
         restarted(a_run(POISON, end="complete"), marks=False, idle_ms=100)
     ),
@@ -184,13 +187,17 @@ def test_an_open_run_that_cant_be_moved_is_given_up(
     assert neighbour_goes_on(partition)
 
 
-def test_a_spilled_run_that_cant_be_moved_is_kept_by_the_state_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_records_of_a_spilled_run_that_cant_be_moved_become_dead_letters_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     partition = spilled(a_run({"type": "step"}, idle_ms=100))
+    ((segment, _),) = partition.out.segments
     with monkeypatch.context() as patch:
         without_a_row(patch, (State.SPILLED, Event.IDLE_TIMEOUT))
         later(partition)
-    assert (values(partition), partition.out.turns, partition.out.marks) == ([], [], [])
+    assert [(unbuilt.run, unbuilt.segments) for unbuilt in partition.out.unbuilt] == [(KEY, (segment,))]
+    assert (values(partition), partition.out.turns, partition.out.marks) == ([], [], [(segment, None)])
     assert partition.runs.state(KEY) is State.UNKNOWN
     assert neighbour_goes_on(partition)
-    mended = later(restarted(partition, idle_ms=100), 2000)
-    assert [turn["run_id"] for turn in mended.out.turns] == ["r"]
+    again = later(restarted(partition, idle_ms=100), 2000)
+    assert (again.out.unbuilt, values(again), again.out.turns) == ([], [], [])

@@ -24,7 +24,7 @@ from pipeline.kafka.admin_client import ClusterInfo
 from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Change, Found, Partition
 from pipeline.settings import Settings
-from pipeline.worker.ledger import Ledger
+from pipeline.worker.ledger import Ledger, RunName
 from topics.catalog import CATALOG, EVENTS, STATE, Topic
 
 SETTINGS = Settings()
@@ -178,12 +178,12 @@ LONG_AGO, JUST_NOW = NOW - 400_000, NOW - 10_000
     ("rest", "waiting", "level"),
     [
         ({}, 0, "ok"),
-        ({("t", "r"): JUST_NOW}, 0, "ok"),  # open
-        ({("t", "r"): LONG_AGO}, 5, "ok"),  # not read yet
-        ({("t", "r"): LONG_AGO, ("t", "s"): JUST_NOW}, 0, "error"),
+        ({(None, "t", "r"): JUST_NOW}, 0, "ok"),  # open
+        ({(None, "t", "r"): LONG_AGO}, 5, "ok"),  # not read yet
+        ({(None, "t", "r"): LONG_AGO, (None, "t", "s"): JUST_NOW}, 0, "error"),
     ],
 )
-def test_runs_that_nothing_has_become_of(rest: dict[tuple[str, str], int], waiting: int, level: str) -> None:
+def test_runs_that_nothing_has_become_of(rest: dict[RunName, int], waiting: int, level: str) -> None:
     finding = ledger_finding(SETTINGS, Ledger(10 + len(rest), 8, 2, rest), waiting, NOW)
     assert finding.level == level
     assert finding.seen.startswith(f"runs {10 + len(rest)} = stored 8 + dead letters 2 + open {len(rest)}")

@@ -52,8 +52,8 @@ def test_a_folder_says_all_that_is_asked_of_a_wire(name: str) -> None:
     dialect = DIALECTS[name]
     assert isinstance(dialect, Dialect)
     assert (dialect.name, dialect.wire) == (name, WIRES[name])
-    assert "|---|---|" in str(import_module(f"{package_of(name)}.events").__doc__), "docs/dialects.md shows this table"
-    assert dialect.losses, "docs/dialects.md has a table of them"
+    assert "|---|---|" in str(import_module(f"{package_of(name)}.events").__doc__), "its page shows this table"
+    assert dialect.losses, "its page has a table of them"
     assert name in CARRIERS
     assert all(carrier.over is None or carrier.over in CARRIERS for carrier in dialect.carriers)
     assert all(FORMATS[form.name] is form for form in dialect.formats), "two wires have a format of one name"

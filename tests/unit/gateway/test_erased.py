@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,19 +10,22 @@ import pytest
 from pipeline.errors import StoreError
 from pipeline.gateway import connections
 from pipeline.gateway.connections import Erased
+from topics.thread_key import ThreadKey
+
+A, B, C = (ThreadKey(name, "acme") for name in "abc")
 
 
 class Store:
     def __init__(self) -> None:
-        self.gone = {"b"}
-        self.asked: list[list[str]] = []
+        self.gone = {B}
+        self.asked: list[list[ThreadKey]] = []
         self.away = False
 
-    async def erased(self, thread_ids: list[str]) -> set[str]:
-        self.asked.append(list(thread_ids))
+    async def erased(self, threads: list[ThreadKey]) -> set[ThreadKey]:
+        self.asked.append(list(threads))
         if self.away:
             raise StoreError("away", transient=True)
-        return self.gone & set(thread_ids)
+        return self.gone & set(threads)
 
 
 async def test_each_thread_is_asked_for_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,12 +35,27 @@ async def test_each_thread_is_asked_for_now_and_then(monkeypatch: pytest.MonkeyP
         return store
 
     erased = Erased(opened)
-    assert await erased.among(["a", "b"]) == {"b"}
-    assert await erased.among(["a", "b", "c"]) == {"b"}
-    assert store.asked == [["a", "b"], ["c"]]
+    assert await erased.among([A, B]) == {B}
+    assert await erased.among([A, B, C]) == {B}
+    assert store.asked == [[A, B], [C]]
     monkeypatch.setattr(connections, "ERASED_HOLDS", 0.0)
-    store.gone.add("a")
-    assert await erased.among(["a", "b", "c"]) == {"a", "b"}, "who is deleted stays so, others may be by now"
-    assert store.asked[2] == ["a", "c"]
+    store.gone.add(A)
+    assert await erased.among([A, B, C]) == {A, B}, "who is deleted stays so, others may be by now"
+    assert store.asked[2] == [A, C]
     store.away = True
-    assert await erased.among(["a", "b", "c"]) == {"a", "b"}
+    assert await erased.among([A, B, C]) == {A, B}
+
+
+async def test_of_many_readers_one_asks() -> None:
+    store, go_on = Store(), asyncio.Event()
+
+    async def opened() -> Any:
+        await go_on.wait()
+        return store
+
+    erased = Erased(opened)
+    readers = [asyncio.create_task(erased.among([B])) for _ in range(100)]
+    await asyncio.sleep(0)
+    go_on.set()
+    assert {B} in await asyncio.gather(*readers)
+    assert store.asked == [[B]]

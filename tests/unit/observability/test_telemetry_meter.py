@@ -180,6 +180,14 @@ def test_runs_are_apart() -> None:
     assert meter.tokens() == {"input": 20}
 
 
+def test_tenants_are_apart() -> None:
+    """Found by the review: who sent telemetry with the ids of another tenant's run kept that from being counted."""
+    usage = [record("data-sys-usage", {"input_tokens": 10}, 3, tenant=tenant) for tenant in ("evil", "acme", "acme")]
+    meter = Meter().take(*usage)
+    assert meter.tokens() == {"input": 10}, "those of acme, once"
+    assert meter.value("threadmill_telemetry_duplicates_total") == 1
+
+
 def test_the_latest_records_are_remembered_and_memory_is_bounded() -> None:
     meter = Meter(remembered=100)
     usage = [record("data-sys-usage", {"input_tokens": 1}, seq, run_id=f"r{seq % 7}") for seq in range(1_000)]

@@ -107,6 +107,14 @@ def test_a_replay_gives_the_same_span_and_a_newer_revision_another_one_of_the_sa
     assert newer.span_id != first.span_id
 
 
+def test_a_turn_of_the_same_id_of_another_tenant_is_in_another_trace() -> None:
+    """Found by the review: a backend would have shown one tenant's span as another's, or in its trace."""
+    mine, theirs, nobodys = (the_span(**more) for more in ({"tenant": "acme"}, {"tenant": "evil"}, {}))
+    assert len({span.attributes["threadmill.turn.id"] for span in (mine, theirs, nobodys)}) == 1
+    assert len({span.trace_id for span in (mine, theirs, nobodys)}) == 3
+    assert len({span.span_id for span in (mine, theirs, nobodys)}) == 3
+
+
 def test_nothing_of_what_was_said_is_in_it() -> None:
     (record,) = turns(events=[*text("a secret"), {"type": "note", "data": {"secret": 1}}])
     span = turn_span(record)
@@ -143,8 +151,9 @@ def test_the_collector_gets_them_whatever_else_there_is() -> None:
         "events",
         "3",
     )
-    values = [metrics.registry.get_sample_value(metric.name) for metric in (m.SPANS, m.SPANS_EXPORTED)]
-    assert values == [5, 5]
+    counters = m.SPANS, m.SPANS_EXPORTED, m.SPANS_FAILED
+    values = [metrics.registry.get_sample_value(metric.name) for metric in counters]
+    assert values == [5, 5, 1]
 
 
 def test_a_collector_that_is_away_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

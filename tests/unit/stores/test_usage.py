@@ -36,8 +36,6 @@ def test_one_row_per_response() -> None:
     timings = [{"ttft_ms": 120, "duration_ms": 900}, {"ttft_ms": None, "duration_ms": 10}]
     first, second = usage_rows(record(messages, timings=timings, tenant="t"))
     assert first == {
-        "thread_id": THREAD,
-        "turn_id": turn_id(THREAD, "r"),
         "position": 0,
         "at": START_MS + 1000,
         "agent_id": "a1",

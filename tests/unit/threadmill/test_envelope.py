@@ -74,6 +74,7 @@ def test_good_ones(more: dict[str, Any]) -> None:
         {"end": []},
         {"run": []},
         {"tenant": 5},
+        {"tenant": "ü" * 201},
         {"dialect": ""},
     ],
 )
@@ -93,6 +94,16 @@ def test_dt_has_a_number_for_each_event() -> None:
 
 def test_the_thread_id_is_read_in_lower_case() -> None:
     assert decode(encode({**GOOD, "thread_id": GOOD["thread_id"].upper()}))["thread_id"] == GOOD["thread_id"]
+
+
+def test_an_empty_tenant_is_none() -> None:
+    assert decode(encode({**GOOD, "tenant": ""}))["tenant"] is None
+    assert decode(encode({**GOOD, "tenant": "ü" * 200}))["tenant"] == "ü" * 200
+
+
+def test_half_a_surrogate_pair_is_no_tenant() -> None:
+    with pytest.raises(InvalidRecord, match="'tenant' holds half of a surrogate pair"):
+        decode(encode({**GOOD, "tenant": "a\ud800"}))
 
 
 JSON = st.recursive(

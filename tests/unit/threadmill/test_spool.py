@@ -234,3 +234,13 @@ def test_nobody_else_may_read_what_is_kept(tmp_path: Path) -> None:
     modes = {path: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
     assert {path.name for path in modes} >= {"refused.jsonl", "damaged", "lock", f"{segment.stem}-0"}
     assert {path for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == set()
+
+
+def test_nobody_else_may_write_where_spools_are_found(tmp_path: Path) -> None:
+    """Found by an attack: with a umask of 0 others could put a folder there, whose records the next publisher sends."""
+    before = os.umask(0)
+    try:
+        Spool(tmp_path / "home" / "spool" / "events", PLENTY)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "home").rglob("*") if path.is_dir()} == {0o700}

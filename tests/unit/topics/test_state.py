@@ -8,33 +8,48 @@ from hypothesis import strategies as st
 
 from threadmill.errors import InvalidRecord
 from topics import state
-from topics.state import Closed, Segment
+from topics.state import Closed, RunKey, Segment
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 OFFSETS = st.integers(0, 2**62)
 
 
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+TENANTS = st.none() | NAMES
+
+
 @given(
-    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    TENANTS,
+    NAMES,
     OFFSETS,
     OFFSETS,
     st.lists(st.binary()),
     st.integers(0, 9),
 )
-def test_segments(run_id: str, first: int, last: int, records: list[bytes], part: int) -> None:
+def test_segments(tenant: str | None, run_id: str, first: int, last: int, records: list[bytes], part: int) -> None:
     segment = Segment(first, last, 1_768_928_342_002, records, part)
-    key = state.segment_key((THREAD, run_id), segment).encode()
-    assert state.decode(key, state.encode(segment)) == ((THREAD, run_id), segment)
+    run = RunKey(tenant, THREAD, run_id)
+    key = state.segment_key(run, segment).encode()
+    assert state.decode(key, state.encode(run, segment)) == (run, segment)
+    assert state.mark_of(key) is None
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), OFFSETS, st.integers(-1, 2**53), st.booleans())
-def test_marks(run_id: str, offset: int, seq: int, complete: bool) -> None:  # noqa: FBT001
+@given(
+    TENANTS,
+    NAMES,
+    OFFSETS,
+    st.integers(-1, 2**53),
+    st.booleans(),
+)
+def test_marks(tenant: str | None, run_id: str, offset: int, seq: int, complete: bool) -> None:  # noqa: FBT001
     closed = Closed(offset, seq, complete, 5, 3)
-    key = state.closed_key((THREAD, run_id), closed).encode()
-    assert state.decode(key, state.encode(closed)) == ((THREAD, run_id), closed)
+    run = RunKey(tenant, THREAD, run_id)
+    key = state.closed_key(run, closed).encode()
+    assert state.decode(key, state.encode(run, closed)) == (run, closed)
+    assert state.mark_of(key) == (THREAD, run_id, offset)
 
 
-SEGMENT = state.encode(Segment(1, 2, 3, [b"{}", b"[]"]))
+SEGMENT = state.encode(RunKey(None, THREAD, "r"), Segment(1, 2, 3, [b"{}", b"[]"]))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +66,7 @@ SEGMENT = state.encode(Segment(1, 2, 3, [b"{}", b"[]"]))
         (b"t/r#1-2.0", b"[]"),
         (b"t/r#1-2.0", b"{}"),
         (b"t/r#1-2.0", SEGMENT.replace(b'"v":1', b'"v":2')),
+        (b"t/r#1-2.0", SEGMENT.replace(b'"tenant":null', b'"tenant":5')),
         (b"t/r#1-2.0", SEGMENT[:-1]),
         (b"t/r#1-2.0", SEGMENT + b"x"),
         (b"t/r#1-2.0", b'{"v":1,"at":3,"sizes":["2"]}\n{}'),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.content import large, moved, pieces, references, resolved
+from pipeline.turns.content import others as all_others
 from topics import json_text
 from topics.thread_rules import check
 
@@ -23,7 +24,7 @@ def ref(data: bytes, media_type: str) -> dict[str, Any]:
 
 def away(turn: dict[str, Any], least: int = 0) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The turn with all values of at least so many bytes elsewhere, and what is there, by URI."""
-    found = large(turn, 0, least, 1 << 40)
+    found = large(turn, 0 if least < 5000 else 1 << 40, least, 1 << 20)
     refs = [ref(piece.data, piece.media_type) for piece in found]
     return moved(turn, zip(found, refs, strict=True)), {r["uri"]: p.data for p, r in zip(found, refs, strict=True)}
 
@@ -149,9 +150,9 @@ def test_base64_that_an_encoder_would_not_write_comes_back_letter_by_letter() ->
 
 def test_only_large_values_go_unless_the_record_is_too_large() -> None:
     turn = agent_turn(result("a" * 9000), result("b" * 5000), result("c" * 6000), result("d" * 100))
-    assert [len(piece.data) for piece in large(turn, 20_000, 9000, 1 << 20)] == [9000]
-    assert [len(piece.data) for piece in large(turn, 20_000, 9000, 6000)] == [9000, 6000]
-    assert [len(piece.data) for piece in large(turn, 20_000, 9000, 10)] == [9000, 6000, 5000]
+    assert [piece.size for piece in large(turn, 20_000, 9000, 1 << 20)] == [9000]
+    assert [piece.size for piece in large(turn, 20_000, 9000, 6000)] == [9000, 6000]
+    assert [piece.size for piece in large(turn, 20_000, 9000, 10)] == [9000, 6000, 5000]
 
 
 def test_what_is_elsewhere_already_is_left_there() -> None:
@@ -193,3 +194,46 @@ def test_broken_json_is_a_value_error() -> None:
     turn = agent_turn({**native, "content_ref": {"uri": "https://x.org/1", "media_type": "application/json"}})
     with pytest.raises(ValueError, match="Expecting"):
         back(turn, {"https://x.org/1": b"{"})
+
+
+def call(args: Any) -> dict[str, Any]:
+    return {"part_kind": "tool-call", "tool_name": "t", "tool_call_id": "c", "args": args}
+
+
+others = st.one_of(
+    st.builds(call, st.dictionaries(text, json_values, min_size=1)),
+    st.builds(lambda said: {"part_kind": "text", "content": said}, text),
+    st.builds(lambda said: {"part_kind": "thinking", "content": said, "meta:x": {"raw": said}}, text),
+    st.builds(lambda said: {"part_kind": "user-prompt", "content": said}, text),
+)
+
+
+@given(st.lists(results | files | prompts | others, max_size=4))
+def test_all_values_that_a_turn_can_do_without_come_back_as_they_were(parts: list[dict[str, Any]]) -> None:
+    turn = {**agent_turn(*parts), "meta:note": "n" * 9}
+    found = [*pieces(turn), *all_others(turn)]
+    refs = [ref(piece.data, piece.media_type) for piece in found]
+    assert [len(piece.data) for piece in found] == [piece.size for piece in found]
+    outside = moved(turn, zip(found, refs, strict=True))
+    assert valid(outside) or not valid(turn)
+    again = back(outside, {r["uri"]: piece.data for r, piece in zip(refs, found, strict=True)})
+    assert again == turn
+    assert turn_hash(again) == turn_hash(turn)
+
+
+def test_arguments_and_texts_leave_only_a_turn_that_is_too_large() -> None:
+    turn = agent_turn(result("r" * 9000), call({"text": "a" * 8000}), {"part_kind": "text", "content": "t" * 7000})
+    turn["messages"][2]["event_data"] = {"content": "d" * 6000}
+    assert [piece.size for piece in large(turn, 30_000, 5000, 30_000)] == [9000]
+    assert [(piece.field, piece.size) for piece in large(turn, 30_000, 5000, 14_000)] == [
+        (None, 9000),
+        ("args", 8011),
+    ]
+    outside, objects = away(turn, 5000)
+    parts = outside["messages"][1]["parts"]
+    assert [(part.get("args"), part.get("content")) for part in parts[1:]] == [({}, None), (None, "")]
+    assert parts[1]["meta:refs"]["args"]["media_type"] == "application/json"
+    assert parts[2]["meta:refs"]["content"]["media_type"] == "text/plain"
+    assert outside["messages"][2]["event_data"] == {}
+    assert valid(outside)
+    assert back(outside, objects) == turn

@@ -122,6 +122,19 @@ def test_a_path_takes_whole_values() -> None:
     assert redaction.counts == {"args": 1}
 
 
+def test_a_path_reaches_what_stands_beside_counts() -> None:
+    """Found by an attack: `password` in the data of data-sys-usage passed a `$..password` rule into the turn."""
+    redaction = Redaction(
+        [PathRule("password", parse("$..password"), "[x]"), PathRule("n", parse("$..input_tokens"), "")]
+    )
+    usage = {"input_tokens": 12, "password": "hunter2", "raw": [{"password": 5}]}
+    message = {"message_type": "response", "timestamp": "2026-01-20T10:00:00Z", "agent_id": "a", "parts": []}
+    found = redaction.turn({"turn_type": "agent", "messages": [{**message, "usage": usage}], "total_usage": usage})
+    hidden = {"input_tokens": 12, "password": "[x]", "raw": [{"password": "[x]"}]}
+    assert found["messages"][0]["usage"] == hidden
+    assert found["total_usage"] == hidden
+
+
 def test_a_path_to_a_file_leaves_a_file() -> None:
     content = {"kind": "binary", "data": "aGk=", "media_type": "image/png"}
     turn = {"turn_type": "agent", "messages": [{"parts": [{"part_kind": "file", "content": content}]}]}

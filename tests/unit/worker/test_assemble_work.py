@@ -22,12 +22,14 @@ from pipeline.worker import spilled_records as spilled_records_module
 from pipeline.worker.assemble_work import MANY, AssembleWork
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
-from tests.support.toy import START, TOYS, Log, envelope, text
+from tests.support.toy import START, THREAD, TOYS, Log, envelope, text
+from threadmill.envelope import encode
 from threadmill.errors import InvalidRecord, Reason
-from topics import dead_letter, state
+from topics import dead_letter, state, turn_record
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
-from topics.state import Segment
+from topics.state import RunKey, Segment
+from topics.turn_record import TurnRecord
 
 SETTINGS = Settings(spill_after=1, idle_timeout=10)
 
@@ -104,7 +106,7 @@ async def test_results_then_segments_then_marks_then_tombstones(work: AssembleWo
         f"threadmill.{name}" for name in ("turns", "telemetry", "dead-letters")
     }
     assert [record.key for record in segments] == [b"6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11/long#0-0.0"]
-    assert [state.decode(mark.key or b"", mark.value or b"")[0][1] for mark in marks] == ["short", "long"]
+    assert [state.decode(mark.key or b"", mark.value or b"")[0].run_id for mark in marks] == ["short", "long"]
     assert [(record.key, record.value) for record in tombstones] == [(segments[0].key, None)]
 
 
@@ -146,6 +148,23 @@ async def test_no_mark_before_its_turn_is_delivered(work: AssembleWork, producer
     assert not await work.flush()
     assert "state" not in producer.topics()
     assert producer.topics().count("turns") == 2
+
+
+async def test_a_producer_that_takes_no_marks_holds_the_commit_and_raises_nothing(
+    work: AssembleWork, producer: Producer
+) -> None:
+    log = Log()
+    log.add(envelope(0, text("a"), end="complete"))
+    await feed(work, log)
+    producer.deliver()
+    producer.error = KafkaError("no room")
+    assert not await work.flush()
+    producer.error = None
+    flush = asyncio.ensure_future(work.flush())
+    await settled()
+    producer.deliver()
+    assert await flush
+    assert producer.topics().count("state") == 1
 
 
 async def test_a_flush_that_is_cancelled_at_its_marks_writes_them_the_next_time(
@@ -287,6 +306,12 @@ async def test_a_turn_that_can_not_be_offloaded_does_not_stop_its_partition(
                 raise InvalidRecord(Reason.UNDECODABLE, "nested too deeply")
             return value.replace(b"large", b"reference")
 
+        async def move(self, record: TurnRecord) -> None:
+            raise AssertionError("none of them is of a large run")
+
+        def fits(self, record: TurnRecord) -> bool:
+            return True
+
     work = await given(producer, monkeypatch, offload=Fails())
     log = Log()
     for number, said in enumerate(("large", "deep", "large")):
@@ -312,23 +337,26 @@ async def test_results_stay_in_the_core_until_all_of_them_exist(
     assert work.floor(0) == 1
 
 
+async def delivering(producer: Producer) -> None:
+    while True:
+        await asyncio.sleep(0)
+        producer.deliver()
+
+
 @pytest.mark.parametrize("delivered", [True, False])
 async def test_a_spilled_run_that_can_not_be_built_leaves_all_of_its_records(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch, *, delivered: bool
 ) -> None:
-    async def on_the_topic(_: Settings, __: int, names: Collection[str]) -> list[Segment]:
-        entries = [record for record, delivery in producer.sent if record.topic == work.state and delivery.done()]
-        decoded = [state.decode(one.key or b"", one.value or b"")[1] for one in entries]
-        assert len(names) <= len(decoded)
-        return [entry for entry in decoded if isinstance(entry, Segment)]
-
-    async def delivering() -> None:
-        while True:
-            await asyncio.sleep(0)
-            producer.deliver()
+    async def on_the_topic(_: Settings, __: int, names: Collection[bytes]) -> dict[bytes, tuple[RunKey, Segment]]:
+        found = RestoredState()
+        for record, delivery in producer.sent:
+            if record.topic == work.state and delivery.done():
+                found.take(record.key or b"", record.value)
+        assert len(names) <= len(found.segments)
+        return found.segments
 
     monkeypatch.setattr(spilled_records_module, "read_segments", on_the_topic)
-    broker = asyncio.ensure_future(delivering())
+    broker = asyncio.ensure_future(delivering(producer))
     log = Log()
     log.add(envelope(0, [*text("a"), {"type": "poison"}], run_id="bad"))
     await feed(work, log)
@@ -348,7 +376,43 @@ async def test_a_spilled_run_that_can_not_be_built_leaves_all_of_its_records(
     assert (work.floor(0), work.held[0].core.out.unbuilt) == (4, [])
 
 
-async def test_a_turn_that_is_too_large_leaves_the_raw_records_of_its_run(
+async def test_of_what_an_older_version_mixed_only_the_runs_own_records_become_dead_letters(
+    work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunKey(None, THREAD, "r")
+    records = [encode(envelope(0, [*text(t), {"type": "poison"}], tenant=t)) for t in ("acme", "evil")]
+    segment = Segment(0, 1, START, records)
+    head, _, rest = state.encode(run, segment).partition(b"\n")
+    found = RestoredState()
+    found.take(state.segment_key(run, segment).encode(), head.replace(b'"tenant":null,', b"") + b"\n" + rest)
+
+    async def on_the_topic(*_: object) -> dict[bytes, tuple[RunKey, Segment]]:
+        return found.segments
+
+    monkeypatch.setattr(spilled_records_module, "read_segments", on_the_topic)
+    work.held[0].core.restore(found)
+    broker = asyncio.ensure_future(delivering(producer))
+    ends = [encode(envelope(2, [], tenant=tenant, end="complete")) for tenant in ("acme", "evil")]
+    for count in (1, 2):
+        await work.handle(0, [StoredRecord(ends[count - 1], 1 + count, START)])
+        assert sorted(letter.value or b"" for letter in letters_of(producer)) == sorted(records[:count] + ends[:count])
+    broker.cancel()
+
+
+async def test_large_turns_of_two_tenants_are_told_apart_though_their_ids_are_equal(
+    work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assemble_work_module, "LARGEST_REQUEST", 5000)
+    monkeypatch.setattr(partition_module, "LARGE", 1000)
+    log = Log()
+    log.add(envelope(0, text("x" * 6000), tenant="acme", end="complete"))
+    log.add(envelope(0, text("y" * 1500), tenant="evil", end="complete"))
+    await feed(work, log)
+    assert [letter.value for letter in letters_of(producer)] == [log.records[0].value]
+    assert producer.topics().count("turns") == 1
+
+
+async def test_a_turn_that_is_too_large_is_cut_off_and_leaves_the_other_records_of_its_run(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assemble_work_module, "LARGEST_REQUEST", 5000)
@@ -361,10 +425,54 @@ async def test_a_turn_that_is_too_large_leaves_the_raw_records_of_its_run(
     log.add(envelope(1, text("y" * 3000), run_id="large", end="complete"), at=1500)
     log.add(envelope(0, text("small"), run_id="small", end="complete"), at=1500)
     await feed(work, log)
+    log.add(envelope(2, text("z"), run_id="large", end="complete"), at=1500)
+    await feed(work, log)
     found = letters_of(producer)
     assert [(letter.reason, letter.value) for letter in found] == [
-        (Reason.TOO_LARGE, record.value) for record in log.records[:2]
+        (Reason.TOO_LARGE, record.value) for record in (log.records[1], log.records[3])
     ]
     assert all("THREADMILL_CONTENT" in letter.detail for letter in found)
-    assert producer.topics().count("turns") == 1
-    assert (work.floor(0), work.held[0].sources) == (3, {})
+    turns = [turn_record.decode(record.value) for record, _ in producer.sent if record.topic == work.turns]
+    assert [(turn["run_id"], turn["status"], turn["events"]) for turn in turns] == [
+        ("small", "complete", 1),
+        ("large", "interrupted", 1),
+    ]
+    assert (turns[1]["turn"] or {})["interruption"]["reason"] == "too_large"
+    assert "x" * 3000 in str(turns[1]["turn"])
+    mark = work.held[0].core.runs.marks.get(RunKey(None, THREAD, "large"))
+    assert mark is not None
+    assert (mark.complete, mark.cut) == (False, True)
+    assert work.floor(0) == 4
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+@pytest.mark.parametrize("end", ["complete", "aborted"])
+async def test_a_turn_that_can_not_be_encoded_leaves_the_records_of_its_run(
+    work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch, end: str, *, spilled: bool
+) -> None:
+    encoded = turn_record.encode
+
+    def fails(record: TurnRecord) -> bytes:
+        return encoded(record) if record["run_id"] != "bad" else bytes(1 // 0)
+
+    monkeypatch.setattr(turn_record, "encode", fails)
+    broker = asyncio.ensure_future(delivering(producer))
+    log = Log()
+    log.add(envelope(0, text("a"), run_id="good", end="complete"))
+    log.add(envelope(0, text("b"), run_id="bad"))
+    work.held[0].core.feed(log.records)
+    if spilled:
+        work.held[0].core.tick(START + 1500)
+        work.held[0].core.spill()
+    log.add(envelope(1, text("c"), run_id="bad", end=end), at=1500)
+    log.add(envelope(0, text("d"), run_id="other", end="complete"), at=1500)
+    await feed(work, log)
+    broker.cancel()
+    turns = [turn_record.decode(record.value) for record, _ in producer.sent if record.topic == work.turns]
+    assert [turn["run_id"] for turn in turns] == ["good", "other"]
+    letters = letters_of(producer)
+    assert sorted(letter.value or b"" for letter in letters) == sorted(r.value for r in log.records[1:3])
+    assert {letter.detail for letter in letters} == {
+        "the turn could not be encoded: ZeroDivisionError: integer division or modulo by zero"
+    }
+    assert work.floor(0) == 4

@@ -99,6 +99,23 @@ async def test_a_group_is_bound_and_so_is_what_waits(sink: GroupWork, store: Sto
     assert store.offsets(1) == list(range(2 * AT_ONCE + 7))
 
 
+async def test_a_group_is_bound_in_bytes_and_takes_a_larger_record_alone(
+    sink: GroupWork, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_work_module, "MOST", 100)
+    store.hold.clear()
+    await hand_in(sink, 0, 5, 6)
+    sizes = (40, 60, 1, 500, 30, 30, 30, 30)
+    values = [StoredRecord(bytes(size), offset, 0) for offset, size in enumerate(sizes)]
+    handed_in = asyncio.ensure_future(sink.handle(1, values))  # type: ignore[arg-type]
+    await asyncio.sleep(0.01)
+    assert not handed_in.done(), "as much waits as one group takes"
+    store.hold.set()
+    await handed_in
+    await settled(sink)
+    assert [[offset for _, offset in group] for group in store.groups] == [[5], [0, 1], [2], [3], [4, 5, 6], [7]]
+
+
 async def test_a_store_that_is_away_is_tried_again(sink: GroupWork, store: Store) -> None:
     store.failures = [away(), away(), away()]
     await hand_in(sink, 0, 5, 7)

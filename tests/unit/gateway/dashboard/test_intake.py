@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.gateway.dashboard.figures import ANY, FIELDS, Reading
+from pipeline.gateway.dashboard.figures import ANY, FIELDS, Reading, Series
 from pipeline.gateway.dashboard.intake import Intake
 from tests.support.assembled import assembled
 from tests.support.gateways import talk
@@ -54,6 +54,34 @@ def test_tokens_count_once() -> None:
     for seq in (0, 0, 1):
         intake.take("telemetry", usage(seq), AT)
     assert (sums(intake)["input_tokens"], sums(intake)["output_tokens"]) == (14, 10)
+
+
+def of_tenant(intake: Intake, tenant: str) -> dict[str, int]:
+    rows = Reading(intake.figures, "total", Series(None, None, tenant)).rows(AT // 1000, AT // 1000)
+    return dict(zip(FIELDS, rows[0][2:], strict=True)) if rows else {}
+
+
+def test_the_same_ids_of_another_tenant_take_nothing_from_the_figures() -> None:
+    """Found by the review: whoever sent a turn or telemetry with its ids first kept another tenant's from counting."""
+    intake = Intake(idle_ms=1000)
+    for tenant in ("evil", "acme"):
+        for _ in range(2):
+            intake.take("telemetry", usage(0, tenant=tenant), AT)
+            intake.take("turns", turn(tenant=tenant), AT)
+    assert of_tenant(intake, "acme") == of_tenant(intake, "evil")
+    assert (of_tenant(intake, "acme")["turns"], of_tenant(intake, "acme")["input_tokens"]) == (1, 7)
+
+
+def test_a_turn_of_another_tenant_closes_no_run() -> None:
+    intake = Intake(idle_ms=1000)
+    (made,) = assembled("vercel-ai", talk(1), end="complete").records
+    envelope = {"v": 1, "thread_id": made["thread_id"], "run_id": made["run_id"], "agent_id": "a", "seq": 0, "ts": AT,
+                "dialect": "vercel-ai", "events": talk(2), "tenant": "acme"}  # fmt: skip
+    intake.take("events", orjson.dumps(envelope), AT)
+    intake.take("turns", turn_record.encode({**made, "tenant": "evil"}), AT)
+    assert intake.runs.of(ANY, 1)[0] == 1
+    intake.take("turns", turn_record.encode({**made, "tenant": "acme"}), AT)
+    assert intake.runs.of(ANY, 1)[0] == 0
 
 
 def test_a_turn_closes_its_run() -> None:

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.gateway.live import recent_events
 from pipeline.gateway.live.recent_events import Held, Place, Ranges, Reading, Recent, first_offset
 from threadmill.envelope import encode
+from topics.thread_key import ThreadKey
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 OTHER = "0b0e2f6c-6f5e-4a59-8f0b-9f3f3c8f2a11"
+MINE, THEIRS, NOBODYS = ThreadKey(THREAD, "acme"), ThreadKey(THREAD, "evil"), ThreadKey(THREAD)
 
 
 def held(
@@ -48,7 +51,7 @@ def test_ranges_are_a_set(adds: list[tuple[int, int]]) -> None:
 
 
 def test_what_comes_twice_is_given_once() -> None:
-    reading = Reading(None)
+    reading = Reading()
     records = [held(0, 0, 2), held(1, 1, 3), held(2, 0, 5, end="complete"), held(3, 0, 5, end="complete")]
     events = [event for record in records for event in reading.events(record)]
     assert [event.seq for event in events] == [0, 1, 2, 3, 4, 5]
@@ -58,20 +61,13 @@ def test_what_comes_twice_is_given_once() -> None:
 
 
 def test_a_later_end_is_told() -> None:
-    reading = Reading(None)
+    reading = Reading()
     ends = [event.end for n in (0, 1) for event in reading.events(held(n, n, end=["disconnected", "complete"][n]))]
     assert ends == [None, "disconnected", None, "complete"]
 
 
-def test_only_its_own_tenant_is_given() -> None:
-    reading = Reading("acme")
-    assert not reading.events(held(0, 0, tenant="globex"))
-    assert not reading.events(held(1, 0))
-    assert reading.events(held(2, 0, tenant="acme"))
-
-
 def test_hidden_runs_are_read_and_not_given() -> None:
-    reading = Reading(None, hidden={"old"}, until=2)
+    reading = Reading(hidden={"old"}, until=2)
     assert not reading.events(held(0, 0, run="old"))
     assert reading.events(held(1, 0, run="new"))
     assert not reading.events(held(2, 0, run="old")), "it was there before"
@@ -84,7 +80,7 @@ def test_what_is_no_record_is_passed_over() -> None:
     recent.begin(0, 7)
     assert recent.add(record) is None
     assert recent.position[0] == 8
-    assert Reading(None).events(record) == []
+    assert Reading().events(record) == []
 
 
 def test_memory_is_bounded_and_says_from_where_it_is_whole() -> None:
@@ -92,28 +88,68 @@ def test_memory_is_bounded_and_says_from_where_it_is_whole() -> None:
     recent = Recent(one.size * 5 + 100, 60_000)
     recent.begin(0, 0)
     for n in range(20):
-        assert recent.add(held(n, n, thread=THREAD if n % 2 else OTHER)) == (THREAD if n % 2 else OTHER)
+        thread = THREAD if n % 2 else OTHER
+        assert recent.add(held(n, n, thread=thread)) == ThreadKey(thread)
     assert recent.bytes <= one.size * 5 + 100
     assert recent.floor[0] == 15
-    assert [record.offset for record in recent.since(THREAD, 15)] == [15, 17, 19]
-    assert [record.offset for record in recent.since(OTHER, 17)] == [18]
-    assert recent.since("no such thread", 15) == []
-    assert recent.runs(THREAD, None)["r"].first == 1, "where it began is known longer than its records are"
+    assert [record.offset for record in recent.since(NOBODYS, 15)] == [15, 17, 19]
+    assert [record.offset for record in recent.since(ThreadKey(OTHER), 17)] == [18]
+    assert recent.since(ThreadKey("no such thread"), 15) == []
+    assert recent.runs(NOBODYS)["r"].first == 1, "where it began is known longer than its records are"
 
 
-def test_runs_are_known_by_tenant_in_their_order_and_forgotten_in_time() -> None:
+def test_runs_are_forgotten_by_the_bytes_that_their_names_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_events, "RUN_BYTES", 50_000)
+    recent = Recent(1_000_000_000, 10_000)
+    recent.begin(0, 0)
+    for number in range(40):
+        recent.add(held(number, 0, run=f"short {number}"))
+    assert len(recent.runs(NOBODYS)) == 40
+    for number in range(40, 50):
+        recent.add(held(number, 0, run=f"{number} {'long' * 1000}"))
+    assert [name[:2] for name in recent.runs(NOBODYS)] == ["47", "48", "49"]
+
+
+def test_runs_are_known_by_thread_in_their_order_and_forgotten_in_time() -> None:
     recent = Recent(10**6, 10)
     recent.begin(0, 0)
     recent.add(held(0, 3, run="b", tenant="acme"))
     recent.add(held(1, 0, run="a", tenant="acme", end="complete"))
-    recent.add(held(2, 0, run="c", tenant="globex"))
-    runs = recent.runs(THREAD, "acme")
+    recent.add(held(2, 0, run="c", tenant="evil"))
+    runs = recent.runs(MINE)
     assert list(runs) == ["b", "a"]
     assert (runs["b"].seq, runs["b"].over, runs["a"].over) == (3, False, True)
-    assert first_offset(recent.runs(THREAD, None).values(), 99) == 0
-    recent.add(held(30, 1, run="c", tenant="globex"))
-    assert list(recent.runs(THREAD, None)) == ["c"]
-    assert first_offset(recent.runs(OTHER, None).values(), 99) == 99
+    assert first_offset(runs.values(), 99) == 0
+    assert recent.threads(THREAD) == {MINE, THEIRS}
+    recent.add(held(30, 1, run="c", tenant="evil"))
+    assert recent.runs(MINE) == {}
+    assert list(recent.runs(THEIRS)) == ["c"]
+    assert recent.threads(THREAD) == {THEIRS}
+    assert recent.threads(OTHER) == frozenset()
+    assert first_offset(recent.runs(ThreadKey(OTHER)).values(), 99) == 99
+
+
+def test_the_same_ids_of_two_tenants_are_two_threads() -> None:
+    """Whatever another tenant sends to the same thread and the same run: nothing of it is seen, or changes anything."""
+    recent, alone = Recent(10**6, 60_000), Recent(10**6, 60_000)
+    for one in (recent, alone):
+        one.begin(0, 0)
+    mine = [held(1, 0, 2, tenant="acme"), held(4, 2, 2, tenant="acme")]
+    theirs = [
+        held(0, 0, 9, tenant="evil"),
+        held(2, 2, tenant="evil", end="complete"),
+        held(3, 3),
+        held(5, 4, tenant=""),
+    ]
+    for record in sorted([*mine, *theirs], key=lambda one: one.offset):
+        recent.add(record)
+    for record in mine:
+        alone.add(record)
+    assert recent.since(MINE, 0) == mine
+    assert recent.runs(MINE) == alone.runs(MINE)
+    assert not recent.runs(MINE)["r"].over, "another tenant's end is none of it"
+    assert recent.since(NOBODYS, 0) == theirs[2:], "no tenant and the empty one are the same"
+    assert recent.threads(THREAD) == {MINE, THEIRS, NOBODYS}
 
 
 def test_a_topic_that_was_made_anew_starts_anew() -> None:
@@ -123,18 +159,18 @@ def test_a_topic_that_was_made_anew_starts_anew() -> None:
     recent.add(held(50, 0))
     recent.add(held(9, 0, thread=OTHER, partition=1))
     recent.add(held(0, 0, run="new"))
-    assert list(recent.runs(THREAD, None)) == ["new"]
-    assert [record.offset for record in recent.since(THREAD, 0)] == [0]
+    assert list(recent.runs(NOBODYS)) == ["new"]
+    assert [record.offset for record in recent.since(NOBODYS, 0)] == [0]
     assert (recent.floor, recent.position) == ({0: 0, 1: 9}, {0: 1, 1: 10})
-    assert recent.since(OTHER, 9)
+    assert recent.since(ThreadKey(OTHER), 9)
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 40))
 def test_a_reader_that_breaks_off_goes_on_exactly(rng: random.Random, records: int) -> None:
     """Whatever comes twice or out of order: the ids after any id are those that a reader without a break gets."""
     log = [held(n, rng.randrange(12), rng.randint(1, 4), run=rng.choice("ab")) for n in range(records)]
-    reading = Reading(None)
+    reading = Reading()
     whole = [event.place for record in log for event in reading.events(record)]
     after = rng.choice(whole)
-    again = Reading(None, after)
+    again = Reading(after)
     assert [event.place for record in log for event in again.events(record)] == whole[whole.index(after) + 1 :]

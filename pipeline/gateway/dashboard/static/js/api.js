@@ -13,12 +13,16 @@ export function whenRefused(refused) {
   onRefused = refused;
 }
 
-/** What the gateway says when something is not as asked (RFC 9457). `status` is 0 where it does not answer at all. */
+/**
+ * What the gateway says when something is not as asked (RFC 9457). `status` is 0 where it does not answer at all;
+ * `tenants`: those that have the thread, where it can't tell whose is meant.
+ */
 export class Problem extends Error {
-  constructor(status, title, detail) {
+  constructor(status, title, detail, tenants = null) {
     super(detail || title);
     this.status = status;
     this.title = title;
+    this.tenants = tenants;
   }
 }
 
@@ -35,24 +39,29 @@ async function request(path, options = {}) {
   }
   if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));
-  const problem = new Problem(answer.status, said.title ?? `Status ${answer.status}`, said.detail);
+  const problem = new Problem(answer.status, said.title ?? `Status ${answer.status}`, said.detail, said.tenants);
   if (answer.status === 401) onRefused(problem, mine);
   throw problem;
 }
 
-/** A path with a query; null, undefined and empty parameters are left out. */
+/** A path with a query; parameters that are null or undefined are left out. */
 export function url(path, query = {}) {
-  const wanted = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const wanted = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);
   const text = new URLSearchParams(wanted).toString();
   return text ? `${path}?${text}` : path;
+}
+
+/** The address of a thread's view; `tenant` says whose it is, where several have its id. */
+export function threadAddress(id, tenant, live = null) {
+  return `#${url(`/threads/${id}`, { tenant, live })}`;
 }
 
 export async function json(path, query, signal) {
   return (await request(url(path, query), { signal })).json();
 }
 
-export async function blob(path, signal) {
-  return (await request(path, { signal })).blob();
+export async function blob(path, query, signal) {
+  return (await request(url(path, query), { signal })).blob();
 }
 
 /**

@@ -27,7 +27,7 @@ export function deadLetters(main, signal, query) {
 
   async function load() {
     try {
-      const { letters, total } = await api.json("/v1/dead-letters", { reason, limit: 100 }, signal);
+      const { letters, total } = await api.json("/v1/dead-letters", { reason: reason || null, limit: 100 }, signal);
       fill(list, letters.map((letter) => row(letter, signal)));
       message.textContent = letters.length ? "" : total && reason ? "None of the newest has this reason" : "No record was refused";
       number.textContent = total > letters.length ? `${exact(letters.length)} of ${exact(total)}` : "";
@@ -44,7 +44,7 @@ function row(letter, signal) {
   save.addEventListener("click", async () => {
     save.disabled = true;
     try {
-      const original = await api.blob(`/v1/dead-letters/${letter.partition}/${letter.offset}`, signal);
+      const original = await api.blob(`/v1/dead-letters/${letter.partition}/${letter.offset}`, {}, signal);
       saveAs(new Blob([original], { type: "application/octet-stream" }), `dead-letter-${letter.partition}-${letter.offset}.bin`);
     } catch (error) {
       if (!signal.aborted) save.textContent = error.message;

@@ -7,11 +7,11 @@ const MOST = 20_000; // characters that are held of one run
 const SOON = [1200, 3000, 8000]; // ms after the end of a run, in which its turn is stored
 
 /** Follows a thread's open runs into `place`; `ended` is called when the turn of one should be stored. */
-export function liveRuns(path, place, signal, state, ended) {
+export function liveRuns(path, whose, place, signal, state, ended) {
   const cards = new Map();
   const done = new Set();
 
-  follow(`${path}/live`, { replay: "open", wait: true, shows: true }, ({ data }) => {
+  follow(`${path}/live`, { ...whose, replay: "open", wait: true, shows: true }, ({ data }) => {
     const said = JSON.parse(data);
     if (done.has(said.run_id)) return;
     if (said.end) finish(said.run_id);

@@ -1,5 +1,6 @@
 // The open runs, as they stream.
 
+import { threadAddress } from "./api.js";
 import { h } from "./dom.js";
 import { ago, exact, many } from "./format.js";
 
@@ -15,7 +16,7 @@ export function runList() {
   function show({ runs, open, now }) {
     number.textContent = open > runs.length ? `the newest ${runs.length} of ${exact(open)}` : "";
     none.hidden = runs.length > 0;
-    const wanted = new Map(runs.map((run) => [`${run.thread_id} ${run.run_id}`, run]));
+    const wanted = new Map(runs.map((run) => [JSON.stringify([run.tenant, run.thread_id, run.run_id]), run]));
     for (const [key, row] of rows) {
       if (!wanted.has(key)) {
         row.element.remove();
@@ -50,7 +51,7 @@ function makeRow(run) {
   const events = h("span.num.muted");
   const text = h("span.said");
   const name = h("b", run.agent_name ?? run.agent_id);
-  const link = h("a.row", { href: `#/threads/${run.thread_id}?live=1` }, h("i.pulse", { "aria-hidden": "true" }), name, model, text, events, age);
+  const link = h("a.row", { href: threadAddress(run.thread_id, run.tenant, 1) }, h("i.pulse", { "aria-hidden": "true" }), name, model, text, events, age);
   return {
     element: h("li", link),
     update(newest, now) {

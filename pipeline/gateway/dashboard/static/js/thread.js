@@ -8,6 +8,7 @@ import { partView, RETURNS, systemEvent } from "./parts.js";
 
 export async function thread(main, signal, query, state, id) {
   const place = `/v1/threads/${encodeURIComponent(id)}`;
+  const whose = { tenant: query.get("tenant") }; // null: nobody has said, and one tenant only should have it
   const head = h("div.thread-head", h("h1", "Thread"));
   const message = h("p.state", { role: "status" }, "Loading…");
   const turns = h("div.turns");
@@ -17,7 +18,7 @@ export async function thread(main, signal, query, state, id) {
 
   let loading = false;
   let again = false;
-  const open = liveRuns(place, live, signal, state, () => load()); // a run has ended: its turn is stored soon
+  const open = liveRuns(place, whose, live, signal, state, () => load()); // a run has ended: its turn is stored soon
   await load();
 
   async function load() {
@@ -28,9 +29,9 @@ export async function thread(main, signal, query, state, id) {
     loading = true;
     try {
       const [document_, tree, usage] = await Promise.all([
-        api.json(place, {}, signal),
-        api.json(`${place}/tree`, {}, signal).catch(() => null),
-        api.json(`${place}/usage`, {}, signal).catch(() => ({ turns: {} })),
+        api.json(place, whose, signal),
+        api.json(`${place}/tree`, whose, signal).catch(() => null),
+        api.json(`${place}/usage`, whose, signal).catch(() => ({ turns: {} })),
       ]);
       message.textContent = document_.turns.length ? "" : "This thread has no turns yet";
       show(document_, tree, usage.turns);
@@ -39,6 +40,7 @@ export async function thread(main, signal, query, state, id) {
       if (signal.aborted) return;
       const coming = error.status === 404 && query.has("live");
       message.textContent = coming ? "Nothing of this thread is stored yet: its first run is still open." : error.message;
+      if (error.tenants) fill(message, "Several tenants have a thread with this id. Whose is meant? ", tenantLinks(id, error.tenants));
       message.classList.toggle("problem", !coming);
     } finally {
       loading = false;
@@ -71,8 +73,8 @@ export async function thread(main, signal, query, state, id) {
       h(
         "div.actions",
         foldButton(turns),
-        copyButton("Copy link", () => `${location.origin}${location.pathname}#/threads/${found.thread_id}`),
-        saveButton("Save as JSON", `${found.thread_id}.json`, () => api.blob(place, signal)),
+        copyButton("Copy link", () => `${location.origin}${location.pathname}${api.threadAddress(found.thread_id, whose.tenant ?? summary?.tenant)}`),
+        saveButton("Save as JSON", `${found.thread_id}.json`, () => api.blob(place, whose, signal)),
       ),
     );
     const unfolded = new Set([...turns.querySelectorAll("details[open]")].map((one) => one.dataset.key));
@@ -81,9 +83,13 @@ export async function thread(main, signal, query, state, id) {
       one.dataset.key = String(n);
       one.open = unfolded.has(one.dataset.key);
     });
-    showTree(aside, tree, found);
+    showTree(aside, tree, found, whose.tenant);
     main.classList.toggle("narrow", aside.hidden);
   }
+}
+
+function tenantLinks(id, tenants) {
+  return tenants.map((tenant) => [h("a", { href: api.threadAddress(encodeURIComponent(id), tenant) }, tenant || "no tenant's"), " "]);
 }
 
 /** Turns of runs that another run of this thread started go below it. */
@@ -129,6 +135,7 @@ function turnView({ turn, below: children }, found, usage, signal) {
       turn.completion_status === "interrupted" && h("span.chip.bad", "interrupted"),
     ),
     messages(turn, signal),
+    unfinished(turn, signal),
     turn.completion_status === "interrupted" && interruption(turn),
     children.length > 0 && h("div.below", { role: "group", "aria-label": "Sub-agents" }, children.map((one) => turnView(one, found, usage, signal))),
     h(
@@ -163,6 +170,12 @@ function messages(turn, signal) {
   return elements;
 }
 
+/** What the turn had shown when it broke off, and does not keep. */
+function unfinished(turn, signal) {
+  const shown = messages({ messages: turn["meta:partial"]?.messages }, signal);
+  return shown.length > 0 && h("section.partial", { "aria-label": "Not finished" }, h("span.chip.warn", { title: "Shown before the turn broke off; no part of the conversation" }, "not finished"), shown);
+}
+
 function interruption(turn) {
   const { reason, interrupted_at: at, ...more } = turn.interruption ?? {};
   const words = [more.message, more.detail, more.error].find((one) => typeof one === "string");
@@ -173,14 +186,14 @@ function time(value) {
   return h("time.muted", { datetime: String(value), title: inFull(value) }, moment(value));
 }
 
-function showTree(aside, tree, found) {
+function showTree(aside, tree, found, tenant) {
   const links = found.relationships?.links ?? [];
   const parents = links.filter((link) => link.relation === "spawned_from");
   const others = links.filter((link) => link.relation !== "spawned_from");
   const spawned = tree?.spawned ?? [];
   aside.hidden = !parents.length && !spawned.length && !others.length;
   if (aside.hidden) return;
-  const linked = (link) => h("li", h("a", { href: `#/threads/${link.thread_id}` }, `${link.relation.replaceAll("_", " ")} ${link.thread_id.slice(0, 8)}…`));
+  const linked = (link) => h("li", h("a", { href: api.threadAddress(link.thread_id, tenant ?? tree?.thread.tenant) }, `${link.relation.replaceAll("_", " ")} ${link.thread_id.slice(0, 8)}…`));
   fill(
     aside,
     h("section.card", h("h2", "Sub-agents"),
@@ -198,7 +211,7 @@ function branch(node, current) {
     "li",
     one.thread_id === current
       ? h("span.here", { "aria-current": "true" }, name)
-      : h("a", { href: `#/threads/${one.thread_id}` }, name, h("span.muted.small", one.agents.join(", ")), one.status === "interrupted" && h("span.chip.warn", "interrupted")),
+      : h("a", { href: api.threadAddress(one.thread_id, one.tenant) }, name, h("span.muted.small", one.agents.join(", ")), one.status === "interrupted" && h("span.chip.warn", "interrupted")),
     (spawned.length > 0 || node.more) && h("ul", spawned.map((child) => branch(child, current)), node.more && h("li.muted", "and more")),
   );
 }

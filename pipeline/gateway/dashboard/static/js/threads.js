@@ -19,7 +19,7 @@ export function threads(main, signal, query, state) {
   const agent = input("Agent", "agent", "Agent id");
   let cursor = null;
   let asked = null; // AbortController of the newest question
-  let held = new Map(); // thread id -> {text, element}: rows that did not change stay as they are
+  let held = new Map(); // address -> {text, element}: rows that did not change stay as they are
 
   fill(
     main,
@@ -93,8 +93,8 @@ export function threads(main, signal, query, state) {
 
   function ask(until, after = cursor) {
     return api.json("/v1/threads", {
-      limit: PAGE, cursor: after, search: wanted.search, agent: wanted.agent, status: wanted.status,
-      since: wanted.time && Date.now() - Number(wanted.time) * 1000,
+      limit: PAGE, cursor: after, search: wanted.search || null, agent: wanted.agent || null, status: wanted.status || null,
+      since: wanted.time ? Date.now() - Number(wanted.time) * 1000 : null,
     }, until);
   }
 
@@ -107,8 +107,9 @@ export function threads(main, signal, query, state) {
     const rows = new Map();
     for (const thread of threads) {
       const text = JSON.stringify(thread);
-      const known = held.get(thread.thread_id);
-      rows.set(thread.thread_id, known?.text === text ? known : { text, element: row(thread) });
+      const address = api.threadAddress(thread.thread_id, thread.tenant);
+      const known = held.get(address);
+      rows.set(address, known?.text === text ? known : { text, element: row(thread) });
     }
     held = rows;
     const elements = [...rows.values()].map(({ element }) => element);
@@ -131,7 +132,7 @@ function nothingYet() {
 function row(thread) {
   return h("li", h(
     "a.row",
-    { href: `#/threads/${thread.thread_id}` },
+    { href: api.threadAddress(thread.thread_id, thread.tenant) },
     h("span.title", thread.title || thread.external_id || "Untitled"),
     h(
       "span.muted.who",

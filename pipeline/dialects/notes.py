@@ -1,0 +1,14 @@
+"""What a wire says beyond ThreadProtocol: kept beside a part, message or turn, under the wire's own `meta:*` key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topics.json_text import Fields
+
+
+def note_under(meta: str, fields: Fields, /, **said: Any) -> None:
+    """Keep what is not None under `meta`, beside what is there already."""
+    found = {key: value for key, value in said.items() if value is not None}
+    if found:
+        fields[meta] = {**fields.get(meta, {}), **found}

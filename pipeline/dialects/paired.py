@@ -1,0 +1,61 @@
+"""Messages of an export: each call of a tool with its result and each result with its call, as servers ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topics.json_text import Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a format calls these things. `words`: the keys for which a message without calls is worth keeping."""
+
+    role: str
+    assistant: str
+    tool: str
+    answers: str  # the key of a result that names its call
+    calls: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+def paired(found: list[Fields], names: Names) -> list[Fields]:
+    """Each call with its result behind it, before anything else is said; open calls stay at the thread's end alone."""
+    out: list[Fields] = []
+    for place, message in enumerate(found):
+        if message[names.role] == names.tool:
+            continue
+        if not any(message.get(key) for key in names.calls):
+            out.append(message)
+            continue
+        behind = _results_behind(found, place, names)
+        pending = not any(later[names.role] != names.tool for later in found[place + 1 :])
+        kept, answers = dict(message), list[Fields]()
+        for key in names.calls:
+            calls = []
+            for call in kept.pop(key, ()):
+                waiting = behind.get(call["id"])
+                if waiting:  # calls of one id get their results in turn
+                    answers.append(waiting.pop(0))
+                    calls.append(call)
+                elif pending:
+                    calls.append(call)
+            if key in message:
+                kept[key] = calls
+        if not any(kept.get(key) for key in names.calls):
+            if not any(kept.get(key) for key in names.words):
+                continue
+            kept = {key: value for key, value in kept.items() if key not in names.calls}
+        out += [kept, *answers]
+    return out
+
+
+def _results_behind(found: list[Fields], place: int, names: Names) -> dict[str, list[Fields]]:
+    """The results up to the next answer, by the ids of their calls."""
+    behind: dict[str, list[Fields]] = {}
+    for later in found[place + 1 :]:
+        if later[names.role] == names.assistant:
+            break
+        if later[names.role] == names.tool:
+            behind.setdefault(later[names.answers], []).append(later)
+    return behind

@@ -1,0 +1,80 @@
+"""Which records of a batch the store takes: those that take no event away from what is stored.
+
+A version of a run is compared with the stored turns of that run (`pipeline.turns.held_events`): with the turn that it
+would replace, and with the run's first turns, which stand for what the store has of the run. So a version whose events
+the stored ones lack, and that lacks events of theirs, is late as a whole: turns that would be new are no exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores import statements
+from pipeline.stores.keys import newer_text
+from pipeline.stores.rows import Key, RecordRows, record_of
+from pipeline.turns.held_events import Ranges, Verdict, Version, ranges_of
+from pipeline.turns.thread_document import Rank
+
+KEYS_AT_ONCE: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
+
+Batch = Mapping[int, RecordRows]  # records of a batch by their place in it, ascending
+T = TypeVar("T")
+
+
+def taken(batch: Batch, known: Mapping[Key, Version]) -> tuple[dict[Key, RecordRows], list[int]]:
+    """-> of each turn that changes the record that is to be stored, and the places of late records.
+
+    `known`: of the stored turns those in the batch's families. Records are taken one after the other, so that it makes
+    no difference how they are cut into batches.
+    """
+    stored, winners, late = dict(known), dict[Key, RecordRows](), list[int]()
+    for place, rows in batch.items():
+        version = rows.version
+        verdict = _verdict(version, stored.get(rows.key), [stored[key] for key in rows.family if key in stored])
+        if verdict is Verdict.REPLACES:
+            stored[rows.key], winners[rows.key] = version, rows
+        elif verdict is Verdict.LATE:
+            late.append(place)
+    return winners, late
+
+
+def _verdict(version: Version, own: Version | None, family: Sequence[Version]) -> Verdict:
+    """`own`: the stored version of the same turn; `family`: that, and those of the run's first turns."""
+    if own is not None and (version.rank == own.rank or version.beside(own) is Verdict.KNOWN):
+        return Verdict.KNOWN
+    if any(version.beside(one) is Verdict.LATE for one in family):
+        return Verdict.LATE
+    if own is None and version.headless and not all(version.contains(one) for one in family):
+        return Verdict.KNOWN  # the end of a run that is stored already, cut into other turns
+    return Verdict.REPLACES
+
+
+async def known_versions(connection: AsyncConnection, batch: Batch) -> dict[Key, Version]:
+    """The stored turns in the families of a batch; with empty ranges where nothing but the same records comes."""
+    ranks: dict[Key, Rank] = {}
+    for some in portions(sorted({turn_id for rows in batch.values() for _, turn_id in rows.family})):
+        for text, tenant, turn_id, events, *decides in await connection.execute(statements.known_turns(some)):
+            key, rank = (newer_text(text, tenant), turn_id), (events, (*decides,))
+            ranks[key] = max(ranks.get(key, rank), rank)
+    changing = [rows for rows in batch.values() if ranks.get(rows.key) != rows.version.rank]
+    ranges = await _ranges(connection, {key for rows in changing for key in rows.family if key in ranks})
+    return {key: Version(ranges.get(key, ()), rank) for key, rank in ranks.items()}
+
+
+async def _ranges(connection: AsyncConnection, keys: set[Key]) -> dict[Key, Ranges]:
+    found: dict[Key, Ranges] = {}
+    for some in portions(sorted({turn_id for _, turn_id in keys})):
+        for text, tenant, turn_id, facts in (await connection.execute(statements.facts_of(some))).all():
+            document = None
+            if "ranges" not in facts and facts.get("status") == "interrupted":  # an older version's: its turn tells
+                document = await connection.scalar(statements.document_of(text, turn_id))
+            found[newer_text(text, tenant), turn_id] = ranges_of(record_of(facts, document))
+    return found
+
+
+def portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The items in lists that fit into one statement."""
+    return (items[start : start + KEYS_AT_ONCE] for start in range(0, len(items), KEYS_AT_ONCE))

@@ -1,0 +1,108 @@
+"""Which events of its run a turn record holds, and whether another record of the run may take its place.
+
+Records of one run are versions of it: a run goes on after it was stored, or is assembled again. A version that holds
+all that another one holds may replace it. Where each holds what the other lacks, neither may: as where the first events
+were stored days ago, and the last ones come when nobody remembers that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeGuard
+
+from topics.turn_record import TurnRecord
+
+MOST: Final = 100  # ranges; a run of many holes may have many turns, and each record has them
+
+Ranges = Sequence[Sequence[int]]  # [first, last] seq of each, ascending, with a hole between two
+
+
+class Verdict(Enum):
+    """What a version is beside another one that is known."""
+
+    REPLACES = auto()
+    KNOWN = auto()  # the known one holds all of it
+    LATE = auto()  # each holds what the other lacks
+
+
+class Version(NamedTuple):
+    """A record among those of its run: the events that it holds, and its rank among records of the same ones."""
+
+    ranges: Ranges
+    rank: tuple[int, Any]  # the number of events, then what decides between records of the same events
+
+    def beside(self, known: Version) -> Verdict:
+        """What this version is where `known` is stored."""
+        if self.rank > known.rank and self.contains(known):
+            return Verdict.REPLACES
+        return Verdict.KNOWN if known.contains(self) else Verdict.LATE
+
+    def contains(self, other: Version) -> bool:
+        """Whether all events that `other` holds are among this one's.
+
+        Where ranges were left out for their number, the last one has holes that are not known. Then the version of
+        more events contains what lies within its ranges: a run that goes on only ever fills its holes.
+        """
+        if not all(any(first <= a and b <= last for first, last in self.ranges) for a, b in other.ranges):
+            return False
+        exact = sum(last - first + 1 for first, last in self.ranges) == self.rank[0]
+        return exact or self.rank[0] > other.rank[0] or self.ranges == other.ranges
+
+    @property
+    def headless(self) -> bool:
+        """Whether the run's first event is not among them."""
+        return not self.ranges or self.ranges[0][0] > 0
+
+
+def held_ranges(events: int, missing: Ranges) -> list[list[int]]:
+    """The ranges of a run of which `events` events are there, and those in `missing` are not; at most MOST: where there
+    are more, the last one reaches over all that follow, holes included.
+    """
+    if not missing:
+        return [[0, events - 1]] if events > 0 else []
+    ranges: list[list[int]] = []
+    at, left = 0, events
+    for first, last in missing:
+        if first > at and left > 0:
+            behind = min(first, at + left)
+            ranges.append([at, behind - 1])
+            left -= behind - at
+        at = last + 1
+    if left > 0:
+        ranges.append([at, at + left - 1])
+    if len(ranges) > MOST:
+        ranges[MOST - 1 :] = [[ranges[MOST - 1][0], ranges[-1][1]]]
+    return ranges
+
+
+def ranges_of(record: TurnRecord) -> Ranges:
+    """The ranges of a record; of one that an older version wrote, as far as it says what is missing."""
+    stated = record.get("ranges")
+    return stated if _are_ranges(stated) else derived_ranges(record)
+
+
+def derived_ranges(record: TurnRecord) -> Ranges:
+    """What the record says of them without its `ranges`: the number of its events, and the holes in its turn."""
+    missing = (record["turn"] or {}).get("meta:missing")
+    return held_ranges(record.get("events", 0), missing if _are_ranges(missing) else ())
+
+
+def lacks_beginning(record: TurnRecord) -> bool:
+    """Whether the first event of the record's run was missing."""
+    ranges = ranges_of(record)
+    missing = (record["turn"] or {}).get("meta:missing")
+    if ranges:
+        return ranges[0][0] > 0
+    return _are_ranges(missing) and bool(missing) and missing[0][0] == 0
+
+
+def _are_ranges(value: Any) -> TypeGuard[Ranges]:
+    if not isinstance(value, list) or not all(map(_is_range, value)):
+        return False
+    return all(before[1] < after[0] for before, after in pairwise(value))
+
+
+def _is_range(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and {*map(type, value)} == {int} and 0 <= value[0] <= value[1]

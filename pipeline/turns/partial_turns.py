@@ -1,0 +1,45 @@
+"""What an interrupted turn had shown, put among its messages: for people who want what their users had seen."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.turns.times import epoch_ms
+from topics.json_text import Fields
+
+PARTIAL: Final = "meta:partial"
+
+
+def with_partials(document: Fields) -> Fields:
+    """A thread document -> the same with the messages of each turn's `meta:partial` among its own, marked by
+    `meta:partial: true`. Such a turn is no longer what ThreadProtocol keeps of an interrupted run.
+    """
+    return {**document, "turns": [_with_partial(turn) for turn in document["turns"]]}
+
+
+def _with_partial(turn: Fields) -> Fields:
+    shown = turn.get(PARTIAL)
+    told = shown.get("messages") if isinstance(shown, dict) else None
+    messages = [message for message in told if isinstance(message, dict)] if isinstance(told, list) else []
+    if not messages:
+        return turn
+    own = turn.get("messages")
+    marked = [{**message, PARTIAL: True} for message in messages]
+    rest = {key: value for key, value in turn.items() if key != PARTIAL}
+    return {**rest, "messages": _merged(own if isinstance(own, list) else [], marked)}
+
+
+def _merged(own: list[Any], shown: list[Fields]) -> list[Any]:
+    """In the order of their times; what was shown stands behind what is as old, and each list keeps its order."""
+    merged: list[Any] = []
+    waiting = list(shown)
+    for message in own:
+        at = _time(message)
+        while waiting and at is not None and (_time(waiting[0]) or 0) < at:
+            merged.append(waiting.pop(0))
+        merged.append(message)
+    return [*merged, *waiting]
+
+
+def _time(message: Any) -> int | None:
+    return epoch_ms(message.get("timestamp")) if isinstance(message, dict) else None

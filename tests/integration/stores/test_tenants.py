@@ -1,0 +1,282 @@
+"""The same id of two tenants is two threads, also where a version that knew ids only has stored both as one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import insert
+
+from pipeline.__main__ import cli
+from pipeline.settings import load
+from pipeline.stores import statements
+from pipeline.stores.content import ContentStore, folder
+from pipeline.stores.erasure import erase
+from pipeline.stores.rows import record_rows
+from pipeline.stores.schema import agents, erased, links, usage
+from pipeline.stores.sql import ThreadStore
+from pipeline.stores.usage_report import UsageQuery
+from pipeline.turns.canonical import turn_hash
+from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
+
+ID = thread_uuid("order-4711", "acme")[0]
+ACME, EVIL, NOBODY = ThreadKey(ID, "acme"), ThreadKey(ID, "evil"), ThreadKey(ID)
+ORDER = {"external_id": "order-4711"}
+
+
+@pytest.fixture
+def mixed(record: Any) -> list[Any]:
+    """Turns of one id: two of acme, one of evil, who dates it to the future, one without a tenant."""
+    return [
+        record(ID, "r1", "user", role="user", text="acme's prompt", seconds=1, tenant="acme", thread=ORDER),
+        record(ID, "r1", seconds=2, tenant="acme", tokens=100, thread=ORDER),
+        record(ID, "evil", seconds=9999, tenant="evil", tokens=7, agent_id="mallory", text="evil's"),
+        record(ID, "none", seconds=5, text="nobody's", tokens=1),
+    ]
+
+
+async def write_as_before(store: ThreadStore, records: Sequence[Any]) -> None:
+    """As the store role of the version before wrote: the id alone in the keys."""
+    async with store._writing() as connection:
+        for record in records:
+            rows, plain = record_rows(record), {"thread_key": record["thread_id"]}
+            await connection.execute(statements.add_threads(connection.dialect.name), [plain])
+            await connection.execute(statements.upsert_turns(connection.dialect.name), [rows.turn | plain])
+            for table in (agents, links, usage):
+                old = {"of_thread": record["thread_id"], "of_turn": record["turn_id"]}
+                await connection.execute(statements.delete_children(table), [old])
+                ids = [
+                    {name: one[name].partition("/")[0] for name in ("source", "target") if name in one}
+                    for one in getattr(rows, table.name)
+                ]
+                some = [one | plain | id_ for one, id_ in zip(getattr(rows, table.name), ids, strict=True)]
+                if some:
+                    await connection.execute(insert(table), some)
+            await connection.execute(statements.refresh_threads([record["thread_id"]]))
+
+
+def runs_of(document: Any) -> list[str]:
+    """What was said in each turn."""
+    said = [turn if "parts" in turn else turn["messages"][0] for turn in (document or {})["turns"]]
+    return [one["parts"][0]["content"] for one in said]
+
+
+async def what_each_sees(store: ThreadStore) -> None:
+    acme, evil, nobody = [await store.thread(key) or {} for key in (ACME, EVIL, NOBODY)]
+    assert runs_of(acme) == ["acme's prompt", "hello"]
+    assert (runs_of(evil), runs_of(nobody)) == (["evil's"], ["nobody's"])
+    assert set(acme["agents"]) == {"a1"}
+    assert set(evil["agents"]) == {"mallory"}
+    assert "metadata" not in evil
+    assert [len(await store.turn_usage(key)) for key in (ACME, EVIL, NOBODY)] == [1, 1, 1]
+    assert await store.find("order-4711", "acme") == await store.find(ID, "acme") == (ACME,)
+    assert await store.find("order-4711", "evil") == ()
+    assert await store.find(ID, "evil") == (EVIL,)
+    assert await store.find(ID, "") == (NOBODY,)
+    assert set(await store.find(ID)) == {ACME, EVIL, NOBODY}
+    assert sorted([key.text async for key in store.thread_keys()]) == [NOBODY.text, ACME.text, EVIL.text]
+    lines = [await store.summary(key) for key in (ACME, EVIL, NOBODY)]
+    assert [(line.title, line.turns, line.tokens, line.agents) for line in lines if line] == [
+        ("acme's prompt", 2, 101, ("A1",)),
+        (None, 1, 8, ("Mallory",)),
+        (None, 1, 2, ("A1",)),
+    ]
+    for tenant, tokens in (("acme", 101), ("evil", 8), ("", 2)):
+        where = {"tenant": (tenant,), "thread": (ID,)}
+        (row,) = (await store.usage(UsageQuery(("thread",), where=where))).rows
+        assert (row.group["thread"], row.figures.total_tokens) == (ID, tokens)
+    assert {run async for run in store.runs()} == {
+        ("acme", ID, "r1"),
+        ("evil", ID, "evil"),
+        (None, ID, "none"),
+    }
+
+
+async def test_one_id_of_three_is_three_threads(store: ThreadStore, mixed: list[Any]) -> None:
+    await store.write(mixed)
+    await what_each_sees(store)
+    for tenant, title in (("acme", "acme's prompt"), ("evil", None), ("", None)):
+        (line,) = (await store.threads(tenant=tenant)).threads
+        assert (line.thread_id, line.tenant or "", line.title) == (ID, tenant, title)
+    assert len((await store.threads()).threads) == 3
+    assert not (await store.threads(tenant="evil", search="acme")).threads
+
+
+async def test_rows_of_the_version_before_are_read_split_and_moved(
+    store: ThreadStore, mixed: list[Any], tables: Any
+) -> None:
+    await write_as_before(store, mixed)
+    await what_each_sees(store)
+    for tenant in ("acme", "evil", ""):
+        assert (await store.threads(tenant=tenant)).threads == (), "its one line may hold what is another's"
+    while await store.move_older(1):
+        await what_each_sees(store)
+    moved = await tables()
+    for key in (ACME, EVIL, NOBODY):
+        assert await store.delete_thread(key)
+    await store.write(mixed)
+    assert moved == await tables(), "as if this version had written them"
+    assert len((await store.threads()).threads) == 3
+
+
+async def test_an_older_writer_goes_on_beside(store: ThreadStore, mixed: list[Any], record: Any) -> None:
+    await store.write(mixed)
+    newer = record(ID, "r1", seconds=2, tenant="acme", tokens=200, thread=ORDER, revision=1, text="revised")
+    more = record(ID, "r2", seconds=3, tenant="acme", text="more", thread=ORDER)
+    await write_as_before(store, [newer, mixed[2], more])
+    assert runs_of(await store.thread(ACME)) == ["acme's prompt", "revised", "more"]
+    assert runs_of(await store.thread(EVIL)) == ["evil's"]
+    assert len((await store.threads(tenant="acme")).threads) == 1, "no thread is listed twice"
+    assert len([key async for key in store.thread_keys()]) == 3
+    compared = await store.compare([newer])
+    assert (compared.inserted, compared.updated, compared.unchanged) == (0, 0, 1)
+    result = await store.write([newer])
+    assert (result.inserted, result.updated, result.unchanged) == (0, 0, 1), "what is there is moved first"
+    while await store.move_older():
+        pass
+    assert runs_of(await store.thread(ACME)) == ["acme's prompt", "revised", "more"]
+    (line,) = (await store.threads(tenant="acme")).threads
+    assert (line.turns, line.tokens) == (3, 201 + 11)
+
+
+async def test_links_stay_within_a_tenant(store: ThreadStore, record: Any) -> None:
+    link, other = {"thread_id": ID, "relation": "spawned_from"}, thread_uuid("other")[0]
+    child = {tenant: ThreadKey(thread_uuid(f"child of {tenant}")[0], tenant) for tenant in ("acme", "evil")}
+    made = [record(ID, tenant, tenant=tenant) for tenant in child]
+    made += [record(key.thread_id, "r", tenant=tenant, links=[link]) for tenant, key in child.items()]
+    forged = [{**link, "from": child["acme"].thread_id, "thread_id": id_} for id_ in (ID, other)]
+    made += [record("other", "x", tenant="evil", links=forged)]
+    for write in (store.write, partial(write_as_before, store)):
+        await write(made)
+        assert [line.key for line in await store.spawned(ACME)] == [child["acme"]]
+        assert [line.key for line in await store.spawned(EVIL)] == [child["evil"]]
+        assert await store.spawned(NOBODY) == await store.spawned(ThreadKey(other, "evil")) == ()
+        assert (await store.thread(child["acme"]) or {})["relationships"] == {"links": [link]}
+        for key in [key async for key in store.thread_keys()]:
+            await store.delete_thread(key)
+
+
+async def test_who_deletes_deletes_its_own(store: ThreadStore, mixed: list[Any], tmp_path: Path) -> None:
+    settings = load({}, home=tmp_path, store=store._url, content=(tmp_path / "content").as_uri())
+    for write in (store.write, partial(write_as_before, store)):
+        await write(mixed)
+        assert (await erase(settings, store, EVIL)).stored
+        assert await store.erased([ACME, EVIL, NOBODY]) == {EVIL}
+        assert await store.thread(EVIL) is None
+        assert runs_of(await store.thread(ACME)) == ["acme's prompt", "hello"]
+        assert (await store.write(mixed)).erased == (EVIL,)
+        assert await store.thread(EVIL) is None
+        await write_as_before(store, [mixed[2]])
+        while await store.move_older():
+            pass
+        assert await store.thread(EVIL) is None, "what an older writer brings of it goes"
+        assert runs_of(await store.thread(NOBODY)) == ["nobody's"]
+
+
+async def test_a_mark_of_the_version_before_is_for_every_tenant(store: ThreadStore, mixed: list[Any]) -> None:
+    async with store._writing() as connection:
+        await connection.execute(insert(erased), [{"thread_key": ID, "erased_at": 1}])
+    assert await store.erased([ACME, EVIL, NOBODY]) == {ACME, EVIL, NOBODY}
+    assert len((await store.write(mixed)).erased) == 3
+    assert (await store.counts()).threads == 0
+
+
+async def test_a_mark_without_a_tenant_is_for_no_other(store: ThreadStore, mixed: list[Any]) -> None:
+    await store.mark_erased(NOBODY, 1)
+    assert await store.erased([ACME, EVIL, NOBODY]) == {NOBODY}
+    assert (await store.write(mixed)).erased == (NOBODY,)
+
+
+def with_a_result(record: Any, content: bytes, uri: str | None, **fields: Any) -> Any:
+    """A record whose tool result is kept elsewhere; its hash is of the turn with the result in it, or, where a producer
+    brought the reference itself, of the turn as it is.
+    """
+    made = record(ID, **fields)
+    part = {"part_kind": "tool-return", "tool_name": "t", "tool_call_id": "c", "status": "success"}
+    parts = made["turn"]["messages"][0]["parts"]
+    parts.append({**part, "content": content.decode()})
+    made["hash"] = turn_hash(made["turn"])
+    parts[-1] = {**part, "content_ref": {"uri": uri, "media_type": "text/plain"}}
+    return made
+
+
+async def test_nobody_gets_anothers_object_by_guessing(store: ThreadStore, record: Any, tmp_path: Path) -> None:
+    """References to the objects of both versions, as they stand after an upload, and as a producer may write them."""
+    settings = load({}, home=tmp_path, store=store._url, content=(tmp_path / "content").as_uri())
+    for elsewhere in (True, False):
+        contents = ContentStore.of(settings, elsewhere=elsewhere)
+        new = await contents.put(ACME, b"acme's secret", "text/plain")
+        old = await contents.put(NOBODY, b"acme's old secret", "text/plain")  # where the version before put all
+        assert folder(ACME) in new["uri"]
+        assert folder(ACME) not in old["uri"]
+        uris = [new["uri"], old["uri"], new["uri"].replace(folder(ACME), f"x/../{folder(ACME)}/.")]
+        uris += [uri[:-1] + ("0" if uri[-1] != "0" else "1") for uri in uris]  # where nothing is
+        answers = set()
+        for uri in uris:
+            ref = {"uri": uri, "hash": uri[-64:]}
+            forged = record(ID, tenant="evil")
+            forged["turn"]["messages"][0]["parts"].append(
+                {"part_kind": "tool-return", "tool_name": "t", "tool_call_id": "c", "content_ref": ref}
+            )
+            forged["hash"] = turn_hash(forged["turn"])
+            await store.delete_thread(EVIL)
+            await store.write([forged])
+            with pytest.raises(Exception, match="not in the content store") as caught:
+                await contents.inlined(EVIL, await store.thread(EVIL) or {}, store.hashes)
+            answers.add(str(caught.value).replace(uri, "URI"))
+        assert len(answers) == 1, "they don't tell whether there is one"
+
+
+async def test_objects_of_the_version_before_stay_readable_and_go_with_their_thread(
+    store: ThreadStore, record: Any, tmp_path: Path
+) -> None:
+    settings = load({}, home=tmp_path, store=store._url, content=(tmp_path / "content").as_uri())
+    contents = ContentStore.of(settings)
+    old = await contents.put(NOBODY, b"acme's result", "text/plain")
+    theirs = await contents.put(NOBODY, b"evil's result", "text/plain")
+    mine = with_a_result(record, b"acme's result", old["uri"], run="mine", tenant="acme")
+    other = with_a_result(record, b"evil's result", theirs["uri"], run="other", tenant="evil")
+    await write_as_before(store, [mine, other])
+    for _ in range(2):
+        document = await contents.inlined(ACME, await store.thread(ACME) or {}, store.hashes)
+        assert document["turns"][0]["messages"][0]["parts"][1]["content"] == "acme's result"
+        while await store.move_older():
+            pass
+    assert (await erase(settings, store, EVIL)).objects == 1
+    assert await contents.get(NOBODY, old) == b"acme's result", "the other's stays"
+    assert (await erase(settings, store, ACME)).objects == 1
+    assert not [one for one in (tmp_path / "content").rglob("*") if one.is_file()]
+
+
+def test_the_command_line_asks_whose(
+    store_url: str, tmp_path: Path, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THREADMILL_STORE", store_url)
+    monkeypatch.setenv("THREADMILL_HOME", str(tmp_path))
+
+    async def fill() -> None:
+        async with await ThreadStore.open(store_url, migrate=True) as store:
+            await write_as_before(store, [record(ID, "r1", tenant="acme"), record(ID, "r2", tenant="evil")])
+
+    def run(*args: str) -> Any:
+        return CliRunner().invoke(cli, args, standalone_mode=False)
+
+    asyncio.run(fill())
+    for command in (("threads", "delete", "--yes"), ("threads", "show", "--json"), ("export",)):
+        refused = run(*command, ID)
+        assert "'acme', 'evil'" in str(refused.exception), command
+        assert "--tenant" in str(refused.exception)
+    assert json.loads(run("threads", "show", "--json", ID, "--tenant", "acme").output)["thread_id"] == ID
+    assert len(run("export").output.splitlines()) == 2
+    assert len(run("export", "--tenant", "evil").output.splitlines()) == 1
+    assert run("threads", "delete", "--yes", "--tenant", "evil", ID).output == f"deleted {ID}\n"
+    assert json.loads(run("threads", "show", "--json", ID).output)["thread_id"] == ID
+    assert "moved 1 turns" in run("store", "migrate", "--threads").output
+    assert "moved 0 turns" in run("store", "migrate", "--threads").output

@@ -1,0 +1,128 @@
+"""What a turn record holds of its run, and which one may take another one's place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.turns.held_events import (
+    MOST,
+    Ranges,
+    Verdict,
+    Version,
+    derived_ranges,
+    held_ranges,
+    lacks_beginning,
+    ranges_of,
+)
+
+KNOWN, LATE, REPLACES = Verdict.KNOWN, Verdict.LATE, Verdict.REPLACES
+
+
+def seqs(ranges: Ranges) -> set[int]:
+    return {seq for first, last in ranges for seq in range(first, last + 1)}
+
+
+def ranges_over(held: set[int]) -> list[list[int]]:
+    """The ranges of a set, the slow way."""
+    ranges: list[list[int]] = []
+    for seq in sorted(held):
+        if ranges and ranges[-1][1] == seq - 1:
+            ranges[-1][1] = seq
+        else:
+            ranges.append([seq, seq])
+    return ranges
+
+
+def version(held: set[int], decides: Any = 0) -> Version:
+    return Version(ranges_over(held), (len(held), decides))
+
+
+def record(events: int, missing: Any = None, **fields: Any) -> Any:
+    turn = {} if missing is None else {"meta:missing": missing}
+    return {"events": events, "turn": turn, **fields}
+
+
+@pytest.mark.parametrize(
+    ("events", "missing", "ranges"),
+    [
+        (0, [], []),
+        (3, [], [[0, 2]]),
+        (3, [[0, 4]], [[5, 7]]),
+        (5, [[2, 3]], [[0, 1], [4, 6]]),
+        (5, [[2, 3], [5, 5]], [[0, 1], [4, 4], [6, 7]]),
+        (2, [[2, 9]], [[0, 1]]),  # an end without events waits behind the hole
+        (0, [[0, 9]], []),
+        (1, [[5, 6]], [[0, 0]]),  # more holes than events: no record of ours
+    ],
+)
+def test_ranges_of_events_and_holes(events: int, missing: Ranges, ranges: Ranges) -> None:
+    assert held_ranges(events, missing) == ranges
+
+
+@given(st.sets(st.integers(0, 60)))
+def test_ranges_are_those_of_the_set(held: set[int]) -> None:
+    last = max(held, default=-1)
+    assert held_ranges(len(held), ranges_over({*range(last)} - held)) == ranges_over(held)
+
+
+@given(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9)), st.integers(0, 2), st.integers(0, 2))
+def test_a_version_is_replaced_by_one_that_holds_all_of_it(one: set[int], two: set[int], a: int, b: int) -> None:
+    expected = REPLACES if one > two or (one == two and a > b) else KNOWN if one <= two else LATE
+    assert version(one, a).beside(version(two, b)) is expected
+
+
+def test_many_ranges_are_cut_to_one_that_reaches_over_the_rest() -> None:
+    held = {*range(0, 4 * MOST, 2)}
+    ranges = held_ranges(len(held), ranges_over({*range(max(held))} - held))
+    assert len(ranges) == MOST
+    assert ranges[:-1] == ranges_over(held)[: MOST - 1]
+    assert ranges[-1] == [2 * MOST - 2, max(held)]
+    cut = Version(ranges, (len(held), 0))
+    more = Version(ranges, (len(held) + 1, 0))
+    assert more.beside(cut) is REPLACES  # the run went on
+    assert cut.beside(more) is KNOWN
+    assert version(held | {1}).beside(cut) is LATE  # what the cut one holds can't be known
+    assert version({*range(4 * MOST)}).beside(cut) is REPLACES
+    assert Version(ranges, (len(held), 1)).beside(cut) is REPLACES
+    assert version({0, 2, 2 * MOST + 1}).beside(cut) is KNOWN
+    assert version({1}).beside(cut) is LATE
+
+
+@pytest.mark.parametrize(
+    ("given", "ranges"),
+    [
+        (record(3), [[0, 2]]),
+        (record(3, [[0, 1]]), [[2, 4]]),
+        (record(3, [[0, 1]], ranges=[[7, 9]]), [[7, 9]]),
+        (record(3, "many"), [[0, 2]]),
+        (record(3, [[1, 0]]), [[0, 2]]),
+        (record(3, [[4, 5], [1, 2]]), [[0, 2]]),
+        (record(3, [[0, 1.5]]), [[0, 2]]),
+        (record(3, [[True, True]]), [[0, 2]]),
+        (record(3, [[-5, -1]]), [[0, 2]]),
+        (record(3, ranges=[[3]]), [[0, 2]]),
+        (record(3, ranges=None), [[0, 2]]),
+        (record(0, ranges=[]), []),
+        ({"events": 2, "turn": None}, [[0, 1]]),
+        ({"turn": None}, []),
+    ],
+)
+def test_what_a_record_says_and_what_follows_from_an_older_one(given: Any, ranges: Ranges) -> None:
+    assert ranges_of(given) == ranges
+
+
+def test_a_record_without_the_beginning_of_its_run() -> None:
+    assert lacks_beginning(record(3, ranges=[[2, 4]]))
+    assert lacks_beginning(record(3, [[0, 1]]))
+    assert lacks_beginning(record(0, [[0, 1]]))
+    assert not lacks_beginning(record(3, [[1, 1]]))
+    assert not lacks_beginning(record(0))
+    assert not lacks_beginning(record(0, []))
+    assert derived_ranges(record(3, ranges=[[2, 4]])) == [[0, 2]]
+    assert version({2}).headless
+    assert version(set()).headless
+    assert not version({0, 2}).headless
