@@ -1,0 +1,238 @@
+"""What must be true once everything has come to rest."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pipeline.assembly.offline import close
+from pipeline.assembly.records import StoredRecord
+from pipeline.assembly.run import Run
+from pipeline.turns.content import references, resolved
+from tests.simulation import stores
+from tests.simulation.broker import Entry
+from tests.simulation.scenarios import RECORD_BYTES
+from tests.simulation.tenants import key_of
+from tests.simulation.wire import SIM, marks
+from tests.simulation.worker import redaction
+from threadmill.envelope import decode
+from threadmill.errors import InvalidRecord, Reason
+from topics import json_text, turn_record
+from topics.turn_record import TurnRecord
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+REFUSED: Final = Reason.UNPROCESSABLE.value.encode()
+UNSTORABLE: Final = (stores.REFUSED, stores.BREAKS)
+Key = tuple[Any, str, str]
+
+
+def check(world: World) -> None:
+    """Raises AssertionError that says what is wrong."""
+    problems = [problem for look in LOOKS for problem in look(Found(world))]
+    if problems:
+        more = f" (and {len(problems) - 5} more)" if len(problems) > 5 else ""
+        raise AssertionError("; ".join(problems[:5]) + more)
+
+
+class Found:
+    """What a schedule has left, in the shapes that are asked for."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.events = [entry for log in world.broker.topic("events") for entry in log.written]
+        self.letters = [entry for log in world.broker.topic("dead-letters") for entry in log.written]
+        self.buried = Counter(entry.value for entry in self.letters)
+        self.stored: list[TurnRecord] = world.database.records()
+        self.by_run: dict[Key, list[TurnRecord]] = defaultdict(list)
+        for record in self.stored:
+            self.by_run[run_of(record)].append(record)
+        self.good = {(run.tenant, run.thread_id, run.run_id): run for run in world.runs}
+
+    def envelopes(self) -> Iterator[tuple[Entry, dict[str, Any] | None]]:
+        """Each record of the events topic, with its envelope; None where it is none."""
+        for entry in self.events:
+            if len(entry.value or b"") > RECORD_BYTES:
+                yield entry, None
+                continue
+            try:
+                yield entry, decode(entry.value)
+            except InvalidRecord:
+                yield entry, None
+
+
+def run_of(record: TurnRecord) -> Key:
+    """Whose run a turn is of."""
+    return record.get("tenant") or None, record["thread_id"], record["run_id"]
+
+
+def covered(records: Sequence[TurnRecord]) -> list[tuple[int, int]]:
+    """The seqs that turns hold, as (first, last)."""
+    found = []
+    for record in records:
+        ranges: Any = record.get("ranges")
+        found += [(first, last) for first, last in ranges] if ranges is not None else [(0, 2**53)]
+    return found
+
+
+def ledger(found: Found) -> Iterator[str]:
+    """Each acknowledged record is in a stored turn, or a dead letter with its bytes."""
+    lost_turns = defaultdict(list)  # turns that the store has refused
+    for letter in found.letters:
+        headers = dict(letter.headers)
+        if headers.get("threadmill.topic") == b"threadmill.turns":
+            try:
+                record = turn_record.decode(letter.value)
+            except InvalidRecord:
+                continue
+            lost_turns[run_of(record)].append(record)
+    for entry, envelope in found.envelopes():
+        if entry.value is None:
+            if found.buried[None] + found.buried[b""] == 0:
+                yield f"the record at {entry.offset} without a value is nowhere"
+            continue
+        if found.buried[entry.value]:
+            continue
+        if envelope is None:
+            yield f"{entry.value[:80]!r} is no envelope and no dead letter"
+            continue
+        key = key_of(envelope)
+        spans = covered([*found.by_run[key], *lost_turns[key]])
+        first = envelope["seq"]
+        missing = [
+            seq
+            for seq in range(first, first + len(envelope["events"]))
+            if not any(begin <= seq <= end for begin, end in spans)
+        ]
+        if missing:
+            yield f"{key}: seq {missing} is in no stored turn, and its record is no dead letter"
+
+
+def good_runs(found: Found) -> Iterator[str]:
+    """A good run is stored as if nothing else had happened, and none of it is a dead letter."""
+    logged: dict[Key, list[tuple[Entry, dict[str, Any]]]] = defaultdict(list)
+    for entry, envelope in found.envelopes():
+        if envelope is not None and (key := key_of(envelope)) in found.good:
+            logged[key].append((entry, envelope))
+    if not found.world.scenario.exact:
+        return
+    redact = found.world.scenario.settings.redact
+    for key, records in logged.items():
+        stored = {record["turn_id"]: whole(record, found.world.objects.held) for record in found.by_run[key]}
+        # A stream that is over is closed after its grace: the `end` behind it may come in time, or not.
+        choices = [right_turns(some, redact=redact) for some in (records, [r for r in records if r[1]["events"]])]
+        wrong = [compared(stored, {record["turn_id"]: record for record in right}) for right in choices]
+        if all(wrong):
+            yield f"{key}: {wrong[0]}"
+        yield from (f"{key}: a record of it is a dead letter" for entry, _ in records if found.buried[entry.value])
+
+
+def compared(stored: Mapping[str, TurnRecord], right: Mapping[str, TurnRecord]) -> str | None:
+    """What is wrong with the turns of a run, by turn_id; None where nothing is."""
+    if right.keys() != stored.keys():
+        return f"{len(right)} turns are right, {len(stored)} are stored"
+    for turn_id, record in right.items():
+        if said(stored[turn_id]) != said(record):
+            return difference(said(stored[turn_id]), said(record))
+    return None
+
+
+def right_turns(records: Sequence[tuple[Entry, dict[str, Any]]], *, redact: Any) -> list[TurnRecord]:
+    """What must be stored of a run, by what is on the events topic."""
+    run: Run | None = None
+    for entry, envelope in records:
+        source = StoredRecord(entry.value or b"", entry.offset, entry.timestamp)
+        run = run or Run(envelope, SIM, source)
+        run.feed(envelope, source)
+    if run is None:
+        return []
+    over = run.end is not None or run.builder.ended is not None
+    turns = close(run, run.verdict() if over else "timeout")[0]
+    return [redaction().record(turn) for turn in turns] if redact else turns
+
+
+def whole(record: TurnRecord, objects: Mapping[str, bytes]) -> TurnRecord:
+    """A turn with its large values in it again. Raises AssertionError where one is not there."""
+    turn = record["turn"]
+    found = references(turn) if turn is not None else []
+    if turn is None or not found:
+        return record
+    missing = [ref["uri"] for _, ref in found if ref["uri"] not in objects]
+    if missing:
+        raise AssertionError(f"turn {record['turn_id']} refers to {missing[0]}, which is not there")
+    return {**record, "turn": resolved(turn, {place: objects[ref["uri"]] for place, ref in found})}
+
+
+def said(record: TurnRecord) -> dict[str, Any]:
+    """A turn record without its revision."""
+    return {**record, "revision": 0}
+
+
+def difference(stored: Any, right: Any, place: str = "") -> str:
+    """The first place at which two values differ."""
+    if isinstance(stored, dict) and isinstance(right, dict) and stored.keys() == right.keys():
+        key = next(key for key in stored if stored[key] != right[key])
+        return difference(stored[key], right[key], f"{place}.{key}")
+    if isinstance(stored, list) and isinstance(right, list) and len(stored) == len(right):
+        number = next(number for number in range(len(stored)) if stored[number] != right[number])
+        return difference(stored[number], right[number], f"{place}[{number}]")
+    return f"at {place} is {stored!r:.300} where {right!r:.300} is right"
+
+
+def nothing_made_up(found: Found) -> Iterator[str]:
+    """Each stored turn is of a run that somebody sent, and holds only what its tenant said in that run."""
+    sent = {key_of(envelope) for _, envelope in found.envelopes() if envelope is not None}
+    for key, records in found.by_run.items():
+        if key not in sent:
+            yield f"{key} is stored, and nobody sent it"
+        tenant, _, run_id = key
+        for mark in {mark for record in records for mark in marks(json_text.dumps(record))}:
+            if mark[:2] != (tenant or "", run_id):
+                yield f"{key} holds {mark}, which is another's"
+
+
+def promises(found: Found) -> Iterator[str]:
+    """What a publisher has kept is on the events topic."""
+    written = {entry.value for entry in found.events}
+    for agent in found.world.agents:
+        lost = sum(value not in written for value in agent.promised)
+        if lost:
+            yield f"{agent.process.name}: {lost} of {len(agent.promised)} records that were kept never came"
+
+
+def refused_by_the_store(found: Found) -> Iterator[str]:
+    """Only what no store takes is refused: a value of it that could not be written, and no count or name."""
+    for letter in found.letters:
+        headers = dict(letter.headers)
+        mine = headers.get("threadmill.topic") == b"threadmill.turns" and headers.get("threadmill.reason") == REFUSED
+        if mine and not any(title.encode() in (letter.value or b"") for title in UNSTORABLE):
+            detail = headers.get("threadmill.detail", b"").decode("utf-8", "replace")
+            yield f"the store has refused {(letter.value or b'')[:80]!r}: {detail:.200}"
+
+
+def archived(found: Found) -> Iterator[str]:
+    """What the archive's group has committed is in the archive."""
+    group = found.world.groups["archive"]
+    for number, log in enumerate(found.world.broker.topic("turns")):
+        held = found.world.archive.offsets.get(number, set())
+        lost = [e.offset for e in log.written if e.offset < group.committed.get(number, 0) and e.offset not in held]
+        if lost:
+            yield f"turns/{number}: {lost} are not in the archive"
+
+
+def all_the_time(found: Found) -> Iterator[str]:
+    """Memory was within its limits, and no stored turn ever shrank."""
+    yield from found.world.problems
+
+
+def crashes(found: Found) -> Iterator[str]:
+    """No task has died of an error that nobody looked at."""
+    for process in found.world.processes:
+        for task in process.tasks:
+            if task.done() and task._log_traceback and not task.cancelled():
+                yield f"{process.name}: {task.get_coro().__qualname__} died: {task.exception()!r}"
+
+
+LOOKS = (ledger, good_runs, nothing_made_up, promises, refused_by_the_store, archived, all_the_time, crashes)

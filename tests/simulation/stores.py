@@ -1,0 +1,185 @@
+"""Stores that fail: a thread store, objects and an archive in memory, which outlive every worker.
+
+The thread store keeps what the pure rules of `pipeline.stores` choose, refuses what a database would refuse, and looks
+at each turn that replaces another: none may ever hold less than before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pipeline.errors import StoreError, UnstorableData
+from pipeline.stores.archive import Written
+from pipeline.stores.rows import RecordRows, record_of, record_rows
+from pipeline.stores.schema import agents, links, usage
+from pipeline.stores.segments import Entry
+from pipeline.stores.summaries import WriteResult
+from pipeline.stores.versions import taken
+from tests.simulation.wire import marks
+from topics import json_text
+from topics.turn_record import TurnRecord
+
+HASTY: Final = 12  # equal writes within a second, where those of three workers are at most some
+HANGS: Final = (6.0, 12.0, 20.0)  # seconds
+LARGEST: Final = 2**63 - 1
+REFUSED: Final = "no store takes this"  # a title that the simulated store refuses, as a database would a bad value
+BREAKS: Final = "this breaks the store's code"  # one that raises what nobody has foreseen
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
+CHILDREN: Final = (agents, links, usage)
+
+
+Tried = tuple[tuple[str | None, str, int | None], ...]
+
+
+@dataclass(slots=True)
+class Faults:
+    """How likely a call fails, before or after it has had its effect."""
+
+    rng: random.Random
+    delay: Callable[[], float]
+    fail: float = 0.0
+    doubt: float = 0.0
+    hang: float = 0.0
+
+    def mend(self) -> None:
+        """All is well again."""
+        self.fail = self.doubt = self.hang = 0.0
+
+    async def before(self, what: str) -> None:
+        hangs = self.hang and self.rng.random() < self.hang
+        await asyncio.sleep(self.rng.choice(HANGS) if hangs else self.delay())
+        if self.rng.random() < self.fail:
+            raise StoreError(f"{what} is away", transient=True)
+
+    async def after(self, what: str) -> None:
+        await asyncio.sleep(self.delay())
+        if self.rng.random() < self.doubt:
+            raise StoreError(f"{what} has not answered", transient=True)
+
+
+@dataclass(slots=True)
+class Database:
+    """What `ThreadStore` is to the store role. `problems`: where a turn came to hold less than it did."""
+
+    faults: Faults
+    problems: list[str]
+    clock: Callable[[], float]
+    folder: Path
+    turns: dict[Any, RecordRows] = field(default_factory=dict)
+    tries: deque[tuple[float, Tried]] = field(default_factory=deque)
+
+    async def open(self, url: str) -> Database:
+        await self.faults.before("the store")
+        return self
+
+    async def write(self, records: Sequence[TurnRecord]) -> WriteResult:
+        self._look_at_haste(records)
+        batch = dict(enumerate(map(record_rows, records)))
+        await self.faults.before("the store")
+        for rows in batch.values():
+            _look_at(rows)
+        family = {key for rows in batch.values() for key in rows.family}
+        winners, late = taken(batch, {key: self.turns[key].version for key in family if key in self.turns})
+        for key, rows in winners.items():
+            self._put(key, rows)
+        await self.faults.after("the store")
+        return WriteResult(len(winners), late=tuple(late))
+
+    async def erased(self, thread_ids: Any) -> set[Any]:
+        return set()
+
+    def _look_at_haste(self, records: Sequence[TurnRecord]) -> None:
+        """Note where the same records are written again and again without a pause."""
+        tried = tuple((record.get("tenant"), record["turn_id"], record.get("events")) for record in records)
+        now = self.clock()
+        self.tries.append((now, tried))
+        while now - self.tries[0][0] > 1:
+            self.tries.popleft()
+        if sum(some == tried for _, some in self.tries) >= HASTY:
+            self.problems.append(f"the same {len(records)} records are written {HASTY} times within a second")
+            self.tries.clear()
+
+    def _put(self, key: Any, rows: RecordRows) -> None:
+        known = self.turns.get(key)
+        if known is not None:
+            lost = said(known) - said(rows)
+            if lost:
+                self.problems.append(f"turn {key} held {sorted(lost)} and does not any more")
+        self.turns[key] = rows
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def records(self) -> list[TurnRecord]:
+        """All stored turn records."""
+        return [record_of(rows.turn["facts"], rows.turn["document"]) for rows in self.turns.values()]
+
+
+def said(rows: RecordRows) -> frozenset[tuple[str, str, int]]:
+    """What a stored turn holds, by the marks of its events."""
+    return marks(json_text.dumps([rows.turn["facts"], rows.turn["document"]]))
+
+
+def _look_at(rows: RecordRows) -> None:
+    """Raises what a database, or a driver, would raise."""
+    if rows.turn["title"] == REFUSED:
+        raise UnstorableData(REFUSED)
+    if rows.turn["title"] == BREAKS:
+        raise RuntimeError(BREAKS)
+    found = [rows.turn, *rows.agents, *rows.links, *rows.usage]
+    for value in (value for row in found for value in row.values()):
+        if isinstance(value, int) and not -LARGEST - 1 <= value <= LARGEST:
+            raise UnstorableData("integer overflow")
+        if isinstance(value, str) and ("\0" in value or SURROGATE.search(value)):
+            raise UnstorableData("invalid byte sequence")
+    for table in CHILDREN:
+        keys = [tuple(row[column.key] for column in table.primary_key) for row in getattr(rows, table.name)]
+        if len(set(keys)) < len(keys):
+            raise UnstorableData("UNIQUE constraint failed")
+
+
+@dataclass(slots=True)
+class Objects:
+    """What `pipeline.stores.objects.Objects` is to the content store."""
+
+    faults: Faults
+    held: dict[str, bytes] = field(default_factory=dict)
+
+    def open(self, uri: str) -> None:
+        """There always is a bucket."""
+
+    async def write(self, uri: str, data: bytes, media_type: str, *, replace: bool = False) -> None:
+        await self.faults.before("the content store")
+        self.held[uri] = data
+        await self.faults.after("the content store")
+
+    async def read(self, uri: str, most: int | None = None) -> bytes:
+        await self.faults.before("the content store")
+        return self.held[uri]
+
+    async def delete_under(self, uri: str) -> int:
+        return 0
+
+
+@dataclass(slots=True)
+class Archive:
+    """What `pipeline.stores.archive.Archive` is to the archive role; `offsets`: what was written of each partition."""
+
+    faults: Faults
+    offsets: dict[int, set[int]] = field(default_factory=dict)
+
+    def of(self, settings: Any, erased: Any) -> Archive:
+        return self
+
+    async def write(self, topic: str, partition: int, begin: int, end: int, entries: Sequence[Entry]) -> Written:
+        await self.faults.before("the archive")
+        self.offsets.setdefault(partition, set()).update(entry.offset for entry in entries)
+        await self.faults.after("the archive")
+        return Written(len(entries), 1, ())

@@ -1,0 +1,123 @@
+"""A worker: the real works of its roles, each on its own consumer, in one process that may be killed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.content import ContentStore
+from pipeline.stores.offload import Offload
+from pipeline.turns.redaction import Redaction, TextRule
+from pipeline.worker.archive_role import archive_work
+from pipeline.worker.assemble_work import AssembleWork
+from pipeline.worker.assembly_metrics import AssemblyMetrics
+from pipeline.worker.metrics_role import metrics_work
+from pipeline.worker.roles import ROLES
+from pipeline.worker.stage import Stage
+from pipeline.worker.store_role import store_work
+from pipeline.worker.work import Work
+from tests.simulation.broker import Broker, WorkerProducer
+from tests.simulation.consumer import Consumer
+from tests.simulation.group import Group
+from tests.simulation.loop import Process
+from tests.simulation.wire import WIRES
+
+METRICS: Final = Metrics(10)
+SECRET: Final = "s3cr3t"
+RAISES: Final = "no rule can read this"
+
+
+def redaction() -> Redaction:
+    """A rule that finds a secret, and fails at some texts."""
+
+    def apply(text: str) -> tuple[str, int]:
+        if RAISES in text:
+            raise RuntimeError(RAISES)
+        return text.replace(SECRET, "[secret]"), text.count(SECRET)
+
+    return Redaction([TextRule("secret", apply)])
+
+
+def assemble_work(settings: Settings, metrics: Metrics, producer: Any, limits: Mapping[str, Any]) -> AssembleWork:
+    """As `assemble_role.assemble_work`, with the wire of the simulated agents."""
+    contents = ContentStore.of(settings)
+    offload = Offload(contents, settings.content_threshold, metrics) if contents.root is not None else None
+    counts = AssemblyMetrics(metrics, "events")
+    rules = redaction() if settings.redact else None
+    work = AssembleWork(settings, WIRES, producer, counts, redaction=rules, offload=offload)
+    work.limits = replace(work.limits, **limits)
+    return work
+
+
+def watch(work: AssembleWork, problems: list[str]) -> None:
+    """Note where a partition holds more than its limits allow, after each tick."""
+    tick = work.tick
+
+    async def watched(partition: int, idle_ms: int) -> None:
+        await tick(partition, idle_ms)
+        held = work.held.get(partition)
+        if held is None:
+            return
+        limits, runs = held.core.limits, held.core.runs
+        most = max((run.ahead for run in runs.open.values()), default=0)
+        largest = max((run.size - run.ahead for run in runs.open.values()), default=0)
+        for what, size, allowed in (
+            ("the early records of one run", most, limits.window_bytes + limits.record_bytes),
+            ("the records of one run", largest, limits.run_bytes + limits.record_bytes),
+            ("open runs", sum(run.size - run.spilled for run in runs.open.values()), limits.open_bytes),
+            ("runs that can be reopened", runs.reopenable_bytes, limits.reopen_bytes),
+        ):
+            if size > allowed:
+                problems.append(f"partition {partition}: {what} hold {size} bytes in memory, {allowed} are allowed")
+
+    work.tick = watched  # type: ignore[method-assign]
+
+
+BUILT: Final[Mapping[str, Callable[[Settings, Metrics, Any], Work]]] = {
+    "metrics": metrics_work,
+    "store": store_work,
+    "archive": archive_work,
+}
+
+
+class Worker:
+    """Its consumers run until it is killed or stopped; what is wrong meanwhile is added to `problems`."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        process: Process,
+        groups: Mapping[str, Group],
+        roles: Sequence[str],
+        settings: Settings,
+        limits: Mapping[str, Any],
+        problems: list[str],
+    ) -> None:
+        self.process = process
+        self.consumers: list[Consumer] = []
+        for name in roles:
+            producer = WorkerProducer(broker, process)
+            if name == "assemble":
+                work: Any = assemble_work(settings, METRICS, producer, limits)
+                watch(work, problems)
+            else:
+                work = BUILT[name](settings, METRICS, producer)
+            stage = Stage(name, ROLES[name].topic.full_name(settings.topic_prefix), work, METRICS)
+            self.consumers.append(Consumer(broker, process, groups[name], stage, settings.checkpoint_interval))
+
+    def start(self) -> None:
+        """Run it in its process."""
+        self.process.start(self._run())
+
+    async def _run(self) -> None:
+        await asyncio.gather(*(consumer.run() for consumer in self.consumers))
+        self.process.kill()
+
+    def stop(self) -> None:
+        """As SIGTERM."""
+        for consumer in self.consumers:
+            consumer.stopping = True
