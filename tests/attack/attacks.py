@@ -1,0 +1,10 @@
+"""Every attack, those that need the same stage behind each other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.attack import bulk, doors, identity, poison
+from tests.attack.attack import Attack
+
+ATTACKS: Final[tuple[Attack, ...]] = (*identity.ATTACKS, *doors.ATTACKS, *poison.ATTACKS, *bulk.ATTACKS)

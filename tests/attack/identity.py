@@ -1,0 +1,323 @@
+"""Attacks on whose it is: what a tenant may do to, or learn of, another one's threads by ids that it can compute."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from pipeline.dialects import FORMATS
+from tests.attack.attack import Attack
+from tests.attack.stage import Said, Stage, sentence, spoken
+from threadmill.identity import thread_uuid, turn_id
+from topics import json_text
+
+FUTURE: Final = "2099-01-01T00:00:00Z"
+
+
+def of_acme(thread: str) -> str:
+    """The UUID of a conversation of the victim: anybody can compute it."""
+    return thread_uuid(thread, "acme")[0]
+
+
+def asked(text: str, **more: Any) -> dict[str, Any]:
+    turn = {"turn_type": "user", "submitted_at": FUTURE, "parts": [{"part_kind": "user-prompt", "content": text}]}
+    return {"type": "user-turn", "turn": {**turn, **more}}
+
+
+async def all_that(caller: httpx.AsyncClient, thread: str) -> str:
+    """Everything that a caller can read anywhere, with a thread's id wherever one may be named."""
+    pages = ["/v1/threads?limit=1000", f"/v1/threads?search={thread}", f"/v1/threads?external_id={thread}"]
+    pages += [f"/v1/threads/{thread}?inline=true", f"/v1/threads/{thread}/tree", f"/v1/threads/{thread}/usage"]
+    pages += [f"/v1/threads/{thread}?format={name}" for name in FORMATS]
+    pages += [f"/v1/usage?group_by=thread,agent,model&thread={thread}", "/v1/usage?group_by=thread,agent,tenant"]
+    pages += [f"/v1/threads/{thread}/live?follow=false{more}" for more in ("", "&wait=true", "&replay=open&shows=true")]
+    pages += ["/v1/figures/live?follow=false&by=agent", "/v1/status", "/v1/ledger", "/v1/dead-letters"]
+    answers = await asyncio.gather(*(caller.get(page) for page in pages))
+    for page, answer in zip(pages, answers, strict=True):
+        assert answer.status_code < 500, f"{page}: {answer.text}"
+    return "\n".join(answer.text for answer in answers)
+
+
+async def sees_nothing(stage: Stage, said: Said) -> None:
+    """The attacker has nothing of what the victim said: neither by the conversation's id nor by its UUID."""
+    for name in (said.thread, of_acme(said.thread)):
+        found = await all_that(stage.evil, name)
+        assert f"{said.thread}-says" not in found, f"the attacker reads words of {said.thread} at {name}"
+
+
+async def squat(stage: Stage) -> None:
+    thread = "order-4711"
+    uuid = of_acme(thread)
+    dated = await stage.upload(
+        stage.evil, uuid, "r0", json.dumps(asked("evil was here")).encode(), dialect="thread-protocol"
+    )
+    assert dated.status_code < 500, dated.text
+    said = await stage.speak(thread)
+    await stage.is_whole(said)
+    await sees_nothing(stage, said)
+    listed = (await stage.acme.get("/v1/threads?limit=1000")).text
+    assert uuid in listed, "the victim's list lacks its thread"
+    assert "evil was here" not in listed, "the victim's list has the attacker's words"
+    await stage.evil.delete(f"/v1/threads/{uuid}")
+    await stage.evil.delete(f"/v1/threads/{thread}")
+    await stage.is_whole(said)
+    more = await stage.upload(stage.acme, thread, "r2", spoken("and so on"))
+    assert more.status_code == 200, f"the victim can't go on with its thread: {more.text}"
+
+
+async def erase_first(stage: Stage) -> None:
+    thread = "order-4712"
+    uuid = of_acme(thread)
+    for name in (uuid, thread):
+        await stage.upload(stage.evil, name, "r1", spoken("soon gone"))
+
+        async def gone(name: str = name) -> bool:
+            return (await stage.evil.delete(f"/v1/threads/{name}")).status_code in (200, 404)
+
+        await stage.within_progress(gone, lambda: "the attacker's own thread is not deleted")
+    said = await stage.speak(thread)
+    await stage.is_whole(said)
+
+
+async def hijack_before(stage: Stage) -> None:
+    ends = ({"from_seq": 8, "end": "complete"}, {"from_seq": 0, "end": "aborted"}, {"end": "complete"})
+    for number, query in enumerate(ends):
+        answer = await stage.upload(stage.evil, of_acme(f"order-4713-{number}"), "r1", b"", **query)
+        assert answer.status_code < 500, answer.text
+    said = [await stage.speak(f"order-4713-{number}") for number in range(len(ends))]
+    for one in said:
+        await stage.is_whole(one)
+        await sees_nothing(stage, one)
+
+
+async def hijack_open(stage: Stage) -> None:
+    thread = "order-4714"
+    said = Said(thread, sentence(thread))
+    events = spoken(said.text)
+    head = await stage.upload(stage.acme, thread, "r1", events[:20], end="open")
+    assert head.status_code == 200, head.text
+    delta = [{"type": "text-delta", "id": "t", "delta": "evil speaks here"}]
+    for seq, end in ((20, "open"), (21, "complete"), (len(events), "complete"), (2**53 - 2, "error")):
+        await stage.upload(stage.evil, of_acme(thread), "r1", delta, from_seq=seq, end=end)
+    await sees_nothing(stage, said)
+    tail = await stage.upload(stage.acme, thread, "r1", events[20:], from_seq=20, end="complete")
+    assert tail.status_code == 200, tail.text
+    await stage.is_whole(said)
+    await sees_nothing(stage, said)
+
+
+async def look_on(stage: Stage) -> None:
+    thread = "order-4715"
+    said = Said(thread, sentence(thread))
+    await stage.upload(stage.acme, thread, "r1", spoken(said.text)[:30], end="open")
+    uuid = of_acme(thread)
+    await stage.upload(stage.evil, uuid, "r1", [{"type": "data-x", "data": 1}], from_seq=1000, end="open")
+    own = (await stage.acme.get(f"/v1/threads/{uuid}/live?follow=false")).text
+    assert f"{thread}-says" in own, "the victim's own stream has its words"
+    for _ in range(3):
+        await sees_nothing(stage, said)
+        resumed = (await stage.evil.get(f"/v1/threads/{uuid}/live?dialect=vercel-ai&follow=false")).text
+        assert f"{thread}-says" not in resumed, "the attacker resumes the victim's stream"
+
+
+async def event_ids(stage: Stage) -> None:
+    thread = "order-4716"
+    said = await stage.speak(thread)
+    uuid = of_acme(thread)
+    await stage.upload(stage.evil, uuid, "mine", spoken("bait"))
+    paths = (f"/v1/threads/{uuid}/live", "/v1/threads/mine/live", "/v1/threads/nobodys/live")
+    places = [f"0-{offset}.{index}" for offset in range(0, 60, 3) for index in (0, 999_999_999)]
+    places += ["0-9223372036854775807.0", "99-0.0", "0-0.-1", "0-0", "x", "0-" + "9" * 90]
+    for path in paths:
+        for more in ({}, {"dialect": "vercel-ai"}):
+            queries = [{"follow": "false", "last_event_id": place, **more} for place in places]
+            answers = await asyncio.gather(*(stage.evil.get(path, params=query) for query in queries))
+            for query, answer in zip(queries, answers, strict=True):
+                assert answer.status_code < 500, (path, query, answer.text)
+                assert f"{thread}-says" not in answer.text, f"{path} {query} shows the victim's words"
+    starving = [
+        asyncio.create_task(stage.evil.get("/v1/threads/nobodys/live?wait=true", headers={"Last-Event-ID": "0-0.0"}))
+        for _ in range(12)
+    ]
+    try:
+        read = await stage.acme.get(f"/v1/threads/{uuid}/live?follow=false", headers={"Last-Event-ID": "0-0.0"})
+        assert read.status_code in (200, 204), read.text
+    finally:
+        for task in starving:
+            task.cancel()
+    await stage.is_whole(said)
+
+
+async def family(stage: Stage) -> None:
+    thread = "order-4717"
+    said = await stage.speak(thread)
+    await stage.is_whole(said)
+    uuid = of_acme(thread)
+    links = {"parent_thread_id": uuid, "parent_run_id": "r1"}
+    await stage.upload(stage.evil, "a-child", "r1", spoken("evil is a child"), agent_name="evil-child", **links)
+    link = {"type": "thread-link", "link": {"thread_id": uuid, "relation": "spawned_from"}, "from": uuid}
+    await stage.upload(stage.evil, "a-child", "r2", json.dumps(link).encode(), dialect="thread-protocol")
+
+    async def stored() -> bool:
+        return (await stage.evil.get("/v1/threads/a-child")).status_code == 200
+
+    await stage.within_progress(stored, lambda: "the attacker's thread is not stored")
+    tree = (await stage.acme.get(f"/v1/threads/{thread}/tree")).text
+    assert "evil" not in tree, f"the victim's tree has the attacker's thread: {tree[:500]}"
+    theirs = (await stage.evil.get("/v1/threads/a-child/tree")).text
+    assert f"{thread}-says" not in theirs, theirs[:500]
+    await sees_nothing(stage, said)
+
+
+async def guess_ids(stage: Stage) -> None:
+    thread = "order-4718"
+    said = await stage.speak(thread)
+    await stage.is_whole(said)
+    uuid = of_acme(thread)
+    for name in (
+        turn_id(uuid, "r1"),
+        "r1",
+        f"{uuid}/acme",
+        f"{uuid}%2Facme",
+        f"{uuid}%00",
+        uuid.upper(),
+        f"{{{uuid}}}",
+    ):
+        found = await all_that(stage.evil, name)
+        assert f"{thread}-says" not in found, f"the attacker reads the victim's words at {name}"
+        await stage.evil.delete(f"/v1/threads/{name}")
+    for path in ("/v1/threads?tenant=acme", "/v1/usage?tenant=acme", "/v1/figures/live?tenant=acme&follow=false"):
+        assert (await stage.evil.get(path)).status_code == 403, path
+    await stage.is_whole(said)
+
+
+async def borrowed_objects(stage: Stage) -> None:
+    """The victim's large value lies in the content store; its address is made of ids and of a hash."""
+    thread, secret = "order-4719", "the victim's result " * 10_000
+    events = spoken(sentence(thread))
+    tool = {"toolCallId": "c", "toolName": "dump"}
+    events[2:2] = [
+        {"type": "tool-input-available", **tool, "input": {}},
+        {"type": "tool-output-available", "toolCallId": "c", "output": secret},
+    ]
+    await stage.upload(stage.acme, thread, "r1", events)
+    await stage.is_whole(Said(thread, sentence(thread)))
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    content = Path(stage.settings.home) / "content"
+    kept = [path for path in content.rglob("*") if path.name == digest]
+    assert kept, "the victim's value is in the content store"
+    uuid = of_acme(thread)
+    older = content / uuid / digest  # where an earlier version kept it
+    older.parent.mkdir(exist_ok=True)
+    older.write_bytes(kept[0].read_bytes())
+    roots = {path.parent.as_uri() for path in kept} | {f"{content.as_uri()}/{uuid}"}
+    here = thread_uuid("thief", "evil")[0]
+    uris = [f"{root}/{digest}" for root in roots]
+    uris += [uri.replace(uuid, here) for uri in uris] + [uri.replace(f"/{uuid}", f"/{here}/../{uuid}") for uri in uris]
+    refs = [
+        {"uri": uri, "size_bytes": len(secret), "media_type": "text/plain", **said}
+        for uri in uris
+        for said in ({"hash": f"sha256:{digest}"}, {})
+    ]
+    for number, ref in enumerate(refs):
+        name = {"tool_name": "dump", "tool_call_id": "c"}
+        parts = [{"part_kind": "tool-return", **name, "status": "success", "content_ref": ref}]
+        message = {"message_type": "request", "agent_id": "thief", "timestamp": FUTURE, "parts": parts}
+        call = {"message_type": "response", "agent_id": "thief", "timestamp": FUTURE}
+        call["parts"] = [{"part_kind": "tool-call", **name, "args": {}}]
+        turn = {"turn_type": "agent", "agent_id": "thief", "started_at": FUTURE, "completed_at": FUTURE}
+        turn |= {"completion_status": "complete", "messages": [call, message]}
+        event = json_text.dumps({"type": "agent-turn", "turn": turn}).encode()
+        for victim in ("thief", uuid):
+            said = await stage.upload(stage.evil, victim, f"theft-{number}", event, dialect="thread-protocol")
+            assert said.status_code == 200 or victim == uuid, said.text
+    await stage.is_whole(await stage.speak())
+    for name in ("thief", here, uuid):
+        found = await all_that(stage.evil, name)
+        assert secret[:60] not in found, f"the attacker reads the victim's value at {name}"
+    for name in ("thief", uuid):
+        await stage.evil.delete(f"/v1/threads/{name}")
+    inline = (await stage.acme.get(f"/v1/threads/{thread}?inline=true")).text
+    assert secret[:60] in inline, "the victim's value is gone"
+
+
+async def another_name(stage: Stage) -> None:
+    """A record of somebody who may write to the topic, with the same ids and another tenant, or none."""
+    thread = "order-4720"
+    said = Said(thread, sentence(thread))
+    events, uuid = spoken(said.text), of_acme(thread)
+    base = {"v": 1, "thread_id": uuid, "run_id": "r1", "agent_id": "agent", "ts": 1, "dialect": "vercel-ai"}
+    delta = [{"type": "text-delta", "id": "t", "delta": "evil"}]
+    await stage.upload(stage.acme, thread, "r1", events[:10], end="open")
+    for seq in (0, 10, 11, len(events)):
+        for tenant in ({"tenant": "evil"}, {"tenant": ""}, {"tenant": None}, {}, {"tenant": "acme\0"}):
+            record = {**base, "seq": seq, "events": delta, **tenant}
+            await stage.publish(record, {**record, "events": [], "end": "complete"}, key=uuid.encode())
+    await stage.upload(stage.acme, thread, "r1", events[10:], from_seq=10, end="complete")
+    await stage.is_whole(said)
+    await sees_nothing(stage, said)
+
+
+ATTACKS: Final = (
+    Attack(
+        "squat",
+        "post to the computed UUID of a conversation first, dated 2099",
+        "take the thread, read it, delete it, or keep its owner out",
+        squat,
+        short=True,
+    ),
+    Attack(
+        "erase first",
+        "delete a thread of one's own with the victim's UUID",
+        "keep what the victim says later out of the store",
+        erase_first,
+        short=True,
+    ),
+    Attack(
+        "hijack before it begins",
+        "from_seq=8&end=complete to a run that has not begun",
+        "end it, or own it",
+        hijack_before,
+        short=True,
+    ),
+    Attack(
+        "hijack an open run",
+        "events and ends into a run that the victim has open",
+        "end it, speak in it, or read it",
+        hijack_open,
+        short=True,
+    ),
+    Attack(
+        "look on",
+        "live streams and figures of a run with the victim's ids",
+        "see the text of the victim's open runs",
+        look_on,
+        short=True,
+    ),
+    Attack(
+        "event ids",
+        "Last-Event-ID of other threads, of no thread, of the topic's start",
+        "see other threads' events, or starve other readers",
+        event_ids,
+    ),
+    Attack("family", "declare the victim's thread a parent", "stand in its tree, or read it", family),
+    Attack("guessed ids", "turn ids, run ids and odd spellings in every path", "read or delete anything", guess_ids),
+    Attack(
+        "borrowed objects",
+        "content references to the victim's objects, computed",
+        "read them, or delete them",
+        borrowed_objects,
+    ),
+    Attack(
+        "another name",
+        "Kafka records with the victim's thread and run, and another tenant",
+        "change or end the victim's run",
+        another_name,
+        short=True,
+    ),
+)
