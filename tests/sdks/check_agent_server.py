@@ -27,6 +27,7 @@ from tests.sdks import node_sdks
 from tests.sdks.publishing_python import ROOT, publishing_python
 from tests.support.workers import WorkerProcess, environment, wait_until_stored
 from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
 
 HERE = Path(__file__).parent
 RELEASE = "2.68.0"  # that the example names
@@ -114,7 +115,7 @@ async def test_the_client_notices_nothing_and_nothing_is_lost(tmp_path: Path) ->
                 worker.end()
     async with await ThreadStore.open(settings.store_url) as store:
         for chat in ("long", "short"):
-            document = await store.thread(thread_uuid(chat)[0])
+            document = await store.thread(ThreadKey(thread_uuid(chat)[0]))
             assert document is not None
             (stored,) = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
             assert stored["completion_status"] == "complete"

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.dialects.vercel_ai.export import messages
 from tests.sdks import node_sdks
-from tests.sdks.threads import STREAMS, all_threads
+from tests.sdks.threads import RUNS, STREAMS, all_threads
 
 SDKS = ("ai-5", "ai-6", "ai-7")
 ONLY_7 = ("reasoning-file", "custom", "steering-message")  # kinds of parts that the versions before refuse
@@ -35,7 +35,7 @@ def is_for(sdk: str, said: list[dict[str, Any]]) -> bool:
 def test_the_sdk_accepts_every_conversation(sdk: str, dialect: str, tmp_path: Path) -> None:
     given = {name: found for name, thread in all_threads(dialect) if (found := messages(thread))}
     given = {name: said for name, said in given.items() if is_for(sdk, said)}
-    assert len(given) > 60
+    assert len(given) > (60 if dialect in RUNS else 15)
     got = node_sdks.run("ai_sdk.mjs", given, tmp_path, sdk)
     assert {name: result["problem"] for name, result in got.items() if result["problem"]} == {}
     assert {name: result["said"] for name, result in got.items()} == {name: texts(said) for name, said in given.items()}

@@ -5,20 +5,25 @@ Part of `make test-sdks`: it installs google-adk from PyPI into .cache/sdks, wit
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from pipeline.dialects.google_adk.export import events
 from tests.sdks.python_sdks import environment, problems
-from tests.sdks.threads import STREAMS, all_threads
+from tests.sdks.threads import STREAMS, exports, of_wire
 
 LOADER = Path(__file__).with_name("google_adk_loader.py")
 RELEASE = "2.13.0"
+EACH = 3  # every third thread: a session takes its runner a tenth of a second
+
+
+@cache
+def found() -> dict[str, str]:
+    given = dict(list(exports("google-adk").items())[::EACH])
+    return problems(environment("google-adk", RELEASE), LOADER, given)
 
 
 @pytest.mark.parametrize("dialect", STREAMS)
-def test_a_session_is_taken_and_goes_on(dialect: str, tmp_path: Path) -> None:
-    histories = {name: events(thread) for name, thread in all_threads(dialect)}
-    assert len(histories) > 60
-    assert problems(environment("google-adk", RELEASE), LOADER, histories, tmp_path) == {}
+def test_a_session_is_taken_and_goes_on(dialect: str) -> None:
+    assert of_wire(dialect, found()) == {}

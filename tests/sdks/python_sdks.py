@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 HOME = Path(__file__).parent.parent.parent / ".cache" / "sdks"
@@ -26,10 +27,13 @@ def environment(package: str, release: str, *needs: str) -> Path:
     return python
 
 
-def problems(python: Path, loader: Path, histories: dict[str, Any], folder: Path) -> dict[str, str]:
+def problems(python: Path, loader: Path, histories: dict[str, Any], *arguments: str) -> dict[str, str]:
     """What a loader has against histories, by their names; it prints that as its last line."""
-    file = folder / "histories.json"
-    file.write_text(json.dumps(histories))
-    done = subprocess.run([python, loader, file], capture_output=True, text=True, check=False)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "histories.json"
+        file.write_text(json.dumps(histories))
+        done = subprocess.run([python, loader, file, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return {name: problem for name, problem in json.loads(done.stdout.splitlines()[-1]).items() if problem}
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found.keys() == histories.keys()
+    return {name: problem for name, problem in found.items() if problem}

@@ -16,6 +16,7 @@ from tests.corpus import compare_pydantic, compare_wires
 from tests.property import (
     adk_streams,
     agents_sdk_streams,
+    chat_streams,
     openai_agents_streams,
     pi_streams,
     pydantic_streams,
@@ -28,11 +29,19 @@ STREAMS = {
     "pydantic-ai": ["pydantic-ai/*/*.pai_events.jsonl"],
     "vercel-ai": ["vercel-ai/*.sse", "pydantic-ai/*/*.vsp*.sse"],
     "pi-agent": ["pi-agent/*/*.agent_events.jsonl"],
+    "pi-proxy": ["pi-proxy/*.proxy.sse"],
     "agents-sdk": ["agents-sdk/*.sse"],
-    "openai-agents": [],  # in the neutral form of tests/corpus/wires
+    # in the neutral form of tests/corpus/wires:
+    "ag-ui": [],
+    "anthropic": [],
+    "claude-code": [],
     "google-adk": [],
+    "langgraph": [],
+    "openai-agents": [],
+    "openai-chat": [],
+    "openai-responses": [],
 }
-GENERATED = 60  # runs of each wire
+GENERATED = 60  # runs of each wire that has a generator
 
 Thread = dict[str, Any]
 
@@ -58,6 +67,8 @@ def recorded(dialect: str) -> dict[str, Thread]:
 @cache
 def generated(dialect: str) -> dict[str, Thread]:
     """Runs that Hypothesis makes up, the same each time."""
+    if dialect not in RUNS:
+        return {}
     found: list[Thread] = []
 
     @settings(
@@ -97,6 +108,7 @@ RUNS: dict[str, st.SearchStrategy[list[dict[str, Any]]]] = {
     "pi-agent": _pi_runs(),
     "agents-sdk": agents_sdk_streams.streams().map(lambda made: made[0]),
     "openai-agents": _openai_agents_runs(),
+    "openai-chat": chat_streams.runs().map(lambda made: made[0]),
     "google-adk": _adk_runs(),
 }
 
@@ -104,3 +116,15 @@ RUNS: dict[str, st.SearchStrategy[list[dict[str, Any]]]] = {
 def all_threads(dialect: str) -> Iterator[tuple[str, Thread]]:
     yield from recorded(dialect).items()
     yield from generated(dialect).items()
+
+
+@cache
+def exports(form: str) -> dict[str, Any]:
+    """The threads of every wire as messages of one format, by "WIRE: NAME"."""
+    write = FORMATS[form].write
+    return {f"{dialect}: {name}": write(thread) for dialect in STREAMS for name, thread in all_threads(dialect)}
+
+
+def of_wire(dialect: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Those of the threads of one wire."""
+    return {name: problem for name, problem in found.items() if name.startswith(f"{dialect}: ")}

@@ -1,0 +1,27 @@
+"""The real anthropic package takes our messages by its own types, and goes on with them, from every wire."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.sdks.python_sdks import environment, problems
+from tests.sdks.threads import STREAMS, exports, of_wire
+
+LOADER = Path(__file__).with_name("anthropic_loader.py")
+RELEASE = "2.12.0"
+# They hold a block that no release knows, and it goes back to the API that sent it.
+UNKNOWN = {"anthropic: anthropic/unknown-everything", "claude-code: claude-code/lines-unknown"}
+
+
+@cache
+def found() -> dict[str, str]:
+    given = {name: messages for name, messages in exports("anthropic").items() if name not in UNKNOWN}
+    return problems(environment("anthropic", RELEASE), LOADER, given)
+
+
+@pytest.mark.parametrize("dialect", STREAMS)
+def test_a_conversation_is_taken_and_goes_on(dialect: str) -> None:
+    assert of_wire(dialect, found()) == {}
