@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from pipeline.settings import Settings
@@ -46,7 +45,7 @@ async def _marked(store: ThreadStore, key: ThreadKey) -> list[ThreadKey]:
     """Mark a thread and those of its sub-agents, and of theirs -> all of them, each behind one that started it."""
     family = [key]
     for one in family:  # it grows meanwhile
-        await store.mark_erased(one, time.time_ns() // 1_000_000)
+        await store.mark_erased(one)
         family += [child for child in await store.sub_agents(one) if child not in family]
     return family
 

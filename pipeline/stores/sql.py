@@ -22,7 +22,7 @@ from pipeline.stores.keys import NO_TENANT, key_text, older_text
 from pipeline.stores.rows import record_rows
 from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.usage_report import UsageQuery, UsageReport
-from pipeline.stores.write import compare, erased_of, lives_by, lock, take_over, write
+from pipeline.stores.write import compare, erased_of, lives_by, lock, mark_erased, take_over, write
 from pipeline.turns.tokens import NANO
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
@@ -134,11 +134,10 @@ class ThreadStore:
             await connection.execute(statements.refresh_threads(texts))
             return found is not None
 
-    async def mark_erased(self, key: ThreadKey, at: int) -> None:
-        """Mark a thread as erased: from now on its records are dropped. `at`: epoch ms."""
+    async def mark_erased(self, key: ThreadKey) -> None:
+        """Mark a thread as erased: from now on its records are dropped."""
         async with self._writing() as connection:
-            mark = {"thread_key": key_text(key), "erased_at": at, "exact": True}
-            await connection.execute(statements.add_erased(connection.dialect.name), [mark])
+            await mark_erased(connection, key)
 
     async def sub_agents(self, key: ThreadKey) -> list[ThreadKey]:
         """The threads that nothing but this one's sub-agents, and those of other erased threads, have spoken in. The

@@ -38,7 +38,8 @@ async def write(connection: AsyncConnection, batch: Batch) -> WriteResult:
     orphans = await _orphans(connection, batch, erased)
     erased = erased & threads | orphans
     for thread in orphans:
-        await erase_rows(connection, thread)
+        await mark_erased(connection, thread)
+        await connection.execute(statements.delete_turns(thread))
     if empty := erased | others - threads:
         await connection.execute(statements.delete_empty(sorted(map(key_text, empty))))
     for thread in sorted((older & threads) - erased, key=key_text):
@@ -145,11 +146,10 @@ async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iter
     return all(named & erased for named in runs.values())
 
 
-async def erase_rows(connection: AsyncConnection, thread: ThreadKey) -> None:
-    """Mark a thread as erased, and delete its turns. Its row is locked."""
+async def mark_erased(connection: AsyncConnection, thread: ThreadKey) -> None:
+    """Mark a thread as erased; a mark that is there already keeps its time."""
     mark = {"thread_key": key_text(thread), "erased_at": time.time_ns() // 1_000_000, "exact": True}
     await connection.execute(statements.add_erased(connection.dialect.name), [mark])
-    await connection.execute(statements.delete_turns(thread))
 
 
 def _started_by(batch: Batch) -> set[ThreadKey]:

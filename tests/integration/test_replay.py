@@ -133,7 +133,7 @@ async def test_what_was_erased_stays_erased(applied_settings: Settings) -> None:
     runs = fleet(25, 4)
     await publish(applied_settings, EVENTS, interleaved(runs, 25))
     async with await ThreadStore.open(applied_settings.store_url) as store:
-        await store.mark_erased(ThreadKey(runs[0].thread_id), 1)
+        await store.mark_erased(ThreadKey(runs[0].thread_id))
     other = f"sqlite:///{applied_settings.home / 'other.db'}"
     assert (await replay(applied_settings, "--into", other))["turns"]["erased"] == 1
     assert (await replay(applied_settings))["turns"] == {"unchanged": 0, "changed": 0, "new": 3, "erased": 1}

@@ -57,7 +57,7 @@ async def test_runs_of_threads_that_were_deleted_are_left_out(
                     shown.append(json.loads(message.data))
                     threads = {run["thread_id"] for run in shown[-1]["runs"]}
                     if threads == {gone, stays}:
-                        await store.mark_erased(ThreadKey(gone), 1)
+                        await store.mark_erased(ThreadKey(gone))
                     if any(len(one["runs"]) == 2 for one in shown) and threads == {stays}:
                         break
             assert (len(shown[-1]["runs"]), shown[-1]["open"]) == (1, 1)

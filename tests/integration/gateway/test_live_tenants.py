@@ -140,7 +140,7 @@ async def test_the_stream_of_a_thread_that_is_deleted_ends(
         async with http.stream("GET", LIVE) as answer:
             found = messages(answer)
             await anext(found)
-            await store.mark_erased(ThreadKey(THREAD, "acme"), 1)
+            await store.mark_erased(ThreadKey(THREAD, "acme"))
             log = [record(seq, [events[seq]], tenant) for seq in range(2, 40) for tenant in ("acme", "globex")]
             await publish(gateway_settings, EVENTS, log, pause=0.05)
             assert len([message async for message in found]) < len(events) - 1

@@ -189,7 +189,7 @@ async def test_a_mark_of_the_version_before_is_for_every_tenant(store: ThreadSto
 
 
 async def test_a_mark_without_a_tenant_is_for_no_other(store: ThreadStore, mixed: list[Any]) -> None:
-    await store.mark_erased(NOBODY, 1)
+    await store.mark_erased(NOBODY)
     assert await store.erased([ACME, EVIL, NOBODY]) == {NOBODY}
     assert (await store.write(mixed)).erased == (NOBODY,)
 
