@@ -1,7 +1,7 @@
 """How rows name a thread: by the text of its key, or, in rows of an older version, by its id alone. Pure.
 
 A version that knew ids only wrote `ID`, and the tenant in a column of its own, so that one thread of its rows may hold
-the turns of several tenants. Such rows are read where they are until `pipeline.stores.older_rows` has moved them.
+the turns of several tenants. Such rows are read where they are until `ThreadStore.move_older` has moved them.
 """
 
 from __future__ import annotations
