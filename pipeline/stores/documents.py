@@ -102,3 +102,9 @@ async def keys_of(connection: AsyncConnection, rows: Sequence[tuple[str, str | N
         if key not in found[text]:
             found[text].append(key)
     return found
+
+
+async def keys_in(connection: AsyncConnection, query: Select[Any]) -> list[ThreadKey]:
+    """The threads of the rows of `threads` whose thread_key and tenant `query` selects, each once."""
+    rows = [(row.thread_key, row.tenant) for row in await connection.execute(query)]
+    return list(dict.fromkeys(key for keys in (await keys_of(connection, rows)).values() for key in keys))

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import migrate as migrations
 from pipeline.stores import statements, usage_query
-from pipeline.stores.documents import documents_of, keys_of, summaries_of, summary_of
+from pipeline.stores.documents import documents_of, keys_in, keys_of, summaries_of, summary_of
 from pipeline.stores.engine import POSTGRES, WRITE, create_engine
 from pipeline.stores.failures import store_error
 from pipeline.stores.keys import NO_TENANT, key_text, older_text
@@ -258,17 +258,14 @@ class ThreadStore:
                 return (ThreadKey.of(ThreadKey.parse(row.thread_key).thread_id, tenant),) if row else ()
             found: dict[str | None, ThreadKey] = {}
             for query in (statements.having_id(thread_id), statements.declaring(conversation_id, None)):
-                rows = [(row.thread_key, row.tenant) for row in await connection.execute(query)]
-                for keys in (await keys_of(connection, rows)).values():
-                    for key in keys:
-                        found.setdefault(key.tenant, key)
+                for key in await keys_in(connection, query):
+                    found.setdefault(key.tenant, key)
         return tuple(found.values())
 
     async def with_id(self, thread_id: str) -> tuple[ThreadKey, ...]:
         """The threads of all tenants that have this id; some of them, where they are many."""
         async with self._reading() as connection:
-            rows = [(row.thread_key, row.tenant) for row in await connection.execute(statements.having_id(thread_id))]
-            return tuple(dict.fromkeys(key for keys in (await keys_of(connection, rows)).values() for key in keys))
+            return tuple(await keys_in(connection, statements.having_id(thread_id)))
 
     async def hashes(self, key: ThreadKey) -> set[str]:
         """The canonical hashes of a thread's turns."""
