@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -73,7 +74,7 @@ async def upgrade(engine: AsyncEngine) -> str | None:
         if newer:
             check(before, await oldest(connection))
         if before != HEAD and not newer:
-            await asyncio.to_thread(_alembic.acquire)
+            await asyncio.to_thread(_prepare)
             try:
                 await connection.run_sync(_run)
             finally:
@@ -81,9 +82,15 @@ async def upgrade(engine: AsyncEngine) -> str | None:
         return before
 
 
+def _prepare() -> None:
+    """Load Alembic, which would hold an event loop for some 0.3 s, and wait until no other migration has it."""
+    import_module("alembic.command")
+    _alembic.acquire()
+
+
 def _run(connection: Connection) -> None:
     from alembic import command  # noqa: PLC0415  # see REVISIONS
-    from alembic.config import Config  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415  # the same
 
     config = Config()
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))

@@ -21,6 +21,23 @@ from tests.support.turn_records import make_record
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers import environment
 
+LOOP = 0.2  # seconds that one callback may hold the event loop
+# A process that has loaded nothing but what a gateway loads, and no probe has called: its one request is the first.
+FIRST_UPLOAD = """
+import asyncio
+from pipeline.settings import load
+from tests.support.gateways import client, running, sse, talk
+from tests.support.loop_time import longest_callback
+
+async def main():
+    async with running(load()) as gateway, client(gateway.url) as http:
+        with longest_callback() as longest:
+            answer = await http.post("/v1/threads/t/runs/r/stream?dialect=vercel-ai", content=sse(talk(3)))
+    print(answer.status_code, longest.seconds, longest.callback)
+
+asyncio.run(main())
+"""
+
 
 class Process:
     """One `threadmill gateway`, on a free port; what it writes is in `lines`."""
@@ -126,3 +143,13 @@ async def test_wrong_settings_are_one_line(tmp_path: Path, changes: dict[str, st
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 2
+
+
+async def test_the_first_upload_does_not_hold_up_others(gateway_settings: Settings) -> None:
+    """It connects to the broker and makes the tables of the store."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", FIRST_UPLOAD), env=environment(gateway_settings), stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    status, seconds, callback = out.decode().split(maxsplit=2)
+    assert (status, float(seconds) < LOOP) == ("200", True), f"{seconds} s in {callback}"

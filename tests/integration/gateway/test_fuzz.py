@@ -8,10 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
-import time
-from asyncio.events import Handle
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -25,6 +22,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.support.gateways import Running
+from tests.support.loop_time import longest_callback
 
 ENDLESS = ("/v1/figures/live", "/v1/threads/{thread_id}/live")  # read by other tests
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -57,23 +55,6 @@ def fuzz(gateway: Running) -> int:
     return count
 
 
-class Loop:
-    """How long each callback of event loops computes, in seconds of its thread's processor time."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.longest = 0.0
-        self.callback = ""
-        run: Any = Handle._run
-
-        def timed(handle: Handle) -> None:
-            began = time.thread_time()
-            run(handle)
-            if (spent := time.thread_time() - began) > self.longest:
-                self.longest, self.callback = spent, repr(getattr(handle._callback, "__self__", handle))
-
-        monkeypatch.setattr(Handle, "_run", timed)
-
-
 def peak() -> int:
     """The most memory that this process has had since the last `forget_peak`, in bytes."""
     (line,) = re.findall(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
@@ -85,18 +66,17 @@ def forget_peak() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-async def test_no_answer_is_a_surprise(
-    gateway: Running, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert (await http.get("/readyz")).status_code == 200  # connected once, as a probe does: that loads and migrates
+async def test_no_answer_is_a_surprise(gateway: Running, http: httpx.AsyncClient) -> None:
+    assert (await http.get("/readyz")).status_code == 200  # connected once, as a probe does
     assert (await http.get("/openapi.json")).status_code == 200
     gc.collect()
     gc.freeze()  # all that the tests have imported would be walked in some callback; a gateway has none of it
     forget_peak()
-    before, loop = peak(), Loop(monkeypatch)
+    before = peak()
     try:
-        assert await asyncio.to_thread(fuzz, gateway) >= 10
+        with longest_callback() as longest:
+            assert await asyncio.to_thread(fuzz, gateway) >= 10
     finally:
         gc.unfreeze()
-    assert loop.longest < LOOP, f"{loop.longest:.2f} s in {loop.callback}"
+    assert longest.seconds < LOOP, f"{longest.seconds:.2f} s in {longest.callback}"
     assert peak() - before < MEMORY, f"{peak() - before >> 20} MiB"
