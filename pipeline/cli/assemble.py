@@ -11,6 +11,7 @@ import click
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.assembly.offline import assemble as assemble_run
+from pipeline.cli.options import dialect_option
 from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.dialects.recognition import AUTO, UnknownWire, recognise
 from pipeline.errors import CallerError, InvalidRecord
@@ -36,13 +37,7 @@ NO_TIME: Final = 0
 
 
 @click.command(short_help="Assemble recorded streams, without a broker.")
-@click.option(
-    "--dialect",
-    default=AUTO,
-    show_default=True,
-    type=click.Choice([AUTO, *sorted(DIALECTS)]),
-    help="What the files hold; auto: what FILE.run.json says, or the first events tell.",
-)
+@dialect_option
 @click.option(
     "--to",
     "form",

@@ -16,9 +16,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pipeline.cli.options import dialect_option
 from pipeline.cli.output import many
 from pipeline.cli.recordings import Envelopes, Recording, Stream, files_of, read
-from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO
 from pipeline.errors import CallerError
 from pipeline.settings import Settings, load
@@ -73,13 +73,7 @@ class Speed(click.ParamType):
     metavar="PATH...",
     type=click.Path(path_type=Path, exists=True, allow_dash=True),
 )
-@click.option(
-    "--dialect",
-    default=AUTO,
-    show_default=True,
-    type=click.Choice([AUTO, *sorted(DIALECTS)]),
-    help="What the files hold; auto: what FILE.run.json says, or the first events tell.",
-)
+@dialect_option
 @click.option("--speed", type=Speed(), default="max", show_default=True, help="1 is the pace of a model's stream.")
 @click.option("--concurrency", type=click.IntRange(1), default=50, show_default=True, help="Threads at the same time.")
 @click.option("--limit", type=click.IntRange(1), help="Most runs to publish.")
