@@ -10,20 +10,17 @@ from pipeline.dialects.ag_ui.request import add_user_turn, begin
 from pipeline.dialects.ag_ui.snapshot import item_of, place
 from pipeline.dialects.ag_ui.stream import Stream
 from pipeline.dialects.ag_ui.turn import write
+from pipeline.dialects.exchanges import Place, exchanges
 from topics.json_text import Fields
 
 
 def split(messages: Messages) -> list[Messages]:
     """The user's words behind an answer begin an exchange; system messages are no part of a thread."""
-    exchanges: list[list[Fields]] = [[]]
-    for message in messages:
-        role = message["role"]
-        if role in ("system", "developer"):
-            continue
-        if role == "user" and exchanges[-1] and exchanges[-1][-1]["role"] != "user":
-            exchanges.append([])
-        exchanges[-1].append(message)
-    return [exchange for exchange in exchanges if exchange]
+    return exchanges([message for message in messages if message["role"] not in ("system", "developer")], _place)
+
+
+def _place(message: Fields) -> Place:
+    return Place.PROMPT if message["role"] == "user" else Place.ANSWER
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

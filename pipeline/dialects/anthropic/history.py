@@ -9,20 +9,20 @@ from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic import request
 from pipeline.dialects.anthropic.message import Answer
+from pipeline.dialects.exchanges import Place, exchanges
 from topics.json_text import Fields
 
 
 def split(messages: Messages) -> list[Messages]:
     """A user's message behind an answer without calls begins an exchange."""
-    exchanges: list[list[Fields]] = [[]]
-    settled = False
-    for message in messages:
-        role = message["role"]
-        if role == "user" and settled:
-            exchanges.append([])
-        settled = role == "assistant" and not any(b.get("type") == "tool_use" for b in request.blocks(message))
-        exchanges[-1].append(message)
-    return [exchange for exchange in exchanges if exchange]
+    return exchanges(messages, _place)
+
+
+def _place(message: Fields) -> Place:
+    if message["role"] == "user":
+        return Place.PROMPT
+    calls = any(block.get("type") == "tool_use" for block in request.blocks(message))
+    return Place.ANSWER if message["role"] == "assistant" and not calls else Place.MIDDLE
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
+from pipeline.dialects.exchanges import Place, exchanges
 from pipeline.dialects.google_adk.event import USER, read
 from pipeline.dialects.google_adk.events import apply
 from pipeline.dialects.google_adk.memory import Memory
@@ -17,17 +18,14 @@ SECONDS: Final = 100_000_000_000  # ADK in Python and Go writes seconds, in Java
 
 def split(messages: Messages) -> list[Messages]:
     """What a user says behind an agent's event begins an exchange; a result that the user gives does not."""
-    exchanges: list[list[Fields]] = [[]]
-    answered = False
-    for message in messages:
-        said = read(_event(message))
-        words = said.author == USER and any("functionResponse" not in part for part in said.parts.values())
-        if words and answered:
-            exchanges.append([])
-            answered = False
-        answered = answered or (said.author != USER and bool(said.parts))
-        exchanges[-1].append(message)
-    return [exchange for exchange in exchanges if exchange]
+    return exchanges(messages, _place)
+
+
+def _place(message: Fields) -> Place | None:
+    event = read(_event(message))
+    if event.author != USER:
+        return Place.ANSWER if event.parts else None
+    return Place.PROMPT if any("functionResponse" not in part for part in event.parts.values()) else None
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

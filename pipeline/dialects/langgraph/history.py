@@ -6,6 +6,7 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
+from pipeline.dialects.exchanges import Place, exchanges
 from pipeline.dialects.langgraph.shapes import message_of
 from pipeline.dialects.langgraph.stream import Entry, Stream
 from pipeline.dialects.langgraph.turn import write
@@ -15,17 +16,18 @@ from topics.json_text import Fields
 
 def split(messages: Messages) -> list[Messages]:
     """The user's words behind an answer begin an exchange; system messages are no part of a thread."""
-    exchanges: list[list[Fields]] = [[]]
-    for raw in messages:
-        message = message_of(raw)
-        if message is None:
-            raise InvalidRecord(Reason.INVALID_EVENT, f"no message of LangChain: {raw!r:.80}")
-        if message["type"] not in ("human", "ai", "tool"):
-            continue
-        if message["type"] == "human" and exchanges[-1] and exchanges[-1][-1]["type"] != "human":
-            exchanges.append([])
-        exchanges[-1].append(message)
-    return [exchange for exchange in exchanges if exchange]
+    return exchanges([one for one in map(_read, messages) if one["type"] in ("human", "ai", "tool")], _place)
+
+
+def _read(raw: Fields) -> Fields:
+    message = message_of(raw)
+    if message is None:
+        raise InvalidRecord(Reason.INVALID_EVENT, f"no message of LangChain: {raw!r:.80}")
+    return message
+
+
+def _place(message: Fields) -> Place:
+    return Place.PROMPT if message["type"] == "human" else Place.ANSWER
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

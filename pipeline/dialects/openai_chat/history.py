@@ -7,27 +7,25 @@ from typing import Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects import model_calls
+from pipeline.dialects.exchanges import Place, exchanges
 from pipeline.dialects.openai_chat import request
 from pipeline.dialects.openai_chat.answer import Answer
 from pipeline.dialects.openai_chat.keys import note
 from topics.json_text import Fields
 
-SAID: Final = ("tool_calls", "function_call")
+CALLS: Final = ("tool_calls", "function_call")
 
 
 def split(messages: Messages) -> list[Messages]:
     """A user's message behind an answer without calls begins an exchange; system messages are no part of a thread."""
-    exchanges: list[list[Fields]] = [[]]
-    settled = False
-    for message in messages:
-        role = message["role"]
-        if role in ("system", "developer"):
-            continue
-        if role == "user" and settled:
-            exchanges.append([])
-        settled = role == "assistant" and not any(message.get(key) for key in SAID)
-        exchanges[-1].append(message)
-    return [exchange for exchange in exchanges if exchange]
+    return exchanges([message for message in messages if message["role"] not in ("system", "developer")], _place)
+
+
+def _place(message: Fields) -> Place:
+    if message["role"] == "user":
+        return Place.PROMPT
+    calls = any(message.get(key) for key in CALLS)
+    return Place.ANSWER if message["role"] == "assistant" and not calls else Place.MIDDLE
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects import model_calls
+from pipeline.dialects.exchanges import Place, exchanges
 from pipeline.dialects.openai_responses import request
 from pipeline.dialects.openai_responses.output import Output
 from topics.json_text import Fields
@@ -16,20 +17,22 @@ CALL: Final = "_call"
 
 def split(messages: Messages) -> list[Messages]:
     """A user's message behind an answer without open calls begins an exchange."""
-    exchanges: list[list[Fields]] = [[]]
-    settled = False
-    for item in messages:
-        kind = item.get("type") or ("message" if item["role"] else "")
-        if kind == "message" and item["role"] in ("system", "developer"):
-            continue
-        if kind == "message" and item["role"] == "user":
-            if settled:
-                exchanges.append([])
-            settled = False
-        elif request.is_own(item):
-            settled = kind == "message"
-        exchanges[-1].append(item)
-    return [exchange for exchange in exchanges if exchange]
+    return exchanges([item for item in messages if _speaker(item) not in ("system", "developer")], _place)
+
+
+def _place(item: Fields) -> Place | None:
+    speaker = _speaker(item)
+    if speaker == "user":
+        return Place.PROMPT
+    if not request.is_own(item):
+        return None
+    return Place.MIDDLE if speaker is None else Place.ANSWER
+
+
+def _speaker(item: Fields) -> Any:
+    """The role of an item that is a message; None for any other."""
+    kind = item.get("type") or ("message" if item["role"] else "")
+    return item["role"] if kind == "message" else None
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:

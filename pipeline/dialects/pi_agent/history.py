@@ -6,21 +6,23 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
+from pipeline.dialects.exchanges import Place, exchanges
 from pipeline.dialects.pi_agent.messages import Received, span, time_of, write
 from topics.json_text import Fields
 
 
 def split(messages: Messages) -> list[Messages]:
     """Messages -> exchanges. A user's message behind a response without calls begins one."""
-    exchanges: list[list[Fields]] = [[]]
-    settled = False
-    for message in messages:
-        role = message["role"]
-        if role == "user" and settled:
-            exchanges.append([])
-        settled = role == "assistant" and message.get("stopReason") != "toolUse" if role != "system" else settled
-        exchanges[-1].append(message)
-    return [exchange for exchange in exchanges if exchange]
+    return exchanges(messages, _place)
+
+
+def _place(message: Fields) -> Place | None:
+    role = message["role"]
+    if role == "user":
+        return Place.PROMPT
+    if role == "system":
+        return None
+    return Place.ANSWER if role == "assistant" and message.get("stopReason") != "toolUse" else Place.MIDDLE
 
 
 def fill(builder: Builder, messages: Messages) -> str | None:
