@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeEr
 
 from pipeline.kafka.outbox import Outgoing
 from pipeline.worker.work import Batch
-from tests.simulation.loop import CURRENT, START, Process, SimulatedLoop
+from tests.simulation.loop import START, Process, SimulatedLoop
 
 FEWEST_BEHIND: Final = 4  # entries at the end of a log that compaction leaves alone: its active segment
 TAKEN: Final = 40  # records of one produce request
@@ -118,16 +118,15 @@ class Broker:
         """Write a record."""
         self.log(topic, partition).append(self.now, key, value, headers)
         for fetch in self.waiting.pop(topic.removeprefix("threadmill."), ()):
-            if not fetch.done():
-                fetch.set_result(None)
+            over(fetch)
 
-    async def arrival(self, topic: str, seconds: float) -> None:
-        """Wait for a record, but no longer."""
-        fetch = self.loop.create_future()
+    def arrival(self, topic: str, seconds: float) -> asyncio.Future[None]:
+        """A record of a topic comes, or the time is over."""
+        fetch: asyncio.Future[None] = self.loop.create_future()
         self.waiting.setdefault(topic, []).append(fetch)
-        timer = self.loop.call_later(seconds, lambda: fetch.done() or fetch.set_result(None))
-        await fetch
-        timer.cancel()
+        timer = self.loop.call_later(seconds, over, fetch)
+        fetch.add_done_callback(lambda _: timer.cancel())
+        return fetch
 
     def log(self, topic: str, partition: int) -> Log:
         """A partition of a topic, by the topic's name without the prefix."""
@@ -177,9 +176,7 @@ class Queue:
 
     def _later(self, topic: str, partition: int) -> None:
         delay = max(self.broker.delay(), self.broker.weather.down_until - self.broker.loop.now)
-        outside = self.process.context.copy()
-        outside.run(CURRENT.set, None)
-        self.broker.loop.call_later(delay, self._deliver, topic, partition, context=outside)
+        self.broker.loop.later_outside(delay, self._deliver, topic, partition)
 
     def _deliver(self, topic: str, partition: int) -> None:
         broker, queue = self.broker, self.waiting[topic, partition]
@@ -241,6 +238,12 @@ class AgentProducer:
 
     async def stop(self) -> None:
         """Nothing is open."""
+
+
+def over(waited_for: asyncio.Future[None] | None) -> None:
+    """It need not be waited for any longer."""
+    if waited_for is not None and not waited_for.done():
+        waited_for.set_result(None)
 
 
 def place_of(key: bytes, partitions: int) -> int:

@@ -13,11 +13,12 @@ from aiokafka.errors import KafkaError
 from pipeline.worker.batch_consumer import COMMIT_TIMEOUT, QUIESCE_TIMEOUT
 from pipeline.worker.stage import HOLE_READS, Stage
 from pipeline.worker.work import Batch
-from tests.simulation.broker import Broker
-from tests.simulation.group import HEARTBEAT, Group, Member
+from tests.simulation.broker import Broker, over
+from tests.simulation.group import Group, Member
 from tests.simulation.loop import Process
 
-POLL: Final = 3.0  # seconds that an empty fetch waits
+POLL: Final = 3.0  # seconds that an empty fetch waits: runs time out by them
+LAZY: Final = 12.0  # the same, of a role to which an empty fetch says nothing
 BUFFER: Final = 2  # batches before the agent
 PAUSE: Final = 0.5  # as the agent's of a Faust app, behind a batch that failed
 
@@ -32,16 +33,19 @@ class Consumer:
         self.stage = stage
         self.checkpoint = checkpoint
         self.topic = stage.topic.removeprefix("threadmill.")
-        self.member = Member(f"{process.name}/{stage.name}", process, broker.loop.now)
+        self.member = Member(f"{process.name}/{stage.name}", process)
         self.mine: list[int] = []
         self.generation = 0
         self.positions: dict[int, int] = {}
         self.polled: dict[int, int] = {}
         self.dropped: Counter[tuple[int, int]] = Counter()
         self.queue: asyncio.Queue[tuple[int, Batch, int]] = asyncio.Queue(BUFFER)
-        self.stopping = False  # set from without
-        self.flow = False
-        self.rare = 1 if stage.name == "assemble" else 3  # how seldom it ticks: nothing else depends on time as much
+        self.stopping = False
+        self.flow = asyncio.Event()
+        self.uncommitted = asyncio.Event()
+        self.fetching: asyncio.Future[None] | None = None  # an empty fetch
+        assembles = stage.name == "assemble"  # nothing else depends on time as much
+        self.rare, self.poll = (1, POLL) if assembles else (3, LAZY)
 
     # ---- as the stage sees it
 
@@ -57,6 +61,7 @@ class Consumer:
         await asyncio.sleep(0)
         if partition in self.positions:
             self.positions[partition] = offset
+            over(self.fetching)
 
     def highwater_of(self, partition: int) -> int | None:
         return self.broker.log(self.topic, partition).end if partition in self.positions else None
@@ -73,10 +78,12 @@ class Consumer:
             self.generation, self.mine = await self.group.join(self.member)
             self.positions, self.polled = {}, {}
             self.stage.assigned(self, self.generation)
-            self.flow = True
-            while not self.stopping and self.group.heartbeat(self.member):
-                await asyncio.sleep(HEARTBEAT * self.broker.rng.uniform(0.5, 1.0))
-            self.flow = False
+            self.flow.set()
+            self.uncommitted.set()
+            over(self.fetching)
+            if not self.stopping:
+                await self.group.settled(self.member)
+            self.flow.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._last_checkpoint(), QUIESCE_TIMEOUT + COMMIT_TIMEOUT)
             self.stage.dropped()
@@ -85,21 +92,28 @@ class Consumer:
         for task in tasks:
             task.cancel()
 
+    def stop(self) -> None:
+        """As SIGTERM."""
+        self.stopping = True
+        over(self.member.called)
+
     async def _last_checkpoint(self) -> None:
         await asyncio.wait_for(self.stage.quiesce(), QUIESCE_TIMEOUT)
         await self._checkpoint()
 
     async def _fetch(self) -> None:
         while True:
-            if not self.flow or not self.stage.ready:
-                await asyncio.sleep(0.2)
+            await self.flow.wait()
+            if not self.stage.ready:
+                await asyncio.sleep(0.1)
                 continue
             await asyncio.sleep(self.broker.delay())
             brought = False
             for partition in self.broker.rng.sample(list(self.positions), len(self.positions)):
                 brought |= await self._fetch_one(partition)
             if not brought:
-                await self.broker.arrival(self.topic, POLL)
+                self.fetching = self.broker.arrival(self.topic, POLL if self.broker.down else self.poll)
+                await self.fetching
 
     async def _fetch_one(self, partition: int) -> bool:
         position, generation = self.positions.get(partition), self.generation
@@ -122,6 +136,7 @@ class Consumer:
             partition, batch, generation = await self.queue.get()
             try:
                 await self.stage.process(partition, batch, generation)
+                self.uncommitted.set()
             except Exception as error:  # the batch is read again: the stage sees the hole
                 self.broker.trace(f"{self.member.name}: a batch of {self.topic}/{partition} failed: {error!r:.200}")
                 await asyncio.sleep(PAUSE)
@@ -133,9 +148,12 @@ class Consumer:
 
     async def _commit(self) -> None:
         while True:
+            await self.uncommitted.wait()
             await asyncio.sleep(self.checkpoint)
-            if self.flow and self.stage.ready:
+            if self.flow.is_set() and self.stage.ready:
                 await self._checkpoint()
+                if all(self.group.committed.get(partition) == end for partition, end in self.stage.next.items()):
+                    self.uncommitted.clear()
 
     async def _checkpoint(self) -> None:
         began, generation = self.broker.loop.now, self.generation

@@ -8,21 +8,29 @@ from typing import Final
 
 from aiokafka.errors import IllegalGenerationError
 
-from tests.simulation.broker import Broker
+from tests.simulation.broker import Broker, over
 from tests.simulation.loop import Process
 
 SESSION: Final = 4.0  # seconds of silence after which a member is out
-HEARTBEAT: Final = 1.5
+HEARTBEAT: Final = 1.5  # seconds after which a member has heard of a rebalance
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One consumer of a group. `joined`: it has asked for the next generation."""
+    """One consumer of a group. `joined`: it has asked for the next generation; `called`: it waits to hear of one;
+    `busy_since`: it has heard, and has not asked yet.
+    """
 
     name: str
     process: Process
-    heard: float
+    busy_since: float | None = None
     joined: asyncio.Future[tuple[int, list[int]]] | None = None
+    called: asyncio.Future[None] | None = None
+
+    def silent(self, now: float) -> bool:
+        """Whether it has said nothing for a whole session."""
+        times = (self.busy_since, self.process.silent_since)
+        return any(since is not None and now - since > SESSION for since in times)
 
 
 @dataclass(slots=True)
@@ -40,11 +48,11 @@ class Group:
     async def join(self, member: Member) -> tuple[int, list[int]]:
         """-> generation and partitions, once all others have joined, or are out."""
         await asyncio.sleep(self.broker.delay())
-        member.heard = self.broker.loop.now
+        member.busy_since = None
         member.joined = joined = self.broker.loop.create_future()
         if member not in self.members:
             self.members.append(member)
-        self.rebalancing = True
+        self._rebalance()
         self.look()
         return await joined
 
@@ -53,16 +61,17 @@ class Group:
         self._remove(member)
         self.look()
 
-    def heartbeat(self, member: Member) -> bool:
-        """Whether the member may go on; else it has to join again."""
-        member.heard = self.broker.loop.now
-        return member in self.members and not self.rebalancing
+    async def settled(self, member: Member) -> None:
+        """Until the member has to join again, or is let go by `over(member.called)`."""
+        if member in self.members and not self.rebalancing:
+            member.called = self.broker.loop.create_future()
+            await member.called
+        member.busy_since = self.broker.loop.now
 
     def commit(self, member: Member, generation: int, offsets: dict[int, int]) -> None:
         """Raises IllegalGenerationError for one that is not, or no more, a member of this generation."""
         if member not in self.members or generation != self.generation:
             raise IllegalGenerationError
-        member.heard = self.broker.loop.now
         for partition, offset in offsets.items():
             if self.owners.get(partition) is not member:
                 raise IllegalGenerationError
@@ -71,7 +80,7 @@ class Group:
     def look(self) -> None:
         """Remove the silent; begin the next generation once all others have joined."""
         now = self.broker.loop.now
-        for member in [member for member in self.members if now - member.heard > SESSION]:
+        for member in [member for member in self.members if member.silent(now)]:
             if member.joined is None or not member.process.alive:
                 self.broker.trace(f"{self.name}: {member.name} is out")
                 self._remove(member)
@@ -81,7 +90,19 @@ class Group:
     def _remove(self, member: Member) -> None:
         if member in self.members:
             self.members.remove(member)
-            self.rebalancing = True
+            self._rebalance()
+            self._call(member)
+
+    def _rebalance(self) -> None:
+        """Each member hears of it with its next heartbeat."""
+        self.rebalancing = True
+        for member in self.members:
+            self._call(member)
+
+    def _call(self, member: Member) -> None:
+        if member.called is not None:
+            self.broker.loop.later_outside(HEARTBEAT * self.broker.rng.random(), over, member.called)
+            member.called = None
 
     def _begin(self) -> None:
         self.generation += 1
@@ -97,6 +118,5 @@ class Group:
         self.broker.trace(f"{self.name}: generation {self.generation}: {shown}")
         for member in self.members:
             joined, member.joined = member.joined, None
-            member.heard = self.broker.loop.now
             if joined is not None and not joined.done():
                 joined.set_result((self.generation, sorted(mine[member.name])))

@@ -122,15 +122,17 @@ def good_runs(found: Found) -> Iterator[str]:
     for key, records in logged.items():
         stored = {record["turn_id"]: whole(record, found.world.objects.held) for record in found.by_run[key]}
         # A stream that is over is closed after its grace: the `end` behind it may come in time, or not.
-        choices = [right_turns(some, redact=redact) for some in (records, [r for r in records if r[1]["events"]])]
-        wrong = [compared(stored, {record["turn_id"]: record for record in right}) for right in choices]
-        if all(wrong):
-            yield f"{key}: {wrong[0]}"
+        choices = (records, [record for record in records if record[1]["events"]])
+        wrong = (compared(stored, right_turns(some, redact=redact)) for some in choices)
+        first = next(wrong)
+        if first is not None and next(wrong) is not None:
+            yield f"{key}: {first}"
         yield from (f"{key}: a record of it is a dead letter" for entry, _ in records if found.buried[entry.value])
 
 
-def compared(stored: Mapping[str, TurnRecord], right: Mapping[str, TurnRecord]) -> str | None:
-    """What is wrong with the turns of a run, by turn_id; None where nothing is."""
+def compared(stored: Mapping[str, TurnRecord], turns: Sequence[TurnRecord]) -> str | None:
+    """What is wrong with the turns of a run, by turn_id, where `turns` are right; None where nothing is."""
+    right = {record["turn_id"]: record for record in turns}
     if right.keys() != stored.keys():
         return f"{len(right)} turns are right, {len(stored)} are stored"
     for turn_id, record in right.items():
@@ -149,7 +151,7 @@ def right_turns(records: Sequence[tuple[Entry, dict[str, Any]]], *, redact: Any)
     if run is None:
         return []
     over = run.end is not None or run.builder.ended is not None
-    turns = close(run, run.verdict() if over else "timeout")[0]
+    turns = close(run, run.verdict() if over else "timeout", last=True)[0]
     return [redaction().record(turn) for turn in turns] if redact else turns
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
-from types import SimpleNamespace
+from types import SimpleNamespace, coroutine
 from typing import Any, Final
 
 START: Final = 1_768_928_342.0  # epoch seconds at which each schedule begins
@@ -47,7 +47,8 @@ class Process:
         self.context.run(CURRENT.set, self)
         self.at_death: list[Callable[[], None]] = []
         self.tasks: list[asyncio.Task[Any]] = []
-        self._held: list[asyncio.Handle] | None = None  # of a stopped process
+        self.silent_since: float | None = None  # for as long as it is stopped, or dead
+        self._held: list[Step] | None = None  # of a stopped process
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine in it."""
@@ -62,24 +63,31 @@ class Process:
         if self.alive:
             self.alive = False
             self._held = None
+            self._falls_silent()
             for told in self.at_death:
                 told()
 
     def stop(self) -> None:
         """As SIGSTOP: what it has to do waits."""
         self._held = [] if self._held is None else self._held
+        self._falls_silent()
 
     def go_on(self) -> None:
         """As SIGCONT."""
         held, self._held = self._held or [], None
+        if self.alive:
+            self.silent_since = None
         self.loop.requeue(held)
 
-    def may_run(self, handle: asyncio.Handle) -> bool:
+    def _falls_silent(self) -> None:
+        self.silent_since = self.loop.now if self.silent_since is None else self.silent_since
+
+    def may_run(self, step: Step) -> bool:
         """Whether it takes its next step now."""
         if not self.alive:
             return False
         if self._held is not None:
-            self._held.append(handle)
+            self._held.append(step)
             return False
         if self.fuse is not None:
             self.fuse -= 1
@@ -110,7 +118,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.now = 0.0
         self.killed = killed
         self._busy = 0
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []  # the second orders those of one time
+        self._timers: list[tuple[float, int, Step]] = []  # the second orders those of one time
         self._numbers = itertools.count()
         self.set_task_factory(_task)
         self.set_exception_handler(lambda _, context: None)  # the invariants look at tasks themselves
@@ -119,21 +127,29 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.now
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
+        step = Step(callback, args, copy_context() if context is None else context)
+        self._ready.append(step)
+        return step
+
+    def call_later(
+        self, delay: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when, next(self._numbers), timer))
-        return timer
+        step = Step(callback, args, copy_context() if context is None else context)
+        heapq.heappush(self._timers, (when, next(self._numbers), step))
+        return step
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time comes."""
+    def later_outside(self, delay: float, callback: Callable[..., None], *args: Any) -> None:
+        """As `call_later`, of no process: it comes even if the process that has asked for it is dead."""
+        outside = copy_context()
+        outside.run(CURRENT.set, None)
+        self.call_later(delay, callback, *args, context=outside)
 
-    def requeue(self, handles: list[asyncio.Handle]) -> None:
+    def requeue(self, steps: list[Step]) -> None:
         """Run these next."""
-        self._ready.extend(handles)
+        self._ready.extend(steps)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """At once: threads would run in an order of their own."""
@@ -151,27 +167,107 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """There are no sockets."""
 
     def _run_once(self) -> None:
-        ready, timers = self._ready, self._timers
+        """Until somebody stops the loop: the steps that are ready, in their order, and then the next of the timers."""
+        ready = self._ready
+        while not self._stopping:
+            if not ready:
+                self._wait()
+            step = ready.popleft()
+            if step._cancelled:
+                continue
+            context = step._context
+            process = context.get(CURRENT)
+            if process is None or process.may_run(step):
+                context.run(step._callback, *step._args)
+            self._busy += 1
+            if self._busy > BUSY:
+                name = process.name if process is not None else "the world"
+                raise Spins(f"{BUSY} steps at {self.now:.3f} s, and no end: {name}, {step!r:.200}")
+
+    def _wait(self) -> None:
+        """Let time pass until the next timer."""
+        timers = self._timers
         while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
-        if not ready:
-            if not timers:
-                raise Stuck("nothing will ever happen again")
-            if timers[0][0] > self.now:
-                self.now, self._busy = timers[0][0] + LATE, 0
+        if not timers:
+            raise Stuck("nothing will ever happen again")
+        if timers[0][0] > self.now:
+            self.now, self._busy = timers[0][0] + LATE, 0
         while timers and timers[0][0] <= self.now:
-            ready.append(heapq.heappop(timers)[2])
-        self._busy += len(ready)
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            process = handle._context.get(CURRENT)
-            if process is None or process.may_run(handle):
-                handle._run()
-        if self._busy > BUSY:
-            name = process.name if process is not None else "the world"
-            raise Spins(f"{BUSY} steps at {self.now:.3f} s, and no end: {name}, {handle!r:.200}")
+            self._ready.append(heapq.heappop(timers)[2])
+
+
+class Step(asyncio.TimerHandle):
+    """What runs next, or later: a handle of asyncio's without what only debugging needs."""
+
+    __slots__ = ()
+    _source_traceback = _repr = None
+
+    def __init__(self, callback: Any, args: tuple[Any, ...], context: Context) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+
+class Nap:
+    """What a task awaits in `sleep`: a future whose timer is the task's own next step, which halves the steps."""
+
+    __slots__ = ("_asyncio_future_blocking", "_loop", "cancelled", "seconds", "step")
+
+    def __init__(self, loop: SimulatedLoop, seconds: float) -> None:
+        self._asyncio_future_blocking = False
+        self._loop = loop
+        self.cancelled = False
+        self.seconds = seconds
+        self.step: asyncio.TimerHandle | None = None
+
+    def __await__(self) -> Generator[Nap]:
+        self._asyncio_future_blocking = True
+        yield self
+
+    def add_done_callback(self, wakeup: Any, *, context: Context) -> None:
+        """Called by the task."""
+        self.step = self._loop.call_later(self.seconds, wakeup, self, context=context)
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Called where the task is cancelled."""
+        step = self.step
+        if self.cancelled or step is None:
+            return False
+        self.cancelled = True
+        step.cancel()
+        self._loop.call_soon(step._callback, self, context=step._context)
+        return True
+
+    def result(self) -> None:
+        """Called by the task's next step."""
+        if self.cancelled:
+            raise asyncio.CancelledError
+
+
+@coroutine
+def _once() -> Generator[None]:
+    """Let everything else that is ready run."""
+    yield
+
+
+_SLEEP: Final = asyncio.sleep
+
+
+async def sleep(delay: float, result: Any = None) -> Any:
+    """What stands in for `asyncio.sleep`."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, SimulatedLoop):
+        return await _SLEEP(delay, result)
+    if delay <= 0:
+        await _once()
+    else:
+        await Nap(loop, delay)
+    return result
 
 
 def _task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:

@@ -104,7 +104,7 @@ SCENARIOS: Final = (
         "sqlite",
         ("kill", "start", "store"),
         {},
-        (*MEMORY, "same_columns", "same_columns", "sums_of_a_thread", "unstorable", "squat"),
+        (*MEMORY * 2, *("same_columns",) * 3, *("unstorable", "squat") * 2, "sums_of_a_thread"),
         4,
         SHORT,
         {"closed_runs": 3, "reopen_bytes": 3000},

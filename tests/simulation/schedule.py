@@ -11,16 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from tests.simulation import invariants
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.scenarios import BY_NAME, SCENARIOS, Scenario
+from tests.simulation.stores import SHARED_MEMORY
 from tests.simulation.world import World
 
-SHARED_MEMORY: Final = Path("/dev/shm")
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -68,7 +67,6 @@ def play(seed: int, only: str | None = None, mutant: Mutant | None = None) -> Pl
             for process in world.processes:
                 process.bury()
             loop.close()
-            world.database.close()
             shutil.rmtree(folder, ignore_errors=True)
     records = sum(len(log.written) for log in world.broker.logs.values())
     return Played(seed, scenario.name, failure, tuple(trace), loop.now, records, time.process_time() - began)

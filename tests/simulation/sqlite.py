@@ -1,13 +1,13 @@
 """The real thread store on SQLite, for a share of the schedules.
 
 Its driver has threads of its own, so its calls run in a real event loop beside the simulated one, which waits for them:
-a call is one step, with faults before and after it.
+a call is one step, with faults before and after it. One store serves all schedules of a process, as to open one takes
+as long as a schedule; each of them begins with an empty database in its place.
 """
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sqlite3
 import tempfile
 import threading
@@ -21,7 +21,7 @@ from pipeline.errors import UnstorableData
 from pipeline.stores.rows import record_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult
-from tests.simulation.stores import BREAKS, REFUSED, Database
+from tests.simulation.stores import BREAKS, REFUSED, SHARED_MEMORY, Database
 from tests.simulation.wire import marks
 from topics import json_text
 from topics.turn_record import TurnRecord
@@ -34,20 +34,15 @@ Said = frozenset[tuple[str, str, int]]
 class Sqlite(Database):
     """Beside what the store itself refuses: the titles that schedules have for it."""
 
-    store: ThreadStore | None = None
+    opened: bool = False
     held: dict[Any, Said] = field(default_factory=dict)
 
     async def open(self, url: str) -> Sqlite:
         await self.faults.before("the store")
-        if self.store is None:
-            shutil.copyfile(_empty(), self.file)
-            self.store = ThreadStore(f"sqlite:///{self.file}")
+        if not self.opened:
+            self.opened = True
+            _files().begin_anew()
         return self
-
-    @property
-    def file(self) -> Path:
-        """Of the database."""
-        return self.folder / "threads.db"
 
     async def write(self, records: Sequence[TurnRecord]) -> WriteResult:
         self._look_at_haste(records)
@@ -57,8 +52,7 @@ class Sqlite(Database):
             raise UnstorableData(REFUSED)
         if BREAKS in titles:
             raise RuntimeError(BREAKS)
-        assert self.store is not None
-        result = _done(self.store.write(records))
+        result = _done(_files().store.write(records))
         for key, said in self._said().items():
             lost = self.held.get(key, frozenset()) - said
             if lost:
@@ -71,23 +65,14 @@ class Sqlite(Database):
         """All stored turn records."""
         return [record_of(json_text.loads(facts), json_text.loads(document)) for *_, facts, document in self._rows()]
 
-    def close(self) -> None:
-        """Let its file go."""
-        if self.store is not None:
-            _done(self.store.close())
-
     def _said(self) -> dict[Any, Said]:
         return {(thread, turn): marks(facts + document) for thread, turn, facts, document in self._rows()}
 
     def _rows(self) -> list[Any]:
-        if self.store is None:
+        if not self.opened:
             return []
-        connection = sqlite3.connect(self.file)
-        try:
-            found = connection.execute("SELECT thread_id, turn_id, facts, coalesce(document, 'null') FROM turns")
-            return found.fetchall()
-        finally:
-            connection.close()
+        found = "SELECT thread_id, turn_id, facts, coalesce(document, 'null') FROM turns"
+        return _files().used.execute(found).fetchall()
 
 
 @cache
@@ -102,13 +87,27 @@ def _done(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run_coroutine_threadsafe(work, _loop()).result()
 
 
+@dataclass(frozen=True)
+class _Files:
+    """The store, a view of its database, and an empty one with all tables."""
+
+    folder: tempfile.TemporaryDirectory[str]
+    store: ThreadStore
+    used: sqlite3.Connection
+    empty: sqlite3.Connection
+
+    def begin_anew(self) -> None:
+        """Nothing is stored."""
+        self.empty.backup(self.used)
+
+
 @cache
-def _empty() -> Path:
-    """A store with all tables and no rows: to make one takes as long as some schedules."""
-    file = Path(tempfile.mkdtemp(prefix="simulated-store-")) / "empty.db"
-
-    async def made() -> None:
-        await (await ThreadStore.open(f"sqlite:///{file}")).close()
-
-    _done(made())
-    return file
+def _files() -> _Files:
+    folder = tempfile.TemporaryDirectory(
+        prefix="simulated-store-", dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    )
+    file, empty = Path(folder.name) / "threads.db", sqlite3.connect(":memory:")
+    store = _done(ThreadStore.open(f"sqlite:///{file}"))
+    used = sqlite3.connect(file, isolation_level=None)
+    used.backup(empty)
+    return _Files(folder, store, used, empty)

@@ -29,6 +29,7 @@ from topics.turn_record import TurnRecord
 HASTY: Final = 12  # equal writes within a second, where those of three workers are at most some
 HANGS: Final = (6.0, 12.0, 20.0)  # seconds
 LARGEST: Final = 2**63 - 1
+SHARED_MEMORY: Final = Path("/dev/shm")
 REFUSED: Final = "no store takes this"  # a title that the simulated store refuses, as a database would a bad value
 BREAKS: Final = "this breaks the store's code"  # one that raises what nobody has foreseen
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -71,7 +72,6 @@ class Database:
     faults: Faults
     problems: list[str]
     clock: Callable[[], float]
-    folder: Path
     turns: dict[Any, RecordRows] = field(default_factory=dict)
     tries: deque[tuple[float, Tried]] = field(default_factory=deque)
 
@@ -113,9 +113,6 @@ class Database:
             if lost:
                 self.problems.append(f"turn {key} held {sorted(lost)} and does not any more")
         self.turns[key] = rows
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def records(self) -> list[TurnRecord]:
         """All stored turn records."""

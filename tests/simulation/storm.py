@@ -16,7 +16,7 @@ def kill(world: World) -> None:
     """A worker, between any two of its steps."""
     process = _some(world, [worker.process for worker in world.living()])
     if process is not None:
-        process.fuse = world.rng.choice((0, 20, 200, 1000)) and world.rng.randrange(400)
+        process.fuse = world.rng.randrange(world.rng.choice((1, 20, 100, 300)))
         world.trace(f"{process.name} will be killed in {process.fuse} steps")
 
 

@@ -120,4 +120,4 @@ class Worker:
     def stop(self) -> None:
         """As SIGTERM."""
         for consumer in self.consumers:
-            consumer.stopping = True
+            consumer.stop()

@@ -37,7 +37,7 @@ READS: Final = {"assemble": "events", "store": "turns", "metrics": "telemetry", 
 REST_WITHIN: Final = 240.0  # seconds of calm in which all must come to rest
 MOST_WORKERS: Final = 3
 LENGTHS: Final = ((2.0, 4), (3.0, 5), (3.0, 6), (5.0, 6), (15.0, 12))  # seconds, and how many runs at most
-WATCH: Final = 0.5  # seconds between two looks of the groups' coordinators
+WATCH: Final = 1.0  # seconds between two looks of the groups' coordinators
 
 
 class World:
@@ -55,7 +55,7 @@ class World:
         self.groups = {role: Group(role, self.broker) for role in ROLES}
         self.problems: list[str] = []  # seen while it went on
         kind = Sqlite if scenario.sqlite else Database
-        self.database = kind(Faults(rng, self.broker.delay), self.problems, loop.time, folder)
+        self.database = kind(Faults(rng, self.broker.delay), self.problems, loop.time)
         self.objects = Objects(Faults(rng, self.broker.delay))
         self.archive = Archive(Faults(rng, self.broker.delay))
         self.stores = (self.database.faults, self.objects.faults, self.archive.faults)
@@ -75,6 +75,7 @@ class World:
     def patch(self, patch: pytest.MonkeyPatch) -> None:
         """Put the simulated surroundings in the places of the real ones."""
         time = loop_module.clock(self.loop)
+        patch.setattr(asyncio, "sleep", loop_module.sleep)
         patch.setattr(metrics_role, "TelemetryMeter", lambda metrics: TelemetryMeter(metrics, 100))
         for module in (stage, dead_letters, spool):
             patch.setattr(module, "time", time)
