@@ -233,7 +233,7 @@ def crashes(found: Found) -> Iterator[str]:
     """No task has died of an error that nobody looked at."""
     for process in found.world.processes:
         for task in process.tasks:
-            if task.done() and task._log_traceback and not task.cancelled():
+            if task.done() and task._log_traceback and not task.cancelled() and task not in process.unheard:
                 yield f"{process.name}: {task.get_coro().__qualname__} died: {task.exception()!r}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from types import SimpleNamespace, coroutine
@@ -47,6 +47,7 @@ class Process:
         self.context.run(CURRENT.set, self)
         self.at_death: list[Callable[[], None]] = []
         self.tasks: list[asyncio.Task[Any]] = []
+        self.unheard: list[Any] = []  # among them are the tasks that were over when it died, and nobody had heard of it
         self.silent_since: float | None = None  # for as long as it is stopped, or dead
         self._held: list[Step] | None = None  # of a stopped process
 
@@ -62,6 +63,7 @@ class Process:
         """Let no further step of it run."""
         if self.alive:
             self.alive = False
+            self.unheard = [arg for step in (*self.loop.ready(), *(self._held or ())) for arg in step._args]
             self._held = None
             self._falls_silent()
             for told in self.at_death:
@@ -94,6 +96,7 @@ class Process:
             if self.fuse < 0:
                 self.loop.killed(self)
                 self.kill()
+                self.unheard += step._args
                 return False
         return True
 
@@ -140,6 +143,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         step = Step(callback, args, copy_context() if context is None else context)
         heapq.heappush(self._timers, (when, next(self._numbers), step))
         return step
+
+    def ready(self) -> Iterable[Step]:
+        """What runs next."""
+        return self._ready
 
     def later_outside(self, delay: float, callback: Callable[..., None], *args: Any) -> None:
         """As `call_later`, of no process: it comes even if the process that has asked for it is dead."""
