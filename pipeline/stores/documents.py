@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, Select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores import statements
+from pipeline.stores import list_statements, older_statements, statements
 from pipeline.stores.keys import exact, key_of, newer_text
 from pipeline.stores.rows import record_of, without_links
 from pipeline.stores.summaries import ThreadSummary
@@ -24,7 +24,7 @@ async def summaries_of(connection: AsyncConnection, query: Select[Any]) -> dict[
     rows = (await connection.execute(query)).all()
     keys = await keys_of(connection, [(row.thread_key, row.tenant) for row in rows])
     names: dict[str, list[str]] = {row.thread_key: [] for row in rows}
-    for text, name in await connection.execute(statements.agent_names(list(names))):
+    for text, name in await connection.execute(list_statements.agent_names(list(names))):
         names[text].append(name)
     found = {}
     for row in rows:
@@ -36,11 +36,11 @@ async def summaries_of(connection: AsyncConnection, query: Select[Any]) -> dict[
 
 async def summary_of(connection: AsyncConnection, key: ThreadKey) -> ThreadSummary | None:
     """One thread's line; None where it is not stored."""
-    found = await summaries_of(connection, statements.line(key))
+    found = await summaries_of(connection, list_statements.line(key))
     if found or not await connection.scalar(statements.of_thread(key)):
         return next(iter(found.values()), None)
-    row = (await connection.execute(statements.older_line(key))).one()
-    return _summary(row, key, [name for _, name in await connection.execute(statements.older_agents(key))])
+    row = (await connection.execute(older_statements.line(key))).one()
+    return _summary(row, key, [name for _, name in await connection.execute(older_statements.agent_names(key))])
 
 
 def _summary(row: Row[Any], key: ThreadKey, names: Iterable[str]) -> ThreadSummary:
@@ -93,7 +93,7 @@ async def keys_of(connection: AsyncConnection, rows: Sequence[tuple[str, str | N
     found: dict[str, list[ThreadKey]] = {text: [] for text, _ in rows}
     columns = [(text, None) for text, _ in rows if text not in older]
     if older:
-        columns += (tuple(row) for row in await connection.execute(statements.tenants_of(older)))
+        columns += (tuple(row) for row in await connection.execute(older_statements.tenants_of(older)))
     for text, tenant in sorted(columns, key=lambda row: (row[0], row[1] or "")):
         key = exact(text if not tenant else newer_text(text, tenant))
         if key is None:  # an escape or a hash stands in the column: the record has the tenant itself

@@ -13,8 +13,8 @@ import asyncpg
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores import list_statements, older_statements, statements, usage_query
 from pipeline.stores import migrate as migrations
-from pipeline.stores import statements, usage_query
 from pipeline.stores.documents import documents_of, keys_in, keys_of, summaries_of, summary_of
 from pipeline.stores.engine import POSTGRES, WRITE, create_engine
 from pipeline.stores.failures import store_error
@@ -145,8 +145,8 @@ class ThreadStore:
         """
         async with self._writing() as connection:
             await lock(connection, [key])  # this waits for writers of sub-agents that have not seen the mark
-            found = [one.key for one in (await summaries_of(connection, statements.spawned_from(key, None))).values()]
-            return [child for child in found if await lives_by(connection, child)]
+            spawned = await summaries_of(connection, list_statements.spawned_from(key, None))
+            return [one.key for one in spawned.values() if await lives_by(connection, one.key)]
 
     async def erased(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
         """Those of these threads that are marked as erased."""
@@ -158,7 +158,7 @@ class ThreadStore:
         them in one transaction -> how many; 0: all have theirs. Several processes may call it.
         """
         async with self._reading() as connection:
-            text = await connection.scalar(statements.older_keys(1))
+            text = await connection.scalar(older_statements.keys(1))
 
         async def transaction(text: str) -> int:
             async with self._writing() as connection:
@@ -198,8 +198,8 @@ class ThreadStore:
         """Threads, the last updated first; `search` in title, first prompt and ids, in any case; updated from `since`
         and before `until` (epoch ms). `tenant`: "" means those without one. Raises CallerError for a malformed cursor.
         """
-        query = statements.thread_list(limit, cursor, agent_id, tenant, search)
-        query = query.where(*statements.narrowed(external_id, status, since, until))
+        query = list_statements.thread_list(limit, cursor, agent_id, tenant, search)
+        query = query.where(*list_statements.narrowed(external_id, status, since, until))
         async with self._reading() as connection:
             found = list((await summaries_of(connection, query)).items())
         page = found[:limit]
@@ -209,7 +209,7 @@ class ThreadStore:
     async def spawned(self, key: ThreadKey, limit: int = 100) -> tuple[ThreadSummary, ...]:
         """The threads of sub-agents: those that were spawned from this one, the oldest first."""
         async with self._reading() as connection:
-            return tuple((await summaries_of(connection, statements.spawned_from(key, limit))).values())
+            return tuple((await summaries_of(connection, list_statements.spawned_from(key, limit))).values())
 
     async def summary(self, key: ThreadKey) -> ThreadSummary | None:
         """One line of the list of threads; None where the thread is not stored."""
@@ -254,10 +254,10 @@ class ThreadStore:
                 key = ThreadKey.of(thread_id, tenant)
                 if await connection.scalar(statements.of_thread(key)):
                     return (key,)
-                row = (await connection.execute(statements.declaring(conversation_id, tenant))).first()
+                row = (await connection.execute(list_statements.declaring(conversation_id, tenant))).first()
                 return (ThreadKey.of(ThreadKey.parse(row.thread_key).thread_id, tenant),) if row else ()
             found: dict[str | None, ThreadKey] = {}
-            for query in (statements.having_id(thread_id), statements.declaring(conversation_id, None)):
+            for query in (list_statements.having_id(thread_id), list_statements.declaring(conversation_id, None)):
                 for key in await keys_in(connection, query):
                     found.setdefault(key.tenant, key)
         return tuple(found.values())
@@ -265,7 +265,7 @@ class ThreadStore:
     async def with_id(self, thread_id: str) -> tuple[ThreadKey, ...]:
         """The threads of all tenants that have this id; some of them, where they are many."""
         async with self._reading() as connection:
-            return tuple(await keys_in(connection, statements.having_id(thread_id)))
+            return tuple(await keys_in(connection, list_statements.having_id(thread_id)))
 
     async def hashes(self, key: ThreadKey) -> set[str]:
         """The canonical hashes of a thread's turns."""
@@ -299,7 +299,7 @@ class ThreadStore:
         after = ""
         while True:
             async with self._reading() as connection:
-                rows = (await connection.execute(statements.thread_keys(after, THREADS_AT_ONCE))).all()
+                rows = (await connection.execute(list_statements.thread_keys(after, THREADS_AT_ONCE))).all()
             if not rows:
                 return
             yield [(row.thread_key, row.tenant) for row in rows]

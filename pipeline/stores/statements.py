@@ -10,7 +10,6 @@ from sqlalchemy import (
     CompoundSelect,
     Delete,
     Select,
-    SelectBase,
     Table,
     Update,
     and_,
@@ -19,9 +18,6 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    literal,
-    not_,
-    or_,
     select,
     union_all,
     update,
@@ -31,16 +27,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.bounded_sum import BoundedSum
-from pipeline.stores.keys import NO_TENANT, IdOf, among, key_text, older_text, own, with_id
-from pipeline.stores.schema import OLDER, agents, erased, links, threads, turns, usage
-from pipeline.stores.summaries import decode_cursor
-from pipeline.turns.column_text import column_text
+from pipeline.stores.keys import among, key_text, older_text, own
+from pipeline.stores.schema import erased, links, threads, turns, usage
 from pipeline.turns.thread_document import GIVEN_UP
 from topics.thread_key import ThreadKey
 
 ORDER: Final = (turns.c.started_at, turns.c.role, turns.c.run_id, turns.c.ordinal, turns.c.turn_id)
 FACTS: Final = 2  # the role of a record without turn
-NAMED: Final = 50  # threads of one name that are told apart: a producer may give it to any number
 INSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
@@ -173,50 +166,15 @@ def turn_usage(key: ThreadKey) -> Select[Any]:
     return select(*columns).where(own(usage, key)).group_by(usage.c.turn_id)
 
 
-def thread_keys(after: str, limit: int) -> Select[Any]:
-    """-> thread_key, tenant of the next `limit` rows of `threads`, in ascending order."""
-    query = select(threads.c.thread_key, threads.c.tenant).where(threads.c.thread_key > after)
-    return query.order_by(threads.c.thread_key).limit(limit)
-
-
-def older_keys(limit: int) -> Select[Any]:
-    """-> thread_key of some threads of an older version whose rows are to be moved."""
-    return select(threads.c.thread_key).where(OLDER).order_by(threads.c.thread_key).limit(limit)
-
-
-def older_turns(key: ThreadKey, limit: int) -> Select[Any]:
-    """-> turn_id, digest, facts, document of some turns that an older version has stored of a thread."""
-    return select(turns.c.turn_id, turns.c.digest, turns.c.facts, turns.c.document).where(_older(key)).limit(limit)
-
-
-def older_usage(key: ThreadKey, turn_ids: Sequence[str]) -> Select[Any]:
-    """-> rows of `usage` that an older version has stored of these turns."""
-    return select(usage).where(usage.c.thread_key == older_text(key), usage.c.turn_id.in_(turn_ids))
-
-
-def delete_older(key: ThreadKey, turn_ids: Sequence[str]) -> Delete:
-    """Deletes these turns as an older version has stored them."""
-    return delete(turns).where(_older(key), turns.c.turn_id.in_(turn_ids))
-
-
-def _older(key: ThreadKey) -> ColumnElement[bool]:
-    return and_(turns.c.thread_key == older_text(key), turns.c.tenant == (column_text(key.tenant) or NO_TENANT))
+def of_thread(key: ThreadKey) -> Select[Any]:
+    """-> turn_id of a turn of this thread, where it has one."""
+    return select(turns.c.turn_id).where(own(turns, key)).limit(1)
 
 
 def some_facts(text: str, tenant: str | None) -> Select[Any]:
     """-> facts of one turn in this row of `threads`; of this tenant, in a row of an older version."""
     wanted = [] if tenant is None else [turns.c.tenant == tenant]
     return select(turns.c.facts).where(turns.c.thread_key == text, *wanted).limit(1)
-
-
-def line(key: ThreadKey) -> Select[Any]:
-    """-> the row of `threads` of a thread, where it is of this thread alone."""
-    return select(threads).where(threads.c.thread_key == key_text(key), *listed(key.tenant or NO_TENANT))
-
-
-def of_thread(key: ThreadKey) -> Select[Any]:
-    """-> turn_id of a turn of this thread, where it has one."""
-    return select(turns.c.turn_id).where(own(turns, key)).limit(1)
 
 
 def facts_in(key: ThreadKey) -> Select[Any]:
@@ -234,122 +192,10 @@ def delete_turns(key: ThreadKey) -> Delete:
     return delete(turns).where(own(turns, key))
 
 
-def older_line(key: ThreadKey) -> Select[Any]:
-    """-> one row, as of `threads`, of the turns that an older version has stored of a thread."""
-    line = derived(own(turns, key), own(usage, key))
-    return select(literal(older_text(key)).label("thread_id"), *(value.label(name) for name, value in line.items()))
-
-
-def older_agents(key: ThreadKey) -> Select[Any]:
-    """-> thread_key, agent's name; each once, of the turns that an older version has stored of a thread."""
-    holder = and_(turns.c.turn_id == agents.c.turn_id, turns.c.thread_key == agents.c.thread_key)
-    name = func.coalesce(agents.c.agent_name, agents.c.agent_id)
-    return select(agents.c.thread_key, name).join(turns, holder).where(own(turns, key)).distinct().order_by(name)
-
-
-def tenants_of(texts: Sequence[str]) -> Select[Any]:
-    """-> thread_key, tenant of each tenant with turns in these rows of `threads`."""
-    return select(turns.c.thread_key, turns.c.tenant).where(turns.c.thread_key.in_(texts)).distinct()
-
-
 def run_ids(texts: Sequence[str]) -> Select[Any]:
     """-> thread_key, tenant, run_id of each run in these threads."""
     columns = turns.c.thread_key, turns.c.tenant, turns.c.run_id
     return select(*columns).where(turns.c.thread_key.in_(texts)).distinct()
-
-
-def thread_list(
-    limit: int, cursor: str | None, agent_id: str | None, tenant: str | None, search: str | None
-) -> Select[Any]:
-    """-> rows of `threads`, the last updated first, one more than `limit`. Raises CallerError for a bad cursor."""
-    query = select(threads).order_by(threads.c.updated_at.desc(), threads.c.thread_key.desc()).limit(limit + 1)
-    query = query.where(*listed(tenant))
-    if cursor is not None:
-        query = query.where(row_of(threads.c.updated_at, threads.c.thread_key) < row_of(*decode_cursor(cursor)))
-    if agent_id is not None:
-        has = and_(agents.c.thread_key == threads.c.thread_key, agents.c.agent_id == column_text(agent_id))
-        query = query.where(exists().where(has))
-    if search:
-        texts = (threads.c.title, threads.c.prompt, threads.c.external_id, IdOf(threads.c.thread_key))
-        query = query.where(or_(*(text.icontains(column_text(search), autoescape=True) for text in texts)))
-    return query
-
-
-def listed(tenant: str | None) -> list[ColumnElement[bool]]:
-    """-> the conditions that a row of `threads` is in the lists of a tenant; `tenant` as in ThreadStore.
-
-    Of a thread that is about to be moved the older row is left out; and, for a tenant, one that holds other tenants'
-    turns, too: its title and times may be theirs.
-    """
-    moved = threads.alias("moved")
-    own_row = moved.c.thread_key == threads.c.thread_key.concat("/").concat(threads.c.tenant)
-    # Scalar, so that it is looked up for such a row alone: Postgres might read all rows for an EXISTS.
-    not_moved = select(moved.c.thread_key).where(own_row).scalar_subquery().is_(None)
-    conditions: list[ColumnElement[bool]] = [or_(not_(OLDER), not_moved)]
-    if tenant is None:
-        return conditions
-    name = column_text(tenant) or ""
-    of_others = and_(turns.c.thread_key == threads.c.thread_key, func.coalesce(turns.c.tenant, "") != name)
-    unmixed = select(turns.c.turn_id).where(of_others).limit(1).scalar_subquery().is_(None)
-    mine = threads.c.tenant == name if name else func.coalesce(threads.c.tenant, "") == ""
-    return [mine, *conditions, or_(not_(OLDER), unmixed)]
-
-
-def narrowed(
-    external_id: str | None, status: str | None, since: int | None, until: int | None
-) -> list[ColumnElement[bool]]:
-    """-> further conditions of a list of threads; times of the last update, in epoch ms."""
-    conditions: list[ColumnElement[bool]] = []
-    if external_id is not None:
-        conditions.append(threads.c.external_id == column_text(external_id))
-    if status is not None:
-        conditions.append(threads.c.status == status)
-    if since is not None:
-        conditions.append(threads.c.updated_at >= since)
-    if until is not None:
-        conditions.append(threads.c.updated_at < until)
-    return conditions
-
-
-def spawned_from(key: ThreadKey, limit: int | None) -> Select[Any]:
-    """-> rows of `threads` with a `spawned_from` link to this thread, the oldest first."""
-    spawned = threads.c.thread_key.in_(_sources(key))
-    query = select(threads).where(spawned, threads.c.thread_key != key_text(key), *listed(key.tenant or NO_TENANT))
-    return query.order_by(threads.c.created_at, threads.c.thread_key).limit(limit)
-
-
-def _sources(key: ThreadKey) -> SelectBase:
-    """-> the keys of the threads that say that they were spawned from this one."""
-    said = links.c.relation == "spawned_from"
-    holder = and_(turns.c.turn_id == links.c.turn_id, turns.c.thread_key == links.c.thread_key)
-    stated = select(links.c.source).join(turns, holder).where(said)
-    if key.tenant is None:
-        return stated.where(links.c.target == key_text(key), func.coalesce(turns.c.tenant, "") == "")
-    tenant = column_text(key.tenant) or ""
-    older = and_(said, links.c.target == older_text(key), turns.c.tenant == tenant)
-    return union_all(
-        select(links.c.source).where(said, links.c.target == key_text(key)),
-        select(links.c.source).join(turns, holder).where(older),
-        select(links.c.source.concat(f"/{tenant}")).join(turns, holder).where(older),
-    )
-
-
-def having_id(thread_id: str) -> Select[Any]:
-    """-> thread_key, tenant of the rows of `threads` with this id, whichever tenant's."""
-    columns = threads.c.thread_key, threads.c.tenant
-    return select(*columns).where(with_id(threads.c.thread_key, thread_id)).order_by(threads.c.thread_key).limit(NAMED)
-
-
-def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:
-    """-> thread_key, tenant of the first rows of `threads` with this id of their producer's, as `listed`."""
-    query = select(threads.c.thread_key, threads.c.tenant).where(threads.c.external_id == column_text(conversation_id))
-    return query.where(*listed(tenant)).order_by(threads.c.thread_key).limit(NAMED)
-
-
-def agent_names(texts: Sequence[str]) -> Select[Any]:
-    """-> thread_key, agent's name; each once."""
-    name = func.coalesce(agents.c.agent_name, agents.c.agent_id)
-    return select(agents.c.thread_key, name).where(agents.c.thread_key.in_(texts)).distinct().order_by(name)
 
 
 def counts() -> Select[Any]:

@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores import statements
+from pipeline.stores import older_statements, statements
 from pipeline.stores.keys import key_text, older_text
 from pipeline.stores.rows import RecordRows, Row, record_of, record_rows, starters
 from pipeline.stores.schema import agents, links, usage
@@ -66,13 +66,13 @@ async def take_over(connection: AsyncConnection, thread: ThreadKey, most: int | 
     are locked. Each turn goes the way of a new record, but keeps the prices that it was stored with.
     """
     moved, erased = 0, await erased_of(connection, [thread])
-    while found := (await connection.execute(statements.older_turns(thread, TURNS_AT_ONCE))).all():
+    while found := (await connection.execute(older_statements.some_turns(thread, TURNS_AT_ONCE))).all():
         ids = [row.turn_id for row in found]
         prices: dict[str, list[Row]] = {}
-        for row in await connection.execute(statements.older_usage(thread, ids)):
+        for row in await connection.execute(older_statements.usage_of(thread, ids)):
             fields = {column.key: getattr(row, column.key) for column in usage.c}
             prices.setdefault(row.turn_id, []).append(fields | {"thread_key": key_text(thread)})
-        await connection.execute(statements.delete_older(thread, ids))
+        await connection.execute(older_statements.delete_turns(thread, ids))
         batch = {}
         for place, row in enumerate(found):
             rows = record_rows(record_of(row.facts, row.document))  # its fields in another order than when they came

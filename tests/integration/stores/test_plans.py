@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy.dialects import postgresql
 
-from pipeline.stores import statements, usage_query
+from pipeline.stores import list_statements, older_statements, statements, usage_query
 from pipeline.stores.keys import key_text
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import encode_cursor
@@ -64,28 +64,30 @@ ANY = (None, None, None, None)
 
 # What is asked, as the page calls it -> the query, and the indexes of which one answers it.
 QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "threads, a page": (statements.thread_list(50, *ANY), ("threads_updated",)),
+    "threads, a page": (list_statements.thread_list(50, *ANY), ("threads_updated",)),
     "threads, the next page": (
-        statements.thread_list(50, encode_cursor(START + HOUR, "thread-9/t9"), *ANY[1:]),
+        list_statements.thread_list(50, encode_cursor(START + HOUR, "thread-9/t9"), *ANY[1:]),
         ("threads_updated",),
     ),
     "threads of some days": (
-        statements.thread_list(50, *ANY).where(*statements.narrowed(None, "complete", START, START + 24 * HOUR)),
+        list_statements.thread_list(50, *ANY).where(
+            *list_statements.narrowed(None, "complete", START, START + 24 * HOUR)
+        ),
         ("threads_updated",),
     ),
-    "threads of a tenant": (statements.thread_list(50, None, None, "t7", None), ("threads_tenant_updated",)),
-    "threads of an agent": (statements.thread_list(50, None, "a7", None, None), ("agents_agent",)),
+    "threads of a tenant": (list_statements.thread_list(50, None, None, "t7", None), ("threads_tenant_updated",)),
+    "threads of an agent": (list_statements.thread_list(50, None, "a7", None, None), ("agents_agent",)),
     "a thread by its conversation id": (
-        statements.thread_list(50, *ANY).where(*statements.narrowed("chat-7", None, None, None)),
+        list_statements.thread_list(50, *ANY).where(*list_statements.narrowed("chat-7", None, None, None)),
         ("threads_external",),
     ),
-    "a thread's line": (statements.line(ONE), ("threads_pkey",)),
-    "the threads with an id": (statements.having_id("thread-17"), ("threads_pkey",)),
-    "threads of an older version": (statements.older_keys(1), ("threads_older",)),
+    "a thread's line": (list_statements.line(ONE), ("threads_pkey",)),
+    "the threads with an id": (list_statements.having_id("thread-17"), ("threads_pkey",)),
+    "threads of an older version": (older_statements.keys(1), ("threads_older",)),
     "a thread's turns": (statements.records(SOME), ("turns_order",)),
     "links into a thread": (statements.records(SOME), ("links_source",)),
-    "a thread's agents": (statements.agent_names([key_text(one) for one in SOME]), ("agents_thread",)),
-    "a thread's sub-agents": (statements.spawned_from(ONE, 100), ("links_target",)),
+    "a thread's agents": (list_statements.agent_names([key_text(one) for one in SOME]), ("agents_thread",)),
+    "a thread's sub-agents": (list_statements.spawned_from(ONE, 100), ("links_target",)),
     "usage of each turn of a thread": (statements.turn_usage(ONE), ("usage_thread",)),
     "usage of a thread": (usage_query.usage_figures(OF_THREAD, ()), ("usage_thread",)),
     "usage of some time": (usage_query.usage_figures(HOURLY, ()), ("usage_at",)),
