@@ -12,6 +12,7 @@ from pipeline.settings import load
 from pipeline.stores import migrate as migrations
 from pipeline.stores.sql import ThreadStore
 from threadmill.settings import without_password
+from topics.thread_key import ThreadKey
 
 
 @click.group()
@@ -28,11 +29,16 @@ def migrate(*, threads: bool) -> None:
     stored are moved by the store role, ten minutes after its start; --threads does not wait for that.
     """
     url = load().store_url
-    before, moved = asyncio.run(_migrate(url, threads=threads))
+    before, moved, kept = asyncio.run(_migrate(url, threads=threads))
     change = "already up to date" if before == migrations.HEAD else f"was {before or 'empty'}"
     click.echo(f"{without_password(url)}: schema {migrations.HEAD}, {change}")
     if threads:
         click.echo(f"moved {moved:,} turns of an older version")
+    for key in kept:
+        click.echo(
+            f"{key.text}: some turns stay in the older row, since the store has other events of their runs: "
+            f"`threadmill replay --thread {key.thread_id}` joins both"
+        )
 
 
 @store.command(short_help="Reach the store, and see that its schema fits.")
@@ -47,12 +53,15 @@ def check(*, as_json: bool) -> None:
     click.echo("{threads} threads, {turns} turns of {runs} runs, {interrupted} interrupted".format(**found))
 
 
-async def _migrate(url: str, *, threads: bool) -> tuple[str | None, int]:
+async def _migrate(url: str, *, threads: bool) -> tuple[str | None, int, list[ThreadKey]]:
+    """-> the revision before, the number of moved turns, and the threads that keep turns in their older rows."""
     async with ThreadStore(url) as opened:
-        before, moved = await opened.migrate(), 0
-        while threads and (some := await opened.move_older()):
-            moved += some
-        return before, moved
+        before, moved, kept = await opened.migrate(), 0, list[ThreadKey]()
+        after = "" if threads else None
+        while after is not None:
+            step = await opened.move_older(after)
+            moved, kept, after = moved + step.turns, [*kept, *step.kept], step.after
+        return before, moved, kept
 
 
 async def _check(url: str) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 
 
-def keys(limit: int) -> Select[Any]:
-    """-> thread_key of some threads of an older version whose rows are to be moved."""
-    return select(threads.c.thread_key).where(OLDER).order_by(threads.c.thread_key).limit(limit)
+def key_behind(after: str) -> Select[Any]:
+    """-> thread_key of the first thread behind `after` that has rows of an older version."""
+    query = select(threads.c.thread_key).where(OLDER, threads.c.thread_key > after)
+    return query.order_by(threads.c.thread_key).limit(1)
 
 
 def tenants_of(texts: Sequence[str]) -> Select[Any]:
@@ -24,9 +25,12 @@ def tenants_of(texts: Sequence[str]) -> Select[Any]:
     return select(turns.c.thread_key, turns.c.tenant).where(turns.c.thread_key.in_(texts)).distinct()
 
 
-def some_turns(key: ThreadKey, limit: int) -> Select[Any]:
-    """-> turn_id, digest, facts, document of some turns that an older version has stored of a thread."""
-    return select(turns.c.turn_id, turns.c.digest, turns.c.facts, turns.c.document).where(_older(key)).limit(limit)
+def some_turns(key: ThreadKey, after: str, limit: int) -> Select[Any]:
+    """-> turn_id, digest, facts, document of the next turns, by their ids, that an older version has stored of a
+    thread.
+    """
+    query = select(turns.c.turn_id, turns.c.digest, turns.c.facts, turns.c.document)
+    return query.where(_older(key), turns.c.turn_id > after).order_by(turns.c.turn_id).limit(limit)
 
 
 def usage_of(key: ThreadKey, turn_ids: Sequence[str]) -> Select[Any]:

@@ -20,7 +20,7 @@ from pipeline.stores.engine import POSTGRES, WRITE, create_engine
 from pipeline.stores.failures import store_error
 from pipeline.stores.keys import NO_TENANT, key_text, older_text
 from pipeline.stores.rows import record_rows
-from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
+from pipeline.stores.summaries import Counts, Moved, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.usage_report import UsageQuery, UsageReport
 from pipeline.stores.write import compare, erased_of, lives_by, lock, mark_erased, take_over, write
 from pipeline.turns.tokens import NANO
@@ -153,27 +153,29 @@ class ThreadStore:
         async with self._reading() as connection:
             return await erased_of(connection, keys)
 
-    async def move_older(self, most: int = MOVED_AT_ONCE) -> int:
-        """Give turns that a version before tenants has stored the place that this version gives them, some `most` of
-        them in one transaction -> how many; 0: all have theirs. Several processes may call it.
+    async def move_older(self, after: str = "", most: int = MOVED_AT_ONCE) -> Moved:
+        """Give turns that a version before tenants has stored the place that this version gives them: of the first
+        thread behind `after` that has some, `most` of them in one transaction. Several processes may call it.
         """
         async with self._reading() as connection:
-            text = await connection.scalar(older_statements.keys(1))
+            text = await connection.scalar(older_statements.key_behind(after))
 
-        async def transaction(text: str) -> int:
+        async def transaction(text: str) -> Moved:
             async with self._writing() as connection:
-                keys = (await keys_of(connection, [(text, NO_TENANT)]))[text]
+                found = (await keys_of(connection, [(text, NO_TENANT)]))[text]
+                keys = [key for key in found if key.tenant is not None]  # the others are where they belong
                 if not keys:
                     await connection.execute(statements.delete_empty([text]))
-                    return 1
+                    return Moved(after=text)
                 await lock(connection, keys)
-                moved = 0
+                left, kept = 0, list[ThreadKey]()
                 for key in keys:
-                    if moved < most:
-                        moved += await take_over(connection, key, most - moved)
-                return max(moved, 1)
+                    if left < most:
+                        some, stay = await take_over(connection, key, most - left)
+                        left, kept = left + some, kept + [key] * (stay > 0)
+                return Moved(left, tuple(kept), text) if left < most else Moved(left, (), after)
 
-        return 0 if text is None else await _to_the_end(transaction(text))
+        return Moved() if text is None else await _to_the_end(transaction(text))
 
     # ---- reading
 

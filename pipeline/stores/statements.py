@@ -82,9 +82,8 @@ def _rank(columns: Any) -> tuple[ColumnElement[Any], ...]:
 
 
 def facts_of(turn_ids: Sequence[str]) -> Select[Any]:
-    """-> thread_key, tenant, turn_id, facts."""
-    columns = turns.c.thread_key, turns.c.tenant, turns.c.turn_id, turns.c.facts
-    return select(*columns).where(turns.c.turn_id.in_(turn_ids))
+    """-> thread_key, turn_id, facts."""
+    return select(turns.c.thread_key, turns.c.turn_id, turns.c.facts).where(turns.c.turn_id.in_(turn_ids))
 
 
 def document_of(text: str, turn_id: str) -> Select[Any]:

@@ -29,6 +29,18 @@ class WriteResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """What one step has done with turns of an older version: how many have left their older row; the threads that keep
+    turns there, because the store has other events of the same runs; and behind which text the next step begins, None
+    where there is no further row.
+    """
+
+    turns: int = 0
+    kept: tuple[ThreadKey, ...] = ()
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadSummary:
     """One line of a list of threads. Times in epoch ms; without a title, `title` is the first prompt's beginning."""
 

@@ -52,26 +52,43 @@ def _verdict(version: Version, own: Version | None, family: Sequence[Version]) -
     return Verdict.REPLACES
 
 
-async def known_versions(connection: AsyncConnection, batch: Batch) -> dict[Key, Version]:
-    """The stored turns in the families of a batch; with empty ranges where nothing but the same records comes."""
-    ranks: dict[Key, Rank] = {}
+async def known_versions(connection: AsyncConnection, batch: Batch, *, moving: bool = False) -> dict[Key, Version]:
+    """The stored turns in the families of a batch; with empty ranges where nothing but the same records comes.
+    `moving`: the batch comes from rows of an older version, and such rows are not looked at.
+    """
+    ranks: dict[Key, dict[str, Rank]] = {}  # of each turn by `thread_key`: it may have a row of either version
     for some in portions(sorted({turn_id for rows in batch.values() for _, turn_id in rows.family})):
         for text, tenant, turn_id, events, *decides in await connection.execute(statements.known_turns(some)):
-            key, rank = (newer_text(text, tenant), turn_id), (events, (*decides,))
-            ranks[key] = max(ranks.get(key, rank), rank)
-    changing = [rows for rows in batch.values() if ranks.get(rows.key) != rows.version.rank]
+            key = newer_text(text, tenant), turn_id
+            if text == key[0] or not moving:
+                ranks.setdefault(key, {})[text] = (events, (*decides,))
+    changing = [rows for rows in batch.values() if {*ranks.get(rows.key, {}).values()} != {rows.version.rank}]
     ranges = await _ranges(connection, {key for rows in changing for key in rows.family if key in ranks})
-    return {key: Version(ranges.get(key, ()), rank) for key, rank in ranks.items()}
+    return {
+        key: _standing(key, {text: Version(ranges.get((text, key[1]), ()), rank) for text, rank in own.items()})
+        for key, own in ranks.items()
+    }
+
+
+def _standing(key: Key, versions: Mapping[str, Version]) -> Version:
+    """Which of the stored versions of a turn a new record is compared with: the one at the key of this version, or that
+    would be there if the older row had been moved.
+    """
+    newer, older = versions.get(key[0]), [version for text, version in versions.items() if text != key[0]]
+    if newer is None:
+        return older[0]
+    return next((one for one in older if one.beside(newer) is Verdict.REPLACES), newer)
 
 
 async def _ranges(connection: AsyncConnection, keys: set[Key]) -> dict[Key, Ranges]:
+    """The ranges of all rows of some turns, by the columns `thread_key` and `turn_id`."""
     found: dict[Key, Ranges] = {}
     for some in portions(sorted({turn_id for _, turn_id in keys})):
-        for text, tenant, turn_id, facts in (await connection.execute(statements.facts_of(some))).all():
+        for text, turn_id, facts in (await connection.execute(statements.facts_of(some))).all():
             document = None
-            if "ranges" not in facts and facts.get("status") == "interrupted":  # an older version's: its turn tells
+            if "ranges" not in facts and facts.get("status") == "interrupted":  # an older version's: its turn has them
                 document = await connection.scalar(statements.document_of(text, turn_id))
-            found[newer_text(text, tenant), turn_id] = ranges_of(record_of(facts, document))
+            found[text, turn_id] = ranges_of(record_of(facts, document))
     return found
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+from sqlalchemy import Row as StoredRow
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -21,8 +21,6 @@ from topics.thread_key import ThreadKey
 
 CHILDREN: Final = (agents, links, usage)
 TURNS_AT_ONCE: Final = 100  # that are held in memory while they are moved
-
-log = logging.getLogger(__name__)
 
 
 async def write(connection: AsyncConnection, batch: Batch) -> WriteResult:
@@ -44,7 +42,9 @@ async def write(connection: AsyncConnection, batch: Batch) -> WriteResult:
         await connection.execute(statements.delete_empty(sorted(map(key_text, empty))))
     for thread in sorted((older & threads) - erased, key=key_text):
         await take_over(connection, thread)
-    return await _upsert(connection, batch, erased)
+    result, changed, replaced = await _result(connection, batch, erased)
+    await _apply(connection, changed, replaced)
+    return result
 
 
 async def lock(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
@@ -61,33 +61,45 @@ async def lock(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set
     return {thread for text, thread in texts.items() if (older := older_text(thread)) != text and older in found}
 
 
-async def take_over(connection: AsyncConnection, thread: ThreadKey, most: int | None = None) -> int:
-    """Move what an older version has stored of a thread to its own key, `most` turns of it -> their number. Both rows
-    are locked. Each turn goes the way of a new record, but keeps the prices that it was stored with.
+async def take_over(connection: AsyncConnection, thread: ThreadKey, most: int | None = None) -> tuple[int, int]:
+    """Move what an older version has stored of a thread to its own key, some `most` turns of it; both rows are locked.
+    -> how many turns have left the older row, and how many stay there; all of these only where fewer than `most` left.
+
+    Each turn goes the way of a new record, but keeps the prices that it was stored with. One that would be late stays,
+    and is read, where it is, until a record that holds its events takes its place.
     """
-    moved, erased = 0, await erased_of(connection, [thread])
-    while found := (await connection.execute(older_statements.some_turns(thread, TURNS_AT_ONCE))).all():
-        ids = [row.turn_id for row in found]
-        prices: dict[str, list[Row]] = {}
-        for row in await connection.execute(older_statements.usage_of(thread, ids)):
-            fields = {column.key: getattr(row, column.key) for column in usage.c}
-            prices.setdefault(row.turn_id, []).append(fields | {"thread_key": key_text(thread)})
-        await connection.execute(older_statements.delete_turns(thread, ids))
-        batch = {}
-        for place, row in enumerate(found):
-            rows = record_rows(record_of(row.facts, row.document))  # its fields in another order than when they came
-            same = rows.turn | {"digest": row.digest}
-            batch[place] = replace(rows, turn=same, usage=prices.get(row.turn_id, []))
-        for place in (await _upsert(connection, batch, erased)).late:
-            run = batch[place].turn["run_id"]
-            log.warning("%s, run %s: an older version has stored events beside others of this run", thread.text, run)
-        moved += len(found)
-        if most is not None and moved >= most:
+    left, kept, after, erased = 0, 0, "", await erased_of(connection, [thread])
+    while most is None or left < most:
+        found = (await connection.execute(older_statements.some_turns(thread, after, TURNS_AT_ONCE))).all()
+        if not found:
             break
+        after = found[-1].turn_id
+        late = await _move(connection, thread, found, erased)
+        left, kept = left + len(found) - late, kept + late
     older = older_text(thread)
     await connection.execute(statements.refresh_threads([older]))
     await connection.execute(statements.delete_empty(sorted({older, key_text(thread)})))
-    return moved
+    return left, kept
+
+
+async def _move(
+    connection: AsyncConnection, thread: ThreadKey, found: Sequence[StoredRow[Any]], erased: Collection[ThreadKey]
+) -> int:
+    """Move these turns, as `older_statements.some_turns` gives them -> the number of those that are late, and stay."""
+    prices: dict[str, list[Row]] = {}
+    for row in await connection.execute(older_statements.usage_of(thread, [row.turn_id for row in found])):
+        fields = {column.key: getattr(row, column.key) for column in usage.c}
+        prices.setdefault(row.turn_id, []).append(fields | {"thread_key": key_text(thread)})
+    batch = {}
+    for place, row in enumerate(found):
+        rows = record_rows(record_of(row.facts, row.document))  # its fields in another order than when they came
+        same = rows.turn | {"digest": row.digest}
+        batch[place] = replace(rows, turn=same, usage=prices.get(row.turn_id, []))
+    result, changed, replaced = await _result(connection, batch, erased, moving=True)
+    going = [row.turn_id for place, row in enumerate(found) if place not in result.late]
+    await connection.execute(older_statements.delete_turns(thread, going))
+    await _apply(connection, changed, replaced)
+    return len(result.late)
 
 
 async def compare(connection: AsyncConnection, batch: Batch) -> WriteResult:
@@ -98,22 +110,24 @@ async def compare(connection: AsyncConnection, batch: Batch) -> WriteResult:
     return (await _result(connection, batch, erased))[0]
 
 
-async def _upsert(connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]) -> WriteResult:
-    result, changed, replaced = await _result(connection, batch, erased)
-    if changed:
-        await connection.execute(statements.upsert_turns(connection.dialect.name), [rows.turn for rows in changed])
-        await _replace_children(connection, replaced, changed)
-        for some in portions(sorted({text for text, _ in (rows.key for rows in changed)})):
-            await connection.execute(statements.refresh_threads(some))
-    return result
+async def _apply(connection: AsyncConnection, changed: Sequence[RecordRows], replaced: Sequence[RecordRows]) -> None:
+    """Write these rows; `replaced`: those of them whose turn is stored already."""
+    if not changed:
+        return
+    await connection.execute(statements.upsert_turns(connection.dialect.name), [rows.turn for rows in changed])
+    await _replace_children(connection, replaced, changed)
+    for some in portions(sorted({text for text, _ in (rows.key for rows in changed)})):
+        await connection.execute(statements.refresh_threads(some))
 
 
 async def _result(
-    connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]
+    connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey], *, moving: bool = False
 ) -> tuple[WriteResult, list[RecordRows], list[RecordRows]]:
-    """-> the result, the rows that are to be written, and those of them that replace a stored turn."""
+    """-> the result, the rows that are to be written, and those of them that replace a stored turn. `moving` as in
+    `known_versions`.
+    """
     live = {place: rows for place, rows in batch.items() if rows.thread not in erased}
-    known = await known_versions(connection, live)
+    known = await known_versions(connection, live, moving=moving)
     winners, late = taken(live, known)
     changed, replaced = list(winners.values()), [rows for key, rows in winners.items() if key in known]
     unchanged = len(batch) - len(changed) - len(late)

@@ -83,7 +83,7 @@ QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
     ),
     "a thread's line": (list_statements.line(ONE), ("threads_pkey",)),
     "the threads with an id": (list_statements.having_id("thread-17"), ("threads_pkey",)),
-    "threads of an older version": (older_statements.keys(1), ("threads_older",)),
+    "threads of an older version": (older_statements.key_behind(""), ("threads_older",)),
     "a thread's turns": (statements.records(SOME), ("turns_order",)),
     "links into a thread": (statements.records(SOME), ("links_source",)),
     "a thread's agents": (list_statements.agent_names([key_text(one) for one in SOME]), ("agents_thread",)),

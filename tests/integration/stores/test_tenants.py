@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 
 from pipeline.__main__ import cli
 from pipeline.settings import load
@@ -19,7 +19,7 @@ from pipeline.stores import statements
 from pipeline.stores.content import ContentStore, folder
 from pipeline.stores.erasure import erase
 from pipeline.stores.rows import record_rows
-from pipeline.stores.schema import agents, erased, links, usage
+from pipeline.stores.schema import agents, erased, links, turns, usage
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.turns.canonical import turn_hash
@@ -60,6 +60,15 @@ async def write_as_before(store: ThreadStore, records: Sequence[Any]) -> None:
                 if some:
                     await connection.execute(insert(table), some)
             await connection.execute(statements.refresh_threads([record["thread_id"]]))
+
+
+async def move_all(store: ThreadStore) -> list[ThreadKey]:
+    """-> the threads that keep turns in their older rows."""
+    kept, step = list[ThreadKey](), await store.move_older()
+    while step.after is not None:
+        kept += step.kept
+        step = await store.move_older(step.after)
+    return kept
 
 
 def runs_of(document: Any) -> list[str]:
@@ -116,7 +125,9 @@ async def test_rows_of_the_version_before_are_read_split_and_moved(
     await what_each_sees(store)
     for tenant in ("acme", "evil", ""):
         assert (await store.threads(tenant=tenant)).threads == (), "its one line may hold what is another's"
-    while await store.move_older(1):
+    after: str | None = ""
+    while after is not None:
+        after = (await store.move_older(after, 1)).after
         await what_each_sees(store)
     moved = await tables()
     for key in (ACME, EVIL, NOBODY):
@@ -139,11 +150,44 @@ async def test_an_older_writer_goes_on_beside(store: ThreadStore, mixed: list[An
     assert (compared.inserted, compared.updated, compared.unchanged) == (0, 0, 1)
     result = await store.write([newer])
     assert (result.inserted, result.updated, result.unchanged) == (0, 0, 1), "what is there is moved first"
-    while await store.move_older():
-        pass
+    await move_all(store)
     assert runs_of(await store.thread(ACME)) == ["acme's prompt", "revised", "more"]
     (line,) = (await store.threads(tenant="acme")).threads
     assert (line.turns, line.tokens) == (3, 201 + 11)
+
+
+async def test_what_would_be_late_stays_in_the_older_row_until_a_record_has_its_events(
+    store: ThreadStore, record: Any
+) -> None:
+    """An older store role has stored turns of a run of which the store has other events: nothing of either is lost."""
+
+    def run(ordinal: str, first: int, last: int, text: str) -> Any:
+        one = record(ID, "r", ordinal, tenant="acme", text=text, tokens=10, events=last - first + 1)
+        return one | {"ranges": [[first, last]]}
+
+    begun, late, own = run("", 0, 4, "begun"), run("", 5, 9, "late"), run("2", 5, 9, "a turn of the late part")
+    free, theirs = record(ID, "free", tenant="acme", text="free", seconds=9), record(ID, "e", tenant="evil")
+    await store.write([begun])
+    await write_as_before(store, [late, own, free, theirs])
+    for _ in range(2):
+        assert await move_all(store) == [ACME]
+        assert (await store.compare([begun])).late == ()
+        assert sorted(runs_of(await store.thread(ACME))) in (
+            ["a turn of the late part", "begun", "free"],
+            ["a turn of the late part", "free", "late"],
+        )
+        async with store._reading() as connection:
+            rows = (await connection.execute(select(turns.c.thread_key, turns.c.turn_id))).all()
+        assert {row.thread_key for row in rows if row.turn_id in (late["turn_id"], own["turn_id"])} == {ID, ACME.text}
+        assert {row.thread_key for row in rows if row.turn_id == free["turn_id"]} == {ACME.text}
+        assert len(rows) == 5
+        assert (await store.write([free])).unchanged == 1, "a record of the thread moves as little"
+    lacks, joined = run("", 5, 10, "without the beginning"), run("", 0, 9, "joined")
+    assert (await store.write([lacks])).late == (0,), "it is compared with what the newer row has"
+    assert (await store.write([joined, run("2", 0, 9, "its second turn")])).late == ()
+    assert await move_all(store) == []
+    assert sorted(runs_of(await store.thread(ACME))) == ["free", "its second turn", "joined"]
+    assert len((await store.threads(tenant="acme")).threads) == 1
 
 
 async def test_links_stay_within_a_tenant(store: ThreadStore, record: Any) -> None:
@@ -174,8 +218,7 @@ async def test_who_deletes_deletes_its_own(store: ThreadStore, mixed: list[Any],
         assert (await store.write(mixed)).erased == (EVIL,)
         assert await store.thread(EVIL) is None
         await write_as_before(store, [mixed[2]])
-        while await store.move_older():
-            pass
+        await move_all(store)
         assert await store.thread(EVIL) is None, "what an older writer brings of it goes"
         assert runs_of(await store.thread(NOBODY)) == ["nobody's"]
 
@@ -247,8 +290,7 @@ async def test_objects_of_the_version_before_stay_readable_and_go_with_their_thr
     for _ in range(2):
         document = await contents.inlined(ACME, await store.thread(ACME) or {}, store.hashes)
         assert document["turns"][0]["messages"][0]["parts"][1]["content"] == "acme's result"
-        while await store.move_older():
-            pass
+        await move_all(store)
     assert (await erase(settings, store, EVIL)).objects == 1
     assert await contents.get(NOBODY, old) == b"acme's result", "the other's stays"
     assert (await erase(settings, store, ACME)).objects == 1
@@ -280,3 +322,21 @@ def test_the_command_line_asks_whose(
     assert json.loads(run("threads", "show", "--json", ID).output)["thread_id"] == ID
     assert "moved 1 turns" in run("store", "migrate", "--threads").output
     assert "moved 0 turns" in run("store", "migrate", "--threads").output
+
+
+def test_the_command_line_lists_the_threads_that_keep_older_rows(
+    store_url: str, tmp_path: Path, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THREADMILL_STORE", store_url)
+    monkeypatch.setenv("THREADMILL_HOME", str(tmp_path))
+
+    async def fill() -> None:
+        async with await ThreadStore.open(store_url, migrate=True) as store:
+            await store.write([record(ID, "r", tenant="acme", ranges=[[0, 2]])])
+            await write_as_before(store, [record(ID, "r", tenant="acme", ranges=[[3, 5]])])
+
+    asyncio.run(fill())
+    output = CliRunner().invoke(cli, ["store", "migrate", "--threads"], standalone_mode=False).output
+    assert "moved 0 turns" in output
+    assert f"{ACME.text}: some turns stay in the older row" in output
+    assert f"`threadmill replay --thread {ID}` joins both" in output
