@@ -59,7 +59,7 @@ HEADERS: Final = tuple(name.replace("_", "-") for name in FactHeaders.model_fiel
 class Where(Facts):
     """The query of an upload."""
 
-    dialect: Literal[AUTO, *DIALECT_NAMES] = Field(  # type: ignore[valid-type]
+    dialect: Literal[AUTO, *DIALECT_NAMES] = Field(  # type: ignore[valid-type]  # the names of a registry
         description="The protocol of the stream. `auto`: its first events tell it; they are held back until then."
     )
     tenant: Annotated[str, StringConstraints(max_length=200)] | None = Field(

@@ -38,7 +38,7 @@ class Protocol(H11Protocol):
     _overdue: asyncio.TimerHandle | None = None
     _untaken: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
         if len(self.connections) > self.most:
             self._refuse_connection(

@@ -128,18 +128,18 @@ async def read_thread(
     principal: Reader,
     thread_id: ThreadId,
     format_name: Annotated[
-        Literal[FORMAT_NAMES],  # type: ignore[valid-type]
+        Literal[FORMAT_NAMES],  # type: ignore[valid-type]  # the names of a registry
         Query(alias="format", description="ThreadProtocol, or an SDK's own messages."),
     ] = FORMAT_NAMES[0],
-    inline: Annotated[  # noqa: FBT002
+    inline: Annotated[  # noqa: FBT002  # FastAPI passes it by name
         bool, Query(description="With large values that are kept elsewhere; messages have them.")
     ] = False,
     for_version: Annotated[str | None, Query(max_length=50, description="Release of pydantic-ai, as 1.20.")] = None,
     viewing_agent: Annotated[str | None, Query(max_length=500, description="pydantic-ai: whose history it is.")] = None,
-    repeat_prompt: Annotated[  # noqa: FBT002
+    repeat_prompt: Annotated[  # noqa: FBT002  # FastAPI passes it by name
         bool, Query(alias="repeat_user_prompt", description="thread: begin agent turns with the user's words.")
     ] = False,
-    partial: Annotated[  # noqa: FBT002
+    partial: Annotated[  # noqa: FBT002  # FastAPI passes it by name
         bool, Query(description="With what interrupted turns had shown and do not keep, marked.")
     ] = False,
     tenant: Tenant = None,

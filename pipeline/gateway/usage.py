@@ -37,20 +37,20 @@ async def read_usage(
     group_by: Annotated[
         list[str], Query(max_length=10, description=f"Any of {', '.join(GROUPS)}; repeated, or with commas.")
     ] = [],  # noqa: B006  # FastAPI copies it
-    bucket: Annotated[Literal[BUCKETS] | None, Query(description="A row for each of these.")] = None,  # type: ignore[valid-type]
+    bucket: Annotated[Literal[BUCKETS] | None, Query(description="A row for each of these.")] = None,  # type: ignore[valid-type]  # the names of a registry
     tz: Annotated[str, Query(max_length=100, description="Time zone of buckets and of times without one.")] = "UTC",
     start: Annotated[
         str | None, Query(alias="from", max_length=50, description="From then on: ISO 8601, or ago, as 24h, 7d.")
     ] = None,
     end: Annotated[str | None, Query(alias="to", max_length=50, description="Before then.")] = None,
-    model: Values = [],  # noqa: B006
-    provider: Values = [],  # noqa: B006
-    agent: Values = [],  # noqa: B006
+    model: Values = [],  # noqa: B006  # FastAPI copies it
+    provider: Values = [],  # noqa: B006  # FastAPI copies it
+    agent: Values = [],  # noqa: B006  # FastAPI copies it
     tenant: Annotated[str | None, Query(max_length=200, description="For tokens without a tenant.")] = None,
-    thread: Values = [],  # noqa: B006
-    finish_reason: Values = [],  # noqa: B006
+    thread: Values = [],  # noqa: B006  # FastAPI copies it
+    finish_reason: Values = [],  # noqa: B006  # FastAPI copies it
     limit: Annotated[int, Query(ge=1, le=1000, description="Groups; the rest is summed as `other`.")] = 100,
-    order: Annotated[Literal[ORDERS], Query(description="Which groups are the greatest.")] = "total_tokens",  # type: ignore[valid-type]
+    order: Annotated[Literal[ORDERS], Query(description="Which groups are the greatest.")] = "total_tokens",  # type: ignore[valid-type]  # the names of a registry
     form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> Response:
     """`rows`, their `total`, and `unpriced`: the models whose cost is not known, with the number of responses.

@@ -84,9 +84,10 @@ def interruption(record: TurnRecord) -> Any:
 
 def digest(record: TurnRecord) -> str:
     """SHA-256 of the whole record, hex; without `ranges` that say no more than a record of an older version does."""
+    fields: Mapping[str, object] = record
     if "ranges" in record and record["ranges"] == derived_ranges(record):
-        record = {key: value for key, value in record.items() if key != "ranges"}  # type: ignore[assignment]
-    return hashlib.sha256(json_text.dumps(record).encode()).hexdigest()
+        fields = {key: value for key, value in record.items() if key != "ranges"}
+    return hashlib.sha256(json_text.dumps(fields).encode()).hexdigest()
 
 
 def position(record: TurnRecord) -> tuple[int, int, str, int, str]:

@@ -57,7 +57,7 @@ def test_a_run_that_breaks_off_shows_what_was_on_the_screen(dialect: str, path: 
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_a_block_without_its_end_is_marked(ended: bool) -> None:  # noqa: FBT001
+def test_a_block_without_its_end_is_marked(ended: bool) -> None:  # noqa: FBT001  # pytest passes it by name
     said = [{"type": "toolcall_start", "contentIndex": 0, "id": "c", "toolName": "look"}]
     said += [{"type": "toolcall_delta", "contentIndex": 0, "delta": '{"a": 1}' if ended else '{"a'}]
     said += [{"type": "toolcall_end", "contentIndex": 0}] if ended else []

@@ -42,7 +42,7 @@ async def live(
     model: Annotated[str | None, Query(max_length=200, description="Only this model's.")] = None,
     agent: Annotated[str | None, Query(max_length=200, description="Only this agent's, by its id.")] = None,
     tenant: Annotated[str | None, Query(max_length=200, description="Only this tenant's; empty: of none.")] = None,
-    follow: Annotated[bool, Query(description="Go on with what comes; else it ends with one whole message.")] = True,  # noqa: FBT002
+    follow: Annotated[bool, Query(description="Go on with what comes; else it ends with one whole message.")] = True,  # noqa: FBT002  # FastAPI passes it by name
 ) -> Response:
     """Server-sent events `figures`: `{"now", "whole", "fields", "groups", "rows", "open", "runs", "catching_up",
     "trouble", "skipped"}`.

@@ -64,7 +64,7 @@ async def live(
     thread_id: ThreadId,
     tenant: Whose = None,
     dialect: Annotated[
-        Literal[RESUMABLE] | None,  # type: ignore[valid-type]
+        Literal[RESUMABLE] | None,  # type: ignore[valid-type]  # the names of a registry
         Query(description="The stream of the one active run in this dialect, as its SDK's own client takes it up."),
     ] = None,
     starting_after: Annotated[
@@ -75,9 +75,9 @@ async def live(
         Literal["recent", "open", "none"],
         Query(description="What comes first: the runs of the last hour, those that are open, or nothing."),
     ] = "recent",
-    follow: Annotated[bool, Query(description="Go on with what comes; else it ends behind what is there.")] = True,  # noqa: FBT002
-    wait: Annotated[bool, Query(description="For a thread that is not there yet.")] = False,  # noqa: FBT002
-    shows: Annotated[  # noqa: FBT002
+    follow: Annotated[bool, Query(description="Go on with what comes; else it ends behind what is there.")] = True,  # noqa: FBT002  # FastAPI passes it by name
+    wait: Annotated[bool, Query(description="For a thread that is not there yet.")] = False,  # noqa: FBT002  # FastAPI passes it by name
+    shows: Annotated[  # noqa: FBT002  # FastAPI passes it by name
         bool,
         Query(description="With what each event adds for people, in any dialect: [[text|thinking|tool, …]]."),
     ] = False,

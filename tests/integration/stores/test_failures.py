@@ -153,7 +153,7 @@ async def test_a_cancelled_write_ends_its_transaction_first(store: ThreadStore) 
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_each_failure_has_its_advice(error: Exception, advice: str, transient: bool) -> None:  # noqa: FBT001
+def test_each_failure_has_its_advice(error: Exception, advice: str, transient: bool) -> None:  # noqa: FBT001  # pytest passes it by name
     told = store_error(error, "postgresql://me:secret@host/db")
     assert advice in str(told)
     assert told.transient is transient

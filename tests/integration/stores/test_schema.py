@@ -128,8 +128,8 @@ async def test_several_may_migrate_at_once(store_url: str) -> None:
 async def test_a_failed_migration_leaves_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = migrate._run
 
-    def fail(connection: object) -> None:
-        run(connection)  # type: ignore[arg-type]
+    def fail(connection: Any) -> None:
+        run(connection)
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(migrate, "_run", fail)

@@ -18,7 +18,7 @@ JSON_LINE = LINE.model_dump_json(exclude_none=True)
 
 
 def gateway_settings(**more: object) -> Settings:
-    return Settings(**more)  # type: ignore[arg-type]
+    return Settings(**more)  # type: ignore[arg-type]  # pydantic checks them
 
 
 async def refusal(authenticator: Authenticator, token: str | None, **headers: str) -> Problem:

@@ -31,7 +31,8 @@ async def test_a_record_that_can_not_be_counted_does_not_hold_up_its_group(monke
     ]
     records = [StoredRecord(telemetry.encode(one), offset, 0) for offset, one in enumerate(made)]
     work = metrics_work(Settings(), metrics, None)  # type: ignore[arg-type]  # it produces nothing
-    await work.apply([(0, [*records, StoredRecord(b"rubbish", 3, 0)])])  # type: ignore[list-item]
+    group: Any = [*records, StoredRecord(b"rubbish", 3, 0)]  # they have all that the work reads
+    await work.apply([(0, group)])
     value = metrics.registry.get_sample_value
     assert value(m.TELEMETRY_RECORDS.name, {"type": "data-sys-usage"}) == 2
     assert value(m.TELEMETRY_MALFORMED.name, {"type": "unknown"}) == 1

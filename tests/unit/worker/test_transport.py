@@ -31,11 +31,11 @@ async def test_what_is_read_again_is_not_dropped_for_having_been_read(tmp_path: 
     consumer = BatchConsumer(app.transport, callback, nothing, nothing)
     stopped = asyncio.Event()
 
-    async def getmany(timeout: float) -> AsyncIterator[tuple[TP, Any]]:  # noqa: ASYNC109
+    async def getmany(timeout: float) -> AsyncIterator[tuple[TP, Any]]:  # noqa: ASYNC109  # as in Faust
         for last in (30, 9, 20, 30):
             yield TP("turns", 0), SimpleNamespace(offset=last, topic="turns", key=None, value=[])
         stopped.set()
 
-    consumer.getmany = getmany  # type: ignore[method-assign]
+    consumer.getmany = getmany  # type: ignore[method-assign]  # instead of Kafka
     await consumer._drain_messages(SimpleNamespace(_stopped=stopped))
     assert came == [30, 9, 20, 30]

@@ -55,7 +55,7 @@ def without_ids(turn: Event) -> Event:
 
 
 @pytest.mark.parametrize("spread", [False, True])
-def test_turns_come_through_as_they_are(spread: bool) -> None:  # noqa: FBT001
+def test_turns_come_through_as_they_are(spread: bool) -> None:  # noqa: FBT001  # pytest passes it by name
     events = [
         {"type": kind, **turn} if spread else {"type": kind, "turn": turn}
         for kind, turn in (("user-turn", USER), ("agent-turn", AGENT))
