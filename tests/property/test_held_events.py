@@ -18,21 +18,12 @@ from pipeline.turns.held_events import MOST, Ranges, derived_ranges, lacks_begin
 from tests.corpus.compare_wires import recordings
 from tests.property.records import Envelope, envelope
 from tests.support.assembled import START
+from tests.support.ranges import ranges_over
 from threadmill.envelope import encode
 
 RECORDED = [recording for wire in ("claude-code", "openai-agents", "langgraph") for recording in recordings(wire)]
 KINDS = st.sampled_from(["text", "start", "user-turn", "agent-config", "thread-metadata", "x"])
 HELD = st.sets(st.integers(0, 30), min_size=1)
-
-
-def ranges_over(held: set[int]) -> list[list[int]]:
-    ranges: list[list[int]] = []
-    for seq in sorted(held):
-        if ranges and ranges[-1][1] == seq - 1:
-            ranges[-1][1] = seq
-        else:
-            ranges.append([seq, seq])
-    return ranges
 
 
 def records_of(dialect: str, events: list[Any], ranges: Ranges) -> list[Envelope]:

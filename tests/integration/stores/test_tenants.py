@@ -297,20 +297,36 @@ async def test_objects_of_the_version_before_stay_readable_and_go_with_their_thr
     assert not [one for one in (tmp_path / "content").rglob("*") if one.is_file()]
 
 
-def test_the_command_line_asks_whose(
-    store_url: str, tmp_path: Path, record: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("THREADMILL_STORE", store_url)
-    monkeypatch.setenv("THREADMILL_HOME", str(tmp_path))
+class Commands:
+    """`threadmill` on a store."""
 
-    async def fill() -> None:
-        async with await ThreadStore.open(store_url, migrate=True) as store:
-            await write_as_before(store, [record(ID, "r1", tenant="acme"), record(ID, "r2", tenant="evil")])
+    def __init__(self, store_url: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.store_url = store_url
+        monkeypatch.setenv("THREADMILL_STORE", store_url)
+        monkeypatch.setenv("THREADMILL_HOME", str(home))
 
-    def run(*args: str) -> Any:
+    def fill(self, newer: Sequence[Any], older: Sequence[Any]) -> None:
+        """Store records as this version and the one before it would."""
+
+        async def write() -> None:
+            async with await ThreadStore.open(self.store_url, migrate=True) as store:
+                await store.write(newer)
+                await write_as_before(store, older)
+
+        asyncio.run(write())
+
+    def run(self, *args: str) -> Any:
         return CliRunner().invoke(cli, args, standalone_mode=False)
 
-    asyncio.run(fill())
+
+@pytest.fixture
+def commands(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    return Commands(store_url, tmp_path, monkeypatch)
+
+
+def test_the_command_line_asks_whose(commands: Commands, record: Any) -> None:
+    commands.fill([], [record(ID, "r1", tenant="acme"), record(ID, "r2", tenant="evil")])
+    run = commands.run
     for command in (("threads", "delete", "--yes"), ("threads", "show", "--json"), ("export",)):
         refused = run(*command, ID)
         assert "'acme', 'evil'" in str(refused.exception), command
@@ -324,19 +340,10 @@ def test_the_command_line_asks_whose(
     assert "moved 0 turns" in run("store", "migrate", "--threads").output
 
 
-def test_the_command_line_lists_the_threads_that_keep_older_rows(
-    store_url: str, tmp_path: Path, record: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("THREADMILL_STORE", store_url)
-    monkeypatch.setenv("THREADMILL_HOME", str(tmp_path))
-
-    async def fill() -> None:
-        async with await ThreadStore.open(store_url, migrate=True) as store:
-            await store.write([record(ID, "r", tenant="acme", ranges=[[0, 2]])])
-            await write_as_before(store, [record(ID, "r", tenant="acme", ranges=[[3, 5]])])
-
-    asyncio.run(fill())
-    output = CliRunner().invoke(cli, ["store", "migrate", "--threads"], standalone_mode=False).output
+def test_the_command_line_lists_the_threads_that_keep_older_rows(commands: Commands, record: Any) -> None:
+    newer, older = (record(ID, "r", tenant="acme", ranges=[held]) for held in ([0, 2], [3, 5]))
+    commands.fill([newer], [older])
+    output = commands.run("store", "migrate", "--threads").output
     assert "moved 0 turns" in output
     assert f"{ACME.text}: some turns stay in the older row" in output
     assert f"`threadmill replay --thread {ID}` joins both" in output

@@ -18,23 +18,13 @@ from pipeline.turns.held_events import (
     lacks_beginning,
     ranges_of,
 )
+from tests.support.ranges import ranges_over
 
 KNOWN, LATE, REPLACES = Verdict.KNOWN, Verdict.LATE, Verdict.REPLACES
 
 
 def seqs(ranges: Ranges) -> set[int]:
     return {seq for first, last in ranges for seq in range(first, last + 1)}
-
-
-def ranges_over(held: set[int]) -> list[list[int]]:
-    """The ranges of a set, the slow way."""
-    ranges: list[list[int]] = []
-    for seq in sorted(held):
-        if ranges and ranges[-1][1] == seq - 1:
-            ranges[-1][1] = seq
-        else:
-            ranges.append([seq, seq])
-    return ranges
 
 
 def version(held: set[int], decides: Any = 0) -> Version:
