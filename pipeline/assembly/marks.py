@@ -62,7 +62,7 @@ class Marks:
         return other if own is None or (other is not None and other.rank > own.rank) else own
 
     def own(self, key: RunKey) -> Closed | None:
-        """What the mark of this very run says."""
+        """How this very run was closed, as its mark has it; None without a mark."""
         slot = self._find(*_packed(key))
         return None if slot is None else self._closed(self._slots[slot] - 1)
 
@@ -98,7 +98,7 @@ class Marks:
         self._first()
 
     def remove_entry(self, thread_id: str, run_id: str, offset: int) -> None:
-        """Remove the mark that has this entry on the state topic, whoever's it is: an offset belongs to one run."""
+        """Remove the mark that has this entry on the state topic, of whichever tenant: an offset is one run's."""
         name = _name(thread_id, run_id)
         slot = self._find(name, name, offset)
         if slot is not None:

@@ -110,7 +110,7 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
 
 def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
     """One file -> its recordings. `dialect` and `overrides` win over FILE.run.json. Where neither names the dialect,
-    the first events tell it.
+    it is recognised by the first events.
     """
     data = sys.stdin.buffer.read() if file == STDIN else read_file(file)
     name = "stdin" if file == STDIN else str(file)
@@ -184,7 +184,7 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
 
 
 def _looks_like(data: bytes, wire: str) -> list[str]:
-    """A hint, if the stream is told to be of another wire."""
+    """A hint, if the first events are those of another wire than `wire`, which the caller named."""
     try:
         other = recognise(data)
     except UnknownWire:

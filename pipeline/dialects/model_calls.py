@@ -102,7 +102,7 @@ def ask(builder: Builder, body: Any) -> None:
 
 
 def next_call(builder: Builder) -> None:
-    """Another call begins, of which nobody told what it is asked."""
+    """Another call begins: what is known of the one before is forgotten."""
     calls = calls_of(builder)
     calls.answer = calls.response = None
     calls.whole = calls.shut = calls.awaits = False
@@ -121,7 +121,7 @@ def open_response(builder: Builder) -> Message:
 
 
 def ask_first(builder: Builder) -> None:
-    """Where no event said what the first call was asked, `run.request` does."""
+    """Where no event had the body of the first call, take `run.request` as that."""
     if calls_of(builder).items is None:
         ask(builder, builder.context.request)
 
@@ -134,7 +134,7 @@ def end_call(builder: Builder, *, awaits: bool) -> None:
 
 
 def fail(builder: Builder, error: Any, **about: Any) -> None:
-    """The newest call failed, and so does the run, unless another call follows. `about`: what is told beside it."""
+    """The newest call failed, and so does the run, unless another call follows. `about`: the event's other facts."""
     ask_first(builder)
     calls = calls_of(builder)
     calls.whole = calls.awaits = False
@@ -157,7 +157,7 @@ def refused(builder: Builder, event: Fields) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Before the turn is built: only a call that ended well makes it complete, whatever the publisher says."""
+    """Before the turn is built: only a call that ended well makes it complete, the publisher's `end` does not."""
     ask_first(builder)
     calls_of(builder).settle(builder)
     if end in WENT_AWAY and calls_of(builder).whole:

@@ -60,7 +60,7 @@ class Where(Facts):
     """The query of an upload."""
 
     dialect: Literal[AUTO, *DIALECT_NAMES] = Field(  # type: ignore[valid-type]  # the names of a registry
-        description="The protocol of the stream. `auto`: its first events tell it; they are held back until then."
+        description="The protocol of the stream. `auto`: recognised by its first events, held back until then."
     )
     tenant: Annotated[str, StringConstraints(max_length=200)] | None = Field(
         None, description="Whose the run is; for tokens without a tenant."

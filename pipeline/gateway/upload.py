@@ -19,7 +19,7 @@ End = StreamEnd | Literal["disconnected"]
 class Upload:
     """Publishes the events of a body. `begin` makes the run at its first event, from the facts in the body.
 
-    Without a dialect, the first events tell it.
+    Without a dialect, it is recognised by the first events.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Upload:
 
     @property
     def dialect(self) -> Dialect | None:
-        """The wire of the body; None: nothing has told it yet."""
+        """The wire of the body; None: it is not recognised yet."""
         return self._body.dialect
 
     @property
@@ -101,7 +101,7 @@ class Upload:
 
 
 class _Body:
-    """Decodes a body; one without a dialect is held until its first events tell it."""
+    """Decodes a body; one without a dialect is held until its first events have shown it."""
 
     def __init__(self, dialect: Dialect | None, *, skipped: int) -> None:
         self.dialect = dialect

@@ -1,4 +1,4 @@
-"""What an AG-UI stream tells while it comes, to those who don't assemble it."""
+"""Single events of AG-UI, read without assembling them: for recognition, live readers, and the end."""
 
 from __future__ import annotations
 

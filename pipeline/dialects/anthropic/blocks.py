@@ -43,7 +43,7 @@ class Block:
     citations: list[Any] = field(default_factory=list)
 
     def add(self, delta: Fields) -> None:
-        """Take one delta; what does not belong to this kind of block says nothing."""
+        """Take one delta; one that does not belong to this kind of block changes nothing."""
         match self.part.fields["part_kind"], delta:
             case "text", {"type": "text_delta", "text": str(text)}:
                 self.part.chunks.append(text)
@@ -103,7 +103,7 @@ def opened(block: Fields, provider: str) -> Block:
 
 
 def hollow(delta: Fields, provider: str) -> Block | None:
-    """A block whose start never came, by its first delta; None where that does not tell what it is."""
+    """A block whose start never came, made from its first delta; None where the delta is of no known kind."""
     kind = OF_DELTA.get(str(delta.get("type")))
     return None if kind is None else opened({"type": kind}, provider)
 

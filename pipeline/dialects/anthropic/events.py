@@ -4,11 +4,11 @@
 |---|---|
 | threadmill.request | a call begins; what is new in its messages is the request behind the response before |
 | threadmill.error | the server refused the call: interrupted, unless another call follows |
-| message_start | begins a response; blocks that it holds stand first; once more before any block says nothing |
+| message_start | begins a response; blocks that it holds stand first; a second one before any block changes nothing |
 | content_block_start | begins a part: text, thinking, a call, the result of a server's tool, custom:TYPE |
 | content_block_delta | extends the block of its index; a signature replaces |
 | content_block_stop | nothing: `message_stop` closes all |
-| message_delta | why the message ends, and its usage so far, which replaces what was told before |
+| message_delta | why the message ends, and its usage so far, which replaces the usage before |
 | message_stop | the call ended well; what follows it belongs to no message |
 | message | a whole answer, as one event |
 | error | the call failed: interrupted, unless another call follows |
@@ -32,7 +32,7 @@ PAUSED: Final = "pause_turn"  # the answer is sent back as it is, and goes on in
 
 
 def begin(builder: Builder) -> None:
-    """What the run's first call is asked is in an event, or in `run.request`."""
+    """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
     model_calls.begin(builder, READER, _settle)
     builder.scratch["names"] = {}
 

@@ -80,7 +80,7 @@ def _failed(block: Fields) -> bool:
 
 
 def _noted(part: Fields, block: Fields, *known: str, kept: str | None = None) -> Fields:
-    """The part with what else its block says; `kept`: the block's type, where the part does not tell it."""
+    """The part with what else its block says; `kept`: the block's type, where the part does not have it."""
     rest = {key: value for key, value in block.items() if key not in known and value not in (None, [])}
     if kept not in (None, "tool_use"):
         rest["type"] = kept

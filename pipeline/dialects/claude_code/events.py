@@ -9,7 +9,7 @@ Agent SDK reads it.
 | `user`, a prompt | the user's turn; behind a response a `user-prompt` |
 | `user`, `isSynthetic`, slash commands | SystemMessage `custom:claude-code.note` |
 | a line with `parent_tool_use_id` | the sub-agent's own thread, `spawned_from` this one |
-| `stream_event` | of a whole message its tokens and its end; of one that broke off what it had said |
+| `stream_event` | of a whole message its tokens and its end; of one that broke off its content, too |
 | `system` `init` | the model; SystemMessage `custom:claude-code.init`, where it changed |
 | `system` `task_started`, `task_notification` | the sub-agent's name and end; `custom:claude-code.SUBTYPE` |
 | other `system` lines (hooks, `compact_boundary`, …), `rate_limit_event` | SystemMessage `custom:claude-code.SUBTYPE` |
@@ -45,7 +45,7 @@ SETTLED: Final[dict[str, End]] = {"completed": "complete", "failed": "error", "k
 
 
 def begin(builder: Builder) -> None:
-    """What the user said is in the run's request, where its publisher knows it."""
+    """Prepare for a run. The publisher's `run.request` may hold the user's prompt."""
     sessions.begin(builder)
     said = prompts.asked(builder.context.request)
     if said:
@@ -96,7 +96,7 @@ def result(builder: Builder, event: Fields) -> None:
 
 
 def control_request(builder: Builder, event: Fields) -> None:
-    """What the program asks the application: only permissions and hooks say something of the conversation."""
+    """A question of the program to the application. Only those of permissions and hooks are about the conversation."""
     asked, name = event["request"], event["request_id"] + ""
     if asked["subtype"] in CONTROLS:
         session: Session = builder.scratch
@@ -125,7 +125,7 @@ def unknown(builder: Builder, event: Fields) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Before the turns are built: only a `result` makes the run complete, whatever the publisher says."""
+    """Before the turns are built. Only a `result` makes the run complete: the publisher's `end` does not."""
     session: Session = builder.scratch
     if end == "complete" and builder.ended != "complete":
         end = "disconnected"

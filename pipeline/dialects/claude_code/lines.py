@@ -83,7 +83,7 @@ def user(builder: Builder, event: Fields) -> None:
 
 
 def _ask(thread: Thread, said: list[Fields], beside: Fields, *, is_beside_results: bool) -> None:
-    """A prompt: before all else it is the user's turn, which the run's own request may have told already."""
+    """A prompt. Before any response it is the user's turn, unless `run.request` has given the same turn already."""
     builder = thread.builder
     if any(message.kind == "response" for message in builder.messages):
         if not is_beside_results and not _is_stop(said):
@@ -121,7 +121,7 @@ def _continues(thread: Thread, event: Fields, message: Fields, parts: list[Field
 
 
 def _sent(message: Fields) -> Fields | None:
-    """The input tokens that an API message tells: all its lines tell the same."""
+    """The counts of input tokens on a line; they are the same on all lines of one API message."""
     usage = message.get("usage")
     return {key: usage.get(key) for key in INPUT} if isinstance(usage, dict) else None
 
@@ -168,7 +168,7 @@ def stopped(response: Message, reason: str) -> None:
 
 
 def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:
-    """What the program says in the model's place, of errors above all: no response."""
+    """A message that the program wrote itself, mostly an error: no response of the model."""
     builder = thread.builder
     text = "".join(part["content"] for part in parts if part["part_kind"] == "text")
     error = {"error": event.get("error"), "message": text, "request_id": event.get("request_id")}

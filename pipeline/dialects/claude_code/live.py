@@ -1,4 +1,4 @@
-"""What a stream of Claude Code tells while it comes, to those who don't assemble it."""
+"""Single events of Claude Code, read without assembling them: for recognition, live readers, and the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def conversation(event: Any) -> str | None:
 
 
 def shows(event: Any) -> Sequence[Shown]:
-    """Whole blocks of the main conversation: with partial messages, deltas would say the same once more."""
+    """Whole blocks of the main conversation. The deltas of partial messages would repeat them, and are left out."""
     match event:
         case {"parent_tool_use_id": str()} | {"is_api_error_message": True}:
             return ()

@@ -1,7 +1,7 @@
-"""`stream_event`: the raw events of the API, while a message comes. Its lines, not these, say what it holds.
+"""`stream_event`: the raw events of the API, while a message comes.
 
-What they say is kept where a message broke off; of a whole one they tell the tokens and why it stopped. The text
-that is open at a hole of the run's events goes no further.
+The content of a whole message is taken from its lines, and only its tokens and the reason of its end from these events.
+Of a message that broke off they are all there is. The text that is open at a hole of the run's events goes no further.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is remembered of a run: its threads of messages, and what its lines said once for all of them.
+"""The state of a run: its threads of messages, and what holds for all of them.
 
 The main conversation and each sub-agent are a thread of messages. A sub-agent's has a builder of its own, whose turns
 are a thread of their own: it is `spawned_from` the one with the call that started it.
@@ -18,7 +18,7 @@ from topics.json_text import Fields
 
 META: Final = "meta:claude-code"
 OWN: Final = "custom:claude-code."
-AGENT: Final = "agent"  # of a sub-agent whose type nobody told
+AGENT: Final = "agent"  # of a sub-agent whose type no line names
 
 
 @dataclass(slots=True, eq=False)
@@ -27,7 +27,7 @@ class Thread:
 
     `message_id`, `request_id`: of the API message whose lines come. `streamed`: its blocks that began, by index.
     `awaited`: those of them whose line has not come. `answered`: a result came since its newest line. `torn`: responses
-    that were stopped. `errors`: what was said in place of responses.
+    that were stopped. `errors`: messages in place of responses.
     """
 
     name: str

@@ -34,10 +34,10 @@ def normal(usage: Any) -> Fields:
 
 
 def settle(builder: Builder, thread: Thread, told: list[Any]) -> None:
-    """The tokens of the run's responses, as its `result` lines sum them up (`told`).
+    """Set the tokens of the run's responses by the sums in its `result` lines (`told`).
 
-    Where responses told their own whole counts (partial messages), and the sum is the same, they stay. Otherwise the
-    sum stands at the last response.
+    Where responses have whole counts of their own, from partial messages, and these add up to the sum, they stay.
+    Otherwise the last response gets the sum.
     """
     sums = tokens.total([found for usage in told if (found := normal(usage))])
     if not sums:

@@ -31,7 +31,7 @@ from topics.json_text import Fields
 
 
 def begin(builder: Builder) -> None:
-    """What the user said is in the arguments of the run."""
+    """Prepare for a run. Its arguments, the publisher's `run.request`, hold the user's message."""
     builder.scratch = Memory()
     add_asked(builder)
 
@@ -44,7 +44,7 @@ def finish(builder: Builder, end: str) -> None:
 
 
 def agent_updated(builder: Builder, event: Fields) -> None:
-    """Another agent speaks from now on; the hand-off to it was told by its item, if items are there."""
+    """Another agent speaks from now on; where the stream has run items, one of them is the hand-off."""
     memory: Memory = builder.scratch
     name = agent_name(event["new_agent"])
     if name and memory.agent and name not in (memory.agent, memory.moved):

@@ -9,7 +9,7 @@ from pipeline.turns.losses import Carrier, Loss
 
 # What readers of the docs should know.
 LOSSES: Final = {
-    "how a run ended, and its exception": "from the publisher's `end`; a response that failed is told by the stream",
+    "how a run ended, and its exception": "from the publisher's `end`; a failed response has an event",
     "the run's input and history": 'from the run\'s arguments, where the publisher has them (`{"input": …}`)',
     "instructions, tools": "not there",
     "that a tool failed": "a text like any other: the wire has no flag",
@@ -18,7 +18,7 @@ LOSSES: Final = {
     "outputs that a hand-off's `input_filter` takes away": "not there: the calls stay open",
     "results of guardrails, the typed final output": "not there; structured output is the text of its JSON",
     "a tool's own value": "what the model sees is kept: `raw_item.output`, not `item.output`",
-    "run items, where the model's events are there": "they say the same again: only their agent is read",
+    "run items, where the model's events are there": "they repeat the content: only their agent is read",
     "a response that broke off, and was asked for again": "dropped, without its tokens; seen in `meta:partial`",
     "ids of Chat Completions models (`__fake_id__`)": "left out",
     "the JavaScript SDK's events": "kept as system messages, not read",

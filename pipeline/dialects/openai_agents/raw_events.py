@@ -70,7 +70,7 @@ def raws(builder: Builder, events: list[Any], start: int) -> int:
 
 
 def _begin(builder: Builder, response_id: Any) -> None:
-    """A call begins, unless it is told again of the one that is going on, or of the one that has just ended."""
+    """A call begins, unless the event repeats the beginning of the one that goes on, or has just ended."""
     memory: Memory = builder.scratch
     is_same = response_id is not None and response_id == memory.last_id and response_id != FAKE_ID
     if is_same and (memory.is_over or memory.answer is not None):
@@ -115,7 +115,7 @@ def _end(builder: Builder, told: Fields) -> None:
 
 
 def _fail(builder: Builder, told: Fields, response: Fields) -> None:
-    """The call broke off: what it had said is not in the conversation."""
+    """The call broke off: its output so far is not in the conversation."""
     memory: Memory = builder.scratch
     error = response.get("error") or told.get("error")
     error = error if isinstance(error, dict) else told

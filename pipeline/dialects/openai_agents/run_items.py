@@ -53,7 +53,7 @@ def _is_of_model(item: Fields, told: Fields) -> bool:
 
 
 def _name(builder: Builder, item: Fields) -> None:
-    """A run item tells whose its response is."""
+    """Take the agent of a response from its run item."""
     memory: Memory = builder.scratch
     name = agent_name(item.get("agent"))
     response = memory.answer.response if memory.answer is not None else builder.last_response()

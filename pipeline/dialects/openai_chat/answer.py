@@ -1,6 +1,6 @@
 """The answer to one call: what its chunks add to the parts of a response.
 
-Strings are appended, and null, "" and what is missing say nothing. The wire has no order among the kinds of content, so
+Strings are appended; null, "" and missing keys change nothing. The wire has no order among the kinds of content, so
 that a response has one thought, one text, one refusal, one transcript, then files, then calls.
 """
 
@@ -66,7 +66,7 @@ class Answer:
             self.response.first_part_at = at
 
     def growing(self, key: str) -> Part | None:
-        """The part that a delta's text under this key extends; None where it begins it, or says it again."""
+        """The part that a delta's text under this key extends; None where the text begins it, or repeats it whole."""
         return self.parts.get(GROWING[key]) if key in ("content", self.thought_in) else None
 
     def settle(self, *, whole: bool) -> None:
@@ -109,7 +109,7 @@ class Answer:
             self._part(kind).chunks.append(text)
 
     def _add_thought(self, delta: Fields) -> None:
-        """A thought comes under one key, or under several at once: the first that says something is taken."""
+        """A thought comes under one key, or under several at once: the first that has a text is taken."""
         details = _objects(delta.get("reasoning_details"))
         for detail in details:
             self._add_detail(detail)

@@ -8,10 +8,10 @@
 | chat.completion | a whole answer |
 | `[DONE]` | what comes behind it belongs to no call |
 | `error`, alone or beside choices | the call failed |
-| any other with choices | as a chunk, whatever its `object` says |
+| any other with choices | as a chunk, whatever its `object` is |
 | any other | SystemMessage data-app-OBJECT |
 
-Other choices are alternatives: SystemMessage `custom:choice`. The last usage that is told counts.
+Other choices are alternatives: SystemMessage `custom:choice`. The last usage in the stream counts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Choices:
 
 
 def begin(builder: Builder) -> None:
-    """What the run's first call is asked is in an event, or in `run.request`."""
+    """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
     model_calls.begin(builder, READER, _settle)
 
 
@@ -93,7 +93,7 @@ def chunks(builder: Builder, events: list[Any], start: int) -> int:
 
 
 class Piece(NamedTuple):
-    """A chunk that says nothing but a text: under which key of the delta, and what stands around it."""
+    """A chunk with nothing but a text: under which key of the delta, and what stands around it."""
 
     key: str
     text: str
@@ -132,7 +132,7 @@ def whole(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Events without the right `object`: told by what is in them."""
+    """Events without the right `object`: their other keys show what they are."""
     if "event" in event and event.get("data") == DONE:
         _done(builder)
     elif isinstance(event.get("choices"), list) or event.get("error"):

@@ -42,7 +42,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 
 
 def time(messages: Messages) -> int | None:
-    """The messages tell no time."""
+    """The messages have no times."""
     return None
 
 

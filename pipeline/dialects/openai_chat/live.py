@@ -1,4 +1,4 @@
-"""What a stream of Chat Completions tells while it comes, to those who don't assemble it."""
+"""Single events of Chat Completions, read without assembling them: for recognition, live readers, and the end."""
 
 from __future__ import annotations
 

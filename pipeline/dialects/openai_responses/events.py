@@ -14,7 +14,7 @@
 | response.incomplete | the same, cut short by the server, with the reason |
 | response.failed, error, `error` without a type | the call failed: interrupted, unless another call follows |
 | a response object, as one event | a whole answer |
-| other response.*, keepalive | nothing: progress, or told again by the item |
+| other response.*, keepalive | nothing: progress, or a repetition of what the item has |
 | any other | SystemMessage data-app-TYPE |
 """
 
@@ -38,7 +38,7 @@ BESIDE: Final = frozenset(
 
 
 def begin(builder: Builder) -> None:
-    """What the run's first call is asked is in an event, or in `run.request`."""
+    """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
     model_calls.begin(builder, READER, _settle)
 
 
@@ -134,7 +134,7 @@ def error(builder: Builder, event: Fields) -> None:
 
 
 def unknown(builder: Builder, event: Fields) -> None:
-    """Protocols grow: progress says nothing, and what is not known is kept."""
+    """Protocols grow: progress changes nothing, and what is not known is kept."""
     kind = event.get("type")
     if kind is None and event.get("object") == "response":
         _terminal(builder, event, str(event.get("status") or "completed"))

@@ -52,7 +52,7 @@ def fill(builder: Builder, messages: Messages) -> str | None:
 
 
 def time(messages: Messages) -> int | None:
-    """The items tell no time."""
+    """The items have no times."""
     return None
 
 

@@ -10,7 +10,7 @@ from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
 Parts = Iterator[Fields]
-HIDDEN: Final = frozenset({"id", "status", "arguments", "input", "name", "call_id"})  # of calls, told elsewhere
+HIDDEN: Final = frozenset({"id", "status", "arguments", "input", "name", "call_id"})  # of calls: the part has them
 OWN_TOOLS: Final = {  # the server's own tools: the name that their calls get, and what of the item are the arguments
     "web_search_call": ("web_search", ("action",)),
     "file_search_call": ("file_search", ("queries",)),

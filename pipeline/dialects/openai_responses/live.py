@@ -1,4 +1,4 @@
-"""What a stream of the Responses API tells while it comes, to those who don't assemble it."""
+"""Single events of the Responses API, read without assembling them: for recognition, live readers, and the end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
 
 
 def asks(event: Any) -> bool:
-    """Whether a call begins here: what its publisher tells, and no server sent."""
+    """Whether a call begins here: the event is the publisher's own, no server sent it."""
     return isinstance(event, dict) and event.get("type") in (model_calls.REQUEST, model_calls.ERROR)
 
 

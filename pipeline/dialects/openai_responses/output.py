@@ -67,7 +67,7 @@ class Output:
     settled: bool = False
 
     def add(self, event: Fields) -> None:
-        """`output_item.added`; the same item once more says nothing."""
+        """`output_item.added`; the same item once more changes nothing."""
         item = event.get("item")
         index = _index(event.get("output_index"))
         if isinstance(item, dict):
