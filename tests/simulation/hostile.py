@@ -132,10 +132,20 @@ def sums(scene: Scene) -> Sent:
 
 def sums_of_a_thread(scene: Scene) -> Sent:
     """Runs whose tokens are more than a column holds once they are summed."""
-    for number in range(5):
+    said = ({"type": "text", "text": "x"}, {"type": "usage", "data": {"total_tokens": LARGEST}}, {"type": "step"})
+    for number in range(11):
         run = replace(scene.own, run_id=f"sums-{scene.number}-{number}")
-        events = [{"type": "usage", "data": {"total_tokens": LARGEST}}, {"type": "step"}] * 250
-        yield 0.2, encode(run.envelope(0, [scene.said(run, 0), *events], scene.at, end="complete"))
+        events = [scene.said(run, 0), *said * 100]
+        yield 0.2, encode(run.envelope(0, events, scene.at, end="complete"))
+
+
+def far_times(scene: Scene) -> Sent:
+    """Events behind the end of every calendar and column: of a turn, and of what is said of a thread alone."""
+    far = scene.rng.choice((2**53, 2**63, 2**64 - 1))
+    for number, kind in enumerate(("text", "facts")):
+        run = replace(scene.own, run_id=f"far-{scene.number}-{number}")
+        event = {**scene.said(run, 0), "type": kind, "id": "x", "mark": mark(run.tenant, run.run_id, 0)}
+        yield scene.rng.uniform(0, 3), encode(run.envelope(0, [event], scene.at, dt=[far], end="complete"))
 
 
 def too_large(scene: Scene) -> Sent:
@@ -227,7 +237,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     attack.__name__: attack
     for attack in (
         *(hijack, twin, squat, no_tenant, gap, huge_seq, deep, unstorable, same_columns),
-        *(sums, sums_of_a_thread, too_large, backwards, late_tail, native_tail),
+        *(sums, sums_of_a_thread, far_times, too_large, backwards, late_tail, native_tail),
         *(telemetry, unredactable, unbuildable, garbage, other_wire),
     )
 }

@@ -15,7 +15,7 @@ from tests.simulation.broker import Entry
 from tests.simulation.scenarios import RECORD_BYTES
 from tests.simulation.tenants import key_of
 from tests.simulation.wire import SIM, marks
-from tests.simulation.worker import redaction
+from tests.simulation.worker import SECRET, redaction
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord, Reason
 from topics import json_text, turn_record
@@ -195,6 +195,20 @@ def nothing_made_up(found: Found) -> Iterator[str]:
                 yield f"{key} holds {mark}, which is another's"
 
 
+def redacted(found: Found) -> Iterator[str]:
+    """With rules of redaction, what they find is nowhere but in the raw records."""
+    world = found.world
+    if not world.scenario.settings.redact:
+        return
+    for topic in ("turns", "telemetry"):
+        for entry in (entry for log in world.broker.topic(topic) for entry in log.written):
+            if SECRET.encode() in (entry.value or b""):
+                yield f"{topic}: {(entry.value or b'')[:200]!r} has a secret that a rule finds"
+    yield from (
+        f"{uri} has a secret that a rule finds" for uri, data in world.objects.held.items() if SECRET.encode() in data
+    )
+
+
 def promises(found: Found) -> Iterator[str]:
     """What a publisher has kept is on the events topic."""
     written = {entry.value for entry in found.events}
@@ -232,9 +246,8 @@ def all_the_time(found: Found) -> Iterator[str]:
 def crashes(found: Found) -> Iterator[str]:
     """No task has died of an error that nobody looked at."""
     for process in found.world.processes:
-        for task in process.tasks:
-            if task.done() and task._log_traceback and not task.cancelled() and task not in process.unheard:
-                yield f"{process.name}: {task.get_coro().__qualname__} died: {task.exception()!r}"
+        for task in process.crashed:
+            yield f"{process.name}: {task.get_coro().__qualname__} died: {task.exception()!r}"
 
 
-LOOKS = (ledger, good_runs, nothing_made_up, promises, refused_by_the_store, archived, all_the_time, crashes)
+LOOKS = (ledger, good_runs, nothing_made_up, redacted, promises, refused_by_the_store, archived, all_the_time, crashes)

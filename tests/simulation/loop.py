@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from types import SimpleNamespace, coroutine
@@ -47,7 +47,8 @@ class Process:
         self.context.run(CURRENT.set, self)
         self.at_death: list[Callable[[], None]] = []
         self.tasks: list[asyncio.Task[Any]] = []
-        self.unheard: list[Any] = []  # among them are the tasks that were over when it died, and nobody had heard of it
+        self.crashed: list[asyncio.Task[Any]] = []  # of an error that nobody has looked at for a while
+        self._failed: set[asyncio.Task[Any]] = set()
         self.silent_since: float | None = None  # for as long as it is stopped, or dead
         self._held: list[Step] | None = None  # of a stopped process
 
@@ -63,7 +64,6 @@ class Process:
         """Let no further step of it run."""
         if self.alive:
             self.alive = False
-            self.unheard = [arg for step in (*self.loop.ready(), *(self._held or ())) for arg in step._args]
             self._held = None
             self._falls_silent()
             for told in self.at_death:
@@ -84,6 +84,14 @@ class Process:
     def _falls_silent(self) -> None:
         self.silent_since = self.loop.now if self.silent_since is None else self.silent_since
 
+    def look(self) -> None:
+        """Called now and then: note the tasks whose errors nobody has looked at since the last time."""
+        before, self._failed = self._failed, set()
+        if self.alive and self._held is None:
+            self.tasks = [task for task in self.tasks if not task.done() or task._log_traceback]
+            self._failed = {task for task in self.tasks if task.done()}
+            self.crashed += [task for task in self.tasks if task in before and task not in self.crashed]
+
     def may_run(self, step: Step) -> bool:
         """Whether it takes its next step now."""
         if not self.alive:
@@ -96,7 +104,6 @@ class Process:
             if self.fuse < 0:
                 self.loop.killed(self)
                 self.kill()
-                self.unheard += step._args
                 return False
         return True
 
@@ -143,10 +150,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         step = Step(callback, args, copy_context() if context is None else context)
         heapq.heappush(self._timers, (when, next(self._numbers), step))
         return step
-
-    def ready(self) -> Iterable[Step]:
-        """What runs next."""
-        return self._ready
 
     def later_outside(self, delay: float, callback: Callable[..., None], *args: Any) -> None:
         """As `call_later`, of no process: it comes even if the process that has asked for it is dead."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import multiprocessing
 import os
 import re
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +17,7 @@ import click
 import pytest
 from sqlalchemy import func
 
-from pipeline.assembly import deadlines, partition, spilled_run
+from pipeline.assembly import deadlines, finish, partition, spilled_run
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.results import Out
@@ -24,7 +26,9 @@ from pipeline.assembly.run_states import RunStates
 from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.stores import rows, statements, versions
+from pipeline.turns import thread_document
 from pipeline.turns.held_events import Verdict, Version
+from pipeline.turns.redaction import Redaction
 from pipeline.worker import assemble_work, group_work
 from pipeline.worker.assemble_work import AssembleWork
 from pipeline.worker.stage import Stage
@@ -67,11 +71,10 @@ def _marks_before_turns(patch: Patch) -> None:
 
 
 def _failed_deliveries_forgotten(patch: Patch) -> None:
-    flush = Outbox.flush
-
     async def forgets(self: Outbox) -> bool:
-        await flush(self)
-        self.failed.clear()
+        todo, self.pending = self.pending, deque()
+        if todo:
+            await asyncio.wait([delivery for delivery, _ in todo])
         return True
 
     patch.setattr(Outbox, "flush", forgets)
@@ -212,6 +215,23 @@ def _runs_of_any_size(patch: Patch) -> None:
     patch.setattr(spilled_run, "Run", boundless)
 
 
+def _groups_count_records(patch: Patch) -> None:
+    patch.setattr(group_work, "MOST", 2**60)
+
+
+def _telemetry_as_it_is(patch: Patch) -> None:
+    patch.setattr(Redaction, "telemetry", lambda self, record: record)
+
+
+def _facts_as_they_are(patch: Patch) -> None:
+    patch.setattr(Redaction, "_facts", lambda self, facts: facts)
+
+
+def _times_of_any_size(patch: Patch) -> None:
+    for module in (finish, thread_document):
+        patch.setattr(module, "bounded", lambda ms: ms)
+
+
 def _ranges_not_read(patch: Patch) -> None:
     async def none(connection: Any, keys: Any) -> dict[Any, Any]:
         return {}
@@ -249,6 +269,10 @@ MUTANTS: Final = (
     Mutant("a turn nested too deeply to be offloaded goes as it is", _deep_turn_raises, "hostile"),
     Mutant("a bound of early bytes", _window_counts_events, "tight"),
     Mutant("a bound of a run's bytes", _runs_of_any_size, "tight"),
+    Mutant("a bound of what one transaction has", _groups_count_records, "inline"),
+    Mutant("rules for telemetry", _telemetry_as_it_is, "hostile"),
+    Mutant("rules for facts of threads", _facts_as_they_are, "hostile"),
+    Mutant("times that a column holds", _times_of_any_size, "hostile"),
     Mutant("ranges in SQL", _ranges_not_read, "sqlite"),
     Mutant("sums that can't overflow", _plain_sums, "sqlite"),
     Mutant("names that stay different as columns", _names_collide, "sqlite"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ TIMES: Final[Mapping[str, Any]] = {
 LONG: Final = 5.0  # seconds of silence after which every run is over
 RECORD_BYTES: Final = 30_000
 TURN_BYTES: Final = 60_000  # of the largest record that a topic takes
+LENGTHS: Final = ((2.0, 4), (3.0, 5), (3.0, 6), (5.0, 6), (15.0, 12))  # seconds, and how many runs at most
 CONTENT_AT: Final = 4_000  # bytes of a value that goes to the content store
 
 
@@ -48,6 +49,7 @@ class Scenario:
     most_attacks: int = 0
     settings: Settings = field(default_factory=settings_of)
     limits: Mapping[str, Any] = field(default_factory=dict)
+    lengths: Sequence[tuple[float, int]] = LENGTHS
     exact: bool = True
     sqlite: bool = False
     share: int = 1  # of the schedules
@@ -69,7 +71,7 @@ SCENARIOS: Final = (
     Scenario("outages", (*OUTAGES, "kill", "start"), ROUGH, share=2),
     Scenario("hostile", ("kill", "start"), {}, ALL, 4, settings_of(redact="secrets"), share=3),
     Scenario("everything", (*MEMBERS, *STORAGE, *OUTAGES), ROUGH, ALL, 3, settings_of(redact="secrets"), share=3),
-    Scenario("inline", ("kill", "start", "content"), ROUGH, ALL, 3, INLINE, share=1),
+    Scenario("inline", ("kill", "start", "content", "store", "calm"), ROUGH, ALL, 3, INLINE, share=1),
     Scenario(
         "short memory",
         ("kill", "start", *STORAGE),
@@ -95,9 +97,10 @@ SCENARIOS: Final = (
     Scenario(
         "hanging",
         ("hang", "hang", "start", "stop", "start", "calm"),
-        {"drop": 0.3},
+        {"drop": 0.5},
         ("late_tail", "too_large"),
         1,
+        lengths=((15.0, 8), (30.0, 12)),
     ),
     Scenario("full", ("full", "full", "calm", "kill", "start"), {}, ("unstorable",), 4),
     Scenario(

@@ -92,9 +92,12 @@ def content(world: World) -> None:
 
 
 def hang(world: World) -> None:
-    """A store takes longer to answer than a worker waits for what is under way."""
-    faults = world.rng.choice((world.database.faults, world.objects.faults))
-    faults.hang = world.rng.choice((0.1, 0.5))
+    """A store takes longer to answer than a worker waits for what is under way, while the members change."""
+    faults = world.rng.choice((world.database.faults, world.objects.faults, world.objects.faults))
+    faults.hang = world.rng.choice((0.1, 0.5, 1.0))
+    for pause in (1.0, 4.0, 8.0):
+        change = world.rng.choice((start, start, stop, kill))
+        world.loop.call_later(pause * world.rng.random(), lambda change=change: world.storming and change(world))
 
 
 def full(world: World) -> None:
@@ -143,6 +146,7 @@ FAULTS: Final[Mapping[str, Callable[[World], None]]] = {
 
 async def storm(world: World) -> None:
     """Faults, for as long as the agents publish."""
+    world.storming = True
     until = world.loop.now + world.seconds
     while world.loop.now < until:
         await asyncio.sleep(world.rng.expovariate(1.5))
@@ -150,6 +154,7 @@ async def storm(world: World) -> None:
         FAULTS[name](world)
         if not world.living():
             world.start_worker()
+    world.storming = False
 
 
 def _some(world: World, processes: list[Process]) -> Any:

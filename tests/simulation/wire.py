@@ -31,7 +31,13 @@ def _tool(builder: Builder, event: Event) -> None:
 
 def _agent(builder: Builder, event: Event) -> None:
     """An agent's configuration, as the stream has it."""
-    builder.agents.append({"agent_id": event["id"], "agent_name": event["mark"]})
+    builder.agents.append({"agent_id": event["id"], "agent_name": event["id"], "instructions": event["mark"]})
+
+
+def _facts(builder: Builder, event: Event) -> None:
+    """The same from a run that takes no turn."""
+    builder.facts_only = True
+    _agent(builder, event)
 
 
 def _title(builder: Builder, event: Event) -> None:
@@ -45,7 +51,6 @@ def _native(builder: Builder, event: Event) -> None:
     builder.native.append({"turn_type": "user", "submitted_at": "2026-01-20T10:00:00.000Z", "parts": event["parts"]})
 
 
-SIM: Final = replace(
-    TOY, name="sim", handlers={**TOY.handlers, "tool": _tool, "agent": _agent, "title": _title, "native": _native}
-)
+MORE: Final = {"tool": _tool, "agent": _agent, "facts": _facts, "title": _title, "native": _native}
+SIM: Final = replace(TOY, name="sim", handlers={**TOY.handlers, **MORE})
 WIRES: Final[dict[str, Any]] = {"sim": SIM, "other": OTHER}

@@ -24,6 +24,7 @@ from tests.simulation.broker import Broker, WorkerProducer
 from tests.simulation.consumer import Consumer
 from tests.simulation.group import Group
 from tests.simulation.loop import Process
+from tests.simulation.watches import watch_assembly, watch_groups
 from tests.simulation.wire import WIRES
 
 METRICS: Final = Metrics(10)
@@ -53,30 +54,6 @@ def assemble_work(settings: Settings, metrics: Metrics, producer: Any, limits: M
     return work
 
 
-def watch(work: AssembleWork, problems: list[str]) -> None:
-    """Note where a partition holds more than its limits allow, after each tick."""
-    tick = work.tick
-
-    async def watched(partition: int, idle_ms: int) -> None:
-        await tick(partition, idle_ms)
-        held = work.held.get(partition)
-        if held is None:
-            return
-        limits, runs = held.core.limits, held.core.runs
-        most = max((run.ahead for run in runs.open.values()), default=0)
-        largest = max((run.size - run.ahead for run in runs.open.values()), default=0)
-        for what, size, allowed in (
-            ("the early records of one run", most, limits.window_bytes + limits.record_bytes),
-            ("the records of one run", largest, limits.run_bytes + limits.record_bytes),
-            ("open runs", sum(run.size - run.spilled for run in runs.open.values()), limits.open_bytes),
-            ("runs that can be reopened", runs.reopenable_bytes, limits.reopen_bytes),
-        ):
-            if size > allowed:
-                problems.append(f"partition {partition}: {what} hold {size} bytes in memory, {allowed} are allowed")
-
-    work.tick = watched  # type: ignore[method-assign]
-
-
 BUILT: Final[Mapping[str, Callable[[Settings, Metrics, Any], Work]]] = {
     "metrics": metrics_work,
     "store": store_work,
@@ -103,9 +80,11 @@ class Worker:
             producer = WorkerProducer(broker, process)
             if name == "assemble":
                 work: Any = assemble_work(settings, METRICS, producer, limits)
-                watch(work, problems)
+                watch_assembly(work, problems)
             else:
                 work = BUILT[name](settings, METRICS, producer)
+            if name == "store":
+                watch_groups(work, problems)
             stage = Stage(name, ROLES[name].topic.full_name(settings.topic_prefix), work, METRICS)
             self.consumers.append(Consumer(broker, process, groups[name], stage, settings.checkpoint_interval))
 

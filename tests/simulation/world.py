@@ -15,7 +15,16 @@ from pipeline.assembly import partition as partition_module
 from pipeline.kafka import dead_letters
 from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.stores import content, offload
-from pipeline.worker import archive_role, assemble_work, metrics_role, spilled_records, stage, state_reader, store_role
+from pipeline.worker import (
+    archive_role,
+    assemble_work,
+    group_work,
+    metrics_role,
+    spilled_records,
+    stage,
+    state_reader,
+    store_role,
+)
 from tests.simulation import loop as loop_module
 from tests.simulation.broker import Broker, Weather, place_of
 from tests.simulation.group import Group
@@ -28,6 +37,7 @@ from tests.simulation.sqlite import Sqlite
 from tests.simulation.stores import Archive, Database, Faults, Objects
 from tests.simulation.storm import storm
 from tests.simulation.tenants import Run, good_run
+from tests.simulation.watches import GROUP_BYTES
 from tests.simulation.worker import Worker
 from threadmill import spool
 from topics import catalog
@@ -36,8 +46,7 @@ ROLES: Final = ("assemble", "store", "metrics", "archive")
 READS: Final = {"assemble": "events", "store": "turns", "metrics": "telemetry", "archive": "turns"}
 REST_WITHIN: Final = 240.0  # seconds of calm in which all must come to rest
 MOST_WORKERS: Final = 3
-LENGTHS: Final = ((2.0, 4), (3.0, 5), (3.0, 6), (5.0, 6), (15.0, 12))  # seconds, and how many runs at most
-WATCH: Final = 1.0  # seconds between two looks of the groups' coordinators
+WATCH: Final = 1.0  # seconds between two looks
 
 
 class World:
@@ -63,7 +72,8 @@ class World:
         self.workers: list[Worker] = []
         self.agents: list[Agent] = []
         kept = scenario.settings.content_url is not None  # elsewhere than in the turns, which have a largest size
-        self.seconds, count = rng.choice(LENGTHS)
+        self.seconds, count = rng.choice(scenario.lengths)
+        self.storming = False
         self.runs: list[Run] = [good_run(n, rng, large=n % 4 == 0 and kept) for n in range(rng.randint(3, count))]
         self.attackers: list[asyncio.Task[None]] = []
 
@@ -91,6 +101,7 @@ class World:
         patch.setattr(content, "Objects", lambda: self.objects)
         # What is large here would be small elsewhere.
         patch.setattr(assemble_work, "LARGEST_REQUEST", TURN_BYTES)
+        patch.setattr(group_work, "MOST", GROUP_BYTES)
         patch.setattr(offload, "MOST", TURN_BYTES * 9 // 10)
         patch.setattr("pipeline.assembly.spilled_run.MAX_SEGMENT_BYTES", TURN_BYTES * 2 // 3)
         patch.setattr(partition_module, "LARGE", TURN_BYTES // 10)
@@ -165,11 +176,13 @@ class World:
         watch.cancel()
 
     async def watch(self) -> None:
-        """The coordinators, looking at who is silent."""
+        """The coordinators, looking at who is silent; and we, at what has crashed."""
         while True:
             await asyncio.sleep(WATCH)
             for group in self.groups.values():
                 group.look()
+            for process in self.processes:
+                process.look()
 
     async def calm(self) -> None:
         """No more faults; all that was spooled is sent."""
