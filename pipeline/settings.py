@@ -220,6 +220,11 @@ class Settings(ClientSettings):
         description="The most that the records of one run may weigh, which is their bytes, and what many small values "
         "take in memory beyond them: where it has more, it ends as interrupted, and the rest becomes dead letters.",
     )
+    assembly_bytes: Count = Field(
+        134_217_728,
+        description="What the open runs of a worker may weigh together. Beyond that the heaviest ones are parked: they "
+        "are followed by the numbers of their events, and built from the state topic when they are over.",
+    )
     max_record_bytes: Count = Field(1_048_576, description="Larger records of the events topic become dead letters.")
     keep_telemetry_in_turns: bool = Field(False, description="Also keep data-sys-* events in the stored turns.")
 

@@ -36,7 +36,8 @@ TRACE_HEADERS: Final[Document] = {
 class StateSegment(BaseModel):
     """One line of this JSON, and behind it raw records of one open run, so many bytes each; `at` is broker ms.
 
-    `clocks`: since when the run is open, waits for a missing event, has ended by its stream (broker ms).
+    `clocks`: since when the run is open, waits for a missing event, has ended by its stream (broker ms). `read`: the
+    raw offset up to which the events of a parked run were read.
     """
 
     v: Literal[1]
@@ -44,6 +45,7 @@ class StateSegment(BaseModel):
     at: int
     sizes: list[int]
     clocks: tuple[int, int | None, int | None] | None = None
+    read: int | None = None
     traceparent: str | None = None
 
 

@@ -47,11 +47,12 @@ class Clocks(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last, `clocks`
-    the run's own behind it (None: an older version did not write them).
+    the run's own behind it (None: an older version did not write them). `read`: the raw offset up to which the events
+    of a parked run were read, and their telemetry and dead letters sent; None: it was not parked.
 
     A large segment is split into several parts. Its value is a line of JSON, {"v", "tenant", "at", "sizes", "clocks"?,
-    "traceparent"?}, and behind it the records as they came, byte for byte: decoding could refuse them, or change a
-    number. `traceparent` is the run's, which may have been a header of its first record.
+    "read"?, "traceparent"?}, and behind it the records as they came, byte for byte: decoding could refuse them, or
+    change a number. `traceparent` is the run's, which may have been a header of its first record.
     """
 
     first_offset: int
@@ -61,6 +62,12 @@ class Segment:
     part: int = 0
     traceparent: str | None = None
     clocks: Clocks | None = None
+    read: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of its records."""
+        return sum(map(len, self.records))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,8 @@ def encode(run: RunKey, entry: Segment | Closed) -> bytes:
     head["sizes"] = [len(record) for record in entry.records]
     if entry.clocks is not None:
         head["clocks"] = list(entry.clocks)
+    if entry.read is not None:
+        head["read"] = entry.read
     if entry.traceparent is not None:
         head["traceparent"] = entry.traceparent
     return b"\n".join((orjson.dumps(head), b"".join(entry.records)))
@@ -143,7 +152,8 @@ def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
         parent = body.get("traceparent")
         known = parent if isinstance(parent, str) and parent.isascii() else None
         clocks = _clocks(*body["clocks"]) if "clocks" in body else None
-        return run, Segment(int(first), int(last), _whole(body["at"]), records, int(part), known, clocks)
+        read = _whole(body["read"]) if "read" in body else None
+        return run, Segment(int(first), int(last), _whole(body["at"]), records, int(part), known, clocks, read)
     except (KeyError, ValueError, TypeError) as error:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"not a state entry: {error}") from None
 

@@ -7,22 +7,22 @@ what moves a run from one to another, are in `run_states`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import orjson
 
-from pipeline.assembly.deadlines import ended, ending, overdue, overdue_spilled, spill_due, window_is_full
+from pipeline.assembly.deadlines import ended, overdue, overdue_spilled, spill_due, window_is_full
 from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.finishing import Finishing, Polish, PolishTelemetry, is_large
 from pipeline.assembly.limits import Limits
-from pipeline.assembly.offline import close
-from pipeline.assembly.oversized import ADVICE, cut_off, with_key
+from pipeline.assembly.oversized import with_key
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
-from pipeline.assembly.results import Built, Counts, Out, Oversized, Unbuilt
+from pipeline.assembly.results import Built, Counts, Out, Oversized, Parked, Unbuilt
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import (
     CLOSED,
@@ -34,17 +34,15 @@ from pipeline.assembly.run_states import (
     RunStates,
     State,
 )
-from pipeline.assembly.spilled_run import segments_of
-from pipeline.assembly.telemetry import closing_records, polished, streamed_records
+from pipeline.assembly.segment_names import SegmentNames
+from pipeline.assembly.spilled_run import rebuild, segments_of
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT
 from threadmill.envelope import LARGEST, checked, decode
 from threadmill.errors import InvalidRecord, Reason
 from topics import state as state_topic
 from topics.state import Closed, RunKey, Segment
-from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 
-LARGE: Final = 1_000_000  # bytes of a run whose turns may be too large for their topic
 INT: Final = frozenset({int})
 
 
@@ -56,28 +54,22 @@ class Partition:
         dialects: Mapping[str, Dialect],
         limits: Limits,
         start: int,
-        polish: Callable[[TurnRecord], TurnRecord] | None = None,
-        polish_telemetry: Callable[[TelemetryRecord], TelemetryRecord] | None = None,
+        polish: Polish | None = None,
+        polish_telemetry: PolishTelemetry | None = None,
         fits: Callable[[TurnRecord], bool] | None = None,
     ) -> None:
-        """`polish` changes each finished turn before it is handed over, and `polish_telemetry` each telemetry record:
-        redaction. Where one fails, that turn or record becomes a dead letter. `fits`: whether the turns topic takes a
-        record of a large run, as the host sends it.
-        """
+        """For `polish` and the others see `Finishing`. Where one fails, that turn or record becomes a dead letter."""
         self.dialects = dialects
         self.limits = limits
-        self.polish = polish
-        self.polish_telemetry = polish_telemetry
-        self.fits = fits
+        self.finishing = Finishing(limits, self._dialect, polish, polish_telemetry, fits)
         self.next = start
         self.now = 0
         self.runs = RunStates(limits, self._remove_segments)
         self.out = Out()
         self.counts = Counts()
         self.unspilled = 0  # bytes of large records, more or less, that came since `spill` was called
-        self.segments: dict[RunKey, list[str]] = {}  # state keys of open and reopenable runs
-        self.shared: dict[str, int] = {}  # those that several runs have, of an older version; and how many
-        self.buried: dict[RunKey, int] = {}  # of how many of a run's segments the records are dead letters already
+        self.segments = SegmentNames()
+        self.awaited: dict[RunKey, list[Record]] = {}  # parked runs that are over, and what came for them since
 
     # ---- records
 
@@ -167,8 +159,11 @@ class Partition:
         state = self.runs.state(key)
         if state is SPILLED:
             state = self._close_if_over(key)
+        if key in self.awaited:
+            self.awaited[key].append(record)
+            return
         run = self._run(key, state)
-        if run is not None and run.dialect is not dialect:
+        if run is not None and run.dialect.name != dialect.name:
             raise InvalidRecord(Reason.PROTOCOL_VIOLATION, f"the run is {run.dialect.name}, this record {dialect.name}")
         closed = self.runs.marks.get(key) if state is REOPENABLE or state is CLOSED else None
         if run is not None:
@@ -217,11 +212,11 @@ class Partition:
         spilled = self.runs.spilled.get(key) or self.runs.reopenable.get(key)
         if spilled is None:
             return None
-        return spilled.rebuilt(self._dialect, self.out.dead, self.limits.run_bytes)
+        return spilled.rebuilt(key, self._dialect, self.out.dead, self.limits.run_bytes)
 
     def _close_if_over(self, key: RunKey) -> State:
         """Close a spilled run that was over when its worker died, before that could write its mark -> its state."""
-        run = self._run(key, SPILLED)
+        run = self._run(key, SPILLED) if key not in self.awaited else None
         event = _over(run, self.limits) if run is not None else None
         if run is not None and event is not None:
             self._close(key, run, event)
@@ -248,11 +243,10 @@ class Partition:
         """Move what a run has produced on the way to `out`; a record with many bad events is one dead letter. `record`
         is the one that it took last.
         """
+        if run.read is not None:
+            run.refusals.clear()  # they come again when it is built
         if run.builder.telemetry:
-            found: Iterable[TelemetryRecord] = streamed_records(run)
-            if self.polish_telemetry is not None:
-                found = polished(run, found, self.polish_telemetry, record)
-            self.out.telemetry.extend(found)
+            self.out.telemetry.extend(self.finishing.streamed(run, record))
         if run.refusals:
             for source, letters in groupby(run.refusals, key=lambda refused: refused.record):
                 first, *more = letters
@@ -266,10 +260,13 @@ class Partition:
         """Hand over the turns of an open or spilled run that `event` has ended, and its mark."""
         try:
             after = self.runs.after(key, event)
-            large = self._is_large(run)
+            if run.read is not None:
+                self._await(key, run, event)
+                return
+            large = is_large(run)
             try:
-                turns, telemetry = self._finished(run, event)
-                if large and not self._all_fit(turns):
+                turns, telemetry = self.finishing.finished(run, event)
+                if large and not self.finishing.all_fit(turns):
                     event, turns, telemetry = Event.TOO_LARGE, [], []
                     after = self.runs.after(key, event)
                     self._hand_over(key, run)
@@ -285,12 +282,12 @@ class Partition:
                 detail = f"the run weighs more than {run.most:,} bytes (THREADMILL_RUN_BYTES), and was cut off"
                 self.out.dead.append(Refused(with_key(record, key.thread_id), Reason.TOO_LARGE, detail))
             if turns:
-                spilled = tuple(self.segments.get(key, ()))
+                spilled = self.segments.of(key)
                 self.out.built.append(Built(key, len(turns), run.unspilled, spilled, run.last_offset, run.last_at))
             if after is REOPENABLE:
                 self._store_records(key, run)
             if event is Event.UNBUILDABLE:
-                self.buried[key] = len(self.segments.get(key, ()))
+                self.segments.bury(key)
             self.out.turns.extend(turns)
             self.out.telemetry.extend(telemetry)
             self.out.marks.append((state_topic.closed_key(key, closed), state_topic.encode(key, closed)))
@@ -299,36 +296,15 @@ class Partition:
         except ImpossibleTransition as error:
             self._give_up(key, run, error)
 
-    def _is_large(self, run: Run) -> bool:
-        """Whether its turns may be too large for their topic. Each message repeats the names of its context."""
-        context = run.builder.context
-        names = len(context.agent_id) + len(context.model_name or "") + len(context.provider_name or "")
-        return run.size + names * run.next > LARGE
-
-    def _all_fit(self, turns: Iterable[TurnRecord]) -> bool:
-        return self.fits is None or all(map(self.fits, turns))
-
     def _hand_over(self, key: RunKey, run: Run) -> None:
         """Its turns are larger than their topic takes: the host reads what of it is spilled, and cuts it off."""
         parent = run.builder.context.traceparent
         rest = Segment(run.first_offset, run.last_offset, run.last_at, run.unspilled, 0, parent)
-        self.out.oversized.append(Oversized(key, tuple(self.segments.get(key, ())), rest, run.revision))
+        self.out.oversized.append(Oversized(key, self.segments.of(key), rest, run.revision))
 
     def cut_off(self, oversized: Oversized, segments: Sequence[Segment]) -> Out:
-        """-> the turns of as much of a run as fits, and its other records as dead letters; `segments`: all of it."""
-        run, rest = cut_off([*segments, oversized.rest], self._dialect, self.limits.run_bytes, self._fitting)
-        out = Out(dead=[Refused(with_key(one, oversized.run.thread_id), Reason.TOO_LARGE, ADVICE) for one in rest])
-        if run is not None:
-            run.revision = oversized.revision
-            out.turns, out.telemetry = self._finished(run, Event.TOO_LARGE)
-            out.large.update((oversized.run.tenant, turn["turn_id"]) for turn in out.turns)
-        return out
-
-    def _fitting(self, run: Run) -> bool:
-        try:
-            return self._all_fit(self._finished(run, Event.TOO_LARGE)[0])
-        except Exception:  # what can't be built up to here may be built up to another record
-            return False
+        """See `Finishing.cut_off`."""
+        return self.finishing.cut_off(oversized, segments)
 
     def _give_up(self, key: RunKey, run: Run, error: ImpossibleTransition) -> None:
         """Part with a run that can't be moved, so that it stops no other; see `run_states`. All of its records are dead
@@ -338,21 +314,9 @@ class Partition:
         self.runs.give_up(key)
         self._remove_segments(key)
 
-    def _finished(self, run: Run, event: Event) -> tuple[list[TurnRecord], list[TelemetryRecord]]:
-        """The turns of a run that `event` has ended, and what only they tell of its tokens."""
-        large = event is Event.TOO_LARGE or run.size > self.limits.reopen_bytes  # so it won't be opened again
-        turns, builder = close(run, ending(run, event), keep_telemetry=self.limits.keep_telemetry, last=large)
-        if self.polish is not None:
-            turns = [self.polish(turn) for turn in turns]
-        telemetry = closing_records(run, builder, turns)
-        if self.polish_telemetry is not None:
-            last = StoredRecord(b"", run.last_offset, run.last_at)
-            telemetry = polished(run, telemetry, self.polish_telemetry, last)
-        return turns, list(telemetry)
-
     def _bury(self, key: RunKey, run: Run, detail: str) -> None:
         """The raw records of a run become dead letters; those on the state topic are the host's to read."""
-        spilled = tuple(self.segments.get(key, ())[self.buried.get(key, 0) :])
+        spilled = self.segments.not_buried(key)
         if spilled:
             self.out.unbuilt.append(Unbuilt(key, spilled, detail))
         for value in run.unspilled:
@@ -360,15 +324,85 @@ class Partition:
             self.out.dead.append(Refused(record, Reason.INVALID_EVENT, detail))
 
     def _remove_segments(self, key: RunKey) -> None:
-        self.buried.pop(key, None)
-        self.out.marks.extend((name, None) for name in self.segments.pop(key, ()) if self._is_free(name))
+        self.out.marks.extend((name, None) for name in self.segments.remove(key))
 
-    def _is_free(self, name: str) -> bool:
-        """A run has no more use for a segment -> whether nor has any other."""
-        others = self.shared.pop(name, 1) - 1
-        if others:
-            self.shared[name] = others
-        return not others
+    # ---- parked runs
+
+    def weight(self) -> int:
+        """What the open runs take of the memory, more or less: bytes."""
+        return self.runs.spilled_weight + sum([run.size for run in self.runs.open.values() if run.read is None])
+
+    def park(self, most: int) -> None:
+        """Park runs until the others weigh `most` at most, or are all light: each time the heaviest of the tenant whose
+        runs weigh most, so that nobody's runs make room for another's.
+        """
+        excess = self.weight() - most
+        heavy: dict[str | None, list[tuple[int, RunKey]]] = {}
+        sizes = [(run.size, key) for key, run in self.runs.open.items() if run.read is None]
+        sizes += [(spilled.weight, key) for key, spilled in self.runs.spilled.items()]
+        for size, key in sizes:
+            if size >= self.limits.park_bytes:
+                heavy.setdefault(key.tenant, []).append((size, key))
+        held = {tenant: sum(size for size, _ in runs) for tenant, runs in heavy.items()}
+        for runs in heavy.values():
+            runs.sort(key=itemgetter(0))
+        while excess > 0 and held:
+            tenant = max(held, key=held.__getitem__)
+            size, key = heavy[tenant].pop()
+            self._park(key)
+            excess -= size
+            held[tenant] -= size
+            if not heavy[tenant]:
+                del held[tenant]
+
+    def _park(self, key: RunKey) -> None:
+        state = self.runs.state(key)
+        run = self._run(key, state)
+        if run is None:
+            return
+        if state is OPEN:
+            self._store_records(key, run)
+            self.runs.spill(key, Event.MEMORY_BOUND)
+        run.park()
+        self.runs.replace_spilled(key, run)
+        self.counts.parked += 1
+
+    def _await(self, key: RunKey, run: Run, event: Event) -> None:
+        """A parked run is over: the host reads its records, and calls `build`."""
+        if key in self.runs.open:
+            self._store_records(key, run)
+            self.runs.spill(key, Event.MEMORY_BOUND)
+        self.awaited[key] = []
+        self.out.parked.append(Parked(key, self.segments.of(key), event))
+
+    def build(self, parked: Parked, segments: Iterable[Segment]) -> None:
+        """Build a parked run of all its records, close it, and go on with what came for it since."""
+        key = parked.run
+        before, waiting = self.runs.spilled[key], self.awaited.pop(key)
+        read = -1 if before.read is None else before.read
+
+        def take(run: Run, segment: Segment, record: Record) -> None:
+            if segment.last_offset > read:
+                self._collect(run, record)
+            else:
+                run.refusals.clear()
+                run.builder.telemetry.clear()
+
+        run = rebuild(key, segments, self._dialect, self.out.dead, self.limits.run_bytes, take)
+        if run is None:
+            self.runs.give_up(key)
+            self._remove_segments(key)
+        else:
+            run.revision = before.revision
+            self.runs.replace_spilled(key, run)
+            event = ended(run, self.limits) or overdue(run, self.now, self.limits)
+            if event is not None:
+                self._close(key, run, event)
+            else:  # its stream has not ended after all
+                run.park()
+                self.runs.replace_spilled(key, run)
+        for record in waiting:
+            self._take(record, None)
 
     # ---- time
 
@@ -380,6 +414,8 @@ class Partition:
             if event is not None:
                 self._close(key, run, event)
         for key, spilled in list(self.runs.spilled.items()):
+            if key in self.awaited:
+                continue
             event = overdue_spilled(spilled, self.now, self.limits)
             if event is not None:
                 self._close_spilled(key, event)
@@ -432,7 +468,7 @@ class Partition:
         for segment in segments_of(run):
             name = state_topic.segment_key(key, segment)
             self.out.segments.append((name, state_topic.encode(key, segment)))
-            self.segments.setdefault(key, []).append(name)
+            self.segments.add(key, name)
             self.counts.spilled += 1
         run.unspilled, run.spilled = [], run.size
 
@@ -440,9 +476,7 @@ class Partition:
         """Take what the state topic holds of this partition, before the first record."""
         self.now = max(self.now, restored.now)
         found = restored.by_run()
-        self.segments = {key: list(own) for key, own in found.items()}
-        holders = Counter(name for own in found.values() for name in own)
-        self.shared = {name: count for name, count in holders.items() if count > 1}
+        self.segments.restore(found)
         spilled, reopenable, complete = restored.runs(found)
         for key in complete:
             self._remove_segments(key)

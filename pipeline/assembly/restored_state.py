@@ -6,40 +6,59 @@ removed since. Each is packed as it comes: nothing is held of it but what will b
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
 
+from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.marks import Marks
-from pipeline.assembly.spilled_run import SpilledRun, stored_bytes
+from pipeline.assembly.parking import OutlinedSegment, outlined
+from pipeline.assembly.spilled_run import SpilledRun
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
 from topics import state
 from topics.state import ANYONE, RunKey, Segment
 
-Segments = dict[str, Segment]  # by their keys on the state topic
+Segments = dict[str, Segment | OutlinedSegment]  # by their keys on the state topic
 
 
 class RestoredState:
-    """`segments` of open and reopenable runs, by their keys; `marks` of closed runs; `now`: newest broker time (ms)."""
+    """`segments` of open and reopenable runs, by their keys; `marks` of closed runs; `now`: newest broker time (ms).
 
-    def __init__(self) -> None:
-        self.segments: dict[bytes, tuple[RunKey, Segment]] = {}
+    Of segments beyond `most` bytes only outlines are held; `dialects` are needed for these alone.
+    """
+
+    def __init__(self, dialects: Mapping[str, Dialect] | None = None, most: int = sys.maxsize) -> None:
+        self.dialects = dialects or {}
+        self.segments: dict[bytes, tuple[RunKey, Segment | OutlinedSegment]] = {}
         self.marks = Marks()
         self.now = 0
+        self.room = most
 
     def take(self, key: bytes, value: bytes | None) -> None:
         """One record, in the topic's order; None removes what the key stands for. Raises InvalidRecord."""
         if value is None:
-            if self.segments.pop(key, None) is None and (mark := state.mark_of(key)) is not None:
+            if not self._remove(key) and (mark := state.mark_of(key)) is not None:
                 self.marks.remove_entry(*mark)
             return
         run, entry = state.decode(key, value)
         self.now = max(self.now, entry.at)
         if isinstance(entry, Segment):
-            self.segments[key] = run, entry
+            self._remove(key)
+            if run.tenant != ANYONE and self.room < len(value):
+                self.segments[key] = run, outlined(entry, self.dialects)
+            else:
+                self.room -= entry.size
+                self.segments[key] = run, entry
         elif (known := self.marks.own(run)) is None or entry.rank > known.rank:
             self.marks.add(run, entry)
+
+    def _remove(self, key: bytes) -> bool:
+        found = self.segments.pop(key, None)
+        if found is not None and isinstance(found[1], Segment):
+            self.room += found[1].size
+        return found is not None
 
     def by_run(self) -> dict[RunKey, Segments]:
         """The segments of each run. Those of an older version are split: several runs may have the same one then."""
@@ -47,7 +66,8 @@ class RestoredState:
         for key, (run, segment) in self.segments.items():
             found.setdefault(run, {})[key.decode()] = segment
         for run in [run for run in found if run.tenant == ANYONE]:
-            for tenant, own in split(found.pop(run)).items():
+            whole = {name: one for name, one in found.pop(run).items() if isinstance(one, Segment)}  # never outlined
+            for tenant, own in split(whole).items():
                 found.setdefault(run._replace(tenant=tenant), {}).update(own)
         return found
 
@@ -68,26 +88,26 @@ class RestoredState:
             if closed is not None and (closed.complete or closed.cut):
                 complete.append(key)
                 continue
-            newer = [segment for segment in segments if closed is None or segment.last_offset > closed.offset]
-            if newer:
-                revision = 0 if closed is None else closed.revision + 1
-                spilled[key] = SpilledRun.restored(segments, newer, revision)
+            if closed is None or any(segment.last_offset > closed.offset for segment in segments):
+                revision, since = (0, -1) if closed is None else (closed.revision + 1, closed.offset)
+                spilled[key] = SpilledRun.restored(segments, self.dialects, since, revision, is_open=True)
                 self.marks.remove(key)
-            elif closed is not None:
-                at = max(segment.at for segment in segments)
-                reopenable[key] = SpilledRun(segments, at, at, closed.revision, stored_bytes(segments))
+            else:
+                reopenable[key] = SpilledRun.restored(
+                    segments, self.dialects, closed.offset, closed.revision, is_open=False
+                )
                 self.marks.add(key, closed)  # of its own, where it was that of ANYONE
         return spilled, reopenable, complete
 
 
-def split(segments: Segments) -> dict[str | None, Segments]:
+def split(segments: Mapping[str, Segment]) -> dict[str | None, dict[str, Segment]]:
     """The segments of a run that an older version wrote, which took equal ids of two tenants for one run -> those of
     each tenant, by the envelopes of their records.
 
     Offsets of single records are not known. Where tenants share a segment, their `last_offset` differ all the same, so
     that their runs will have marks of their own: the later a tenant's last record the higher it is, and never below it.
     """
-    found: dict[str | None, Segments] = {}
+    found: dict[str | None, dict[str, Segment]] = {}
     ordered = sorted(segments.items(), key=lambda item: (*_range(item[1]), item[1].part))
     for (_, last), parts in groupby(ordered, key=lambda item: _range(item[1])):
         owned = [(name, segment, _tenants(segment)) for name, segment in parts]

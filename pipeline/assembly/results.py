@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pipeline.assembly.records import Refused, StoredRecord
+from pipeline.assembly.run_states import Event
 from threadmill.errors import Reason
 from topics.state import RunKey, Segment
 from topics.telemetry import TelemetryRecord
@@ -27,6 +28,7 @@ class Counts:
     reopened: int = 0
     closed: int = 0
     spilled: int = 0
+    parked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,15 @@ class Oversized:
     segments: tuple[str, ...]
     rest: Segment
     revision: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parked:
+    """A parked run that is over, by `event`; `Partition.build` closes it. `segments`: state keys of all its records."""
+
+    run: RunKey
+    segments: tuple[str, ...]
+    event: Event
 
 
 class Built(NamedTuple):
@@ -80,6 +91,7 @@ class Out:
     dead: list[Refused] = field(default_factory=list)
     unbuilt: list[Unbuilt] = field(default_factory=list)
     oversized: list[Oversized] = field(default_factory=list)
+    parked: list[Parked] = field(default_factory=list)
     segments: list[tuple[str, bytes]] = field(default_factory=list)
     marks: list[tuple[str, bytes | None]] = field(default_factory=list)
     large: set[TurnKey] = field(default_factory=set)  # turns whose values should leave before they are encoded

@@ -14,8 +14,9 @@ from typing import Any
 
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.parking import Outline, bare, listening, outline
 from pipeline.assembly.parts import Context
-from pipeline.assembly.records import Envelope, Record, Refused
+from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.sequence_window import SequenceWindow
 from pipeline.assembly.weight import structure, weight
 from threadmill import traceparent
@@ -31,6 +32,8 @@ class Run:
 
     A run weighs `most` at most, counted in the order in which its records are applied: so the limit cuts it at the same
     record whatever their order and their batches. `beyond` holds that record and what else came; None before.
+
+    `read`: of a parked run, see `park`, the offset up to which its events were read; None: it is not parked.
     """
 
     __slots__ = (
@@ -49,6 +52,7 @@ class Run:
         "most",
         "next",
         "opened_at",
+        "read",
         "refusals",
         "revision",
         "size",
@@ -77,6 +81,7 @@ class Run:
         self.most = most
         self.size = self.spilled = self.ahead = 0
         self.beyond: list[Record] | None = None
+        self.read: int | None = None
         self.duplicates = 0
         self.refusals: list[Refused] = []
 
@@ -102,6 +107,8 @@ class Run:
             return
         self.last_at = max(self.last_at, record.timestamp)
         if envelope["seq"] > self.next:
+            if self.read is not None:
+                envelope, record = self._without_events(envelope, record)
             self.early.put(envelope, record)
             self.ahead += _early_weight(envelope, record)
             self.size += _early_weight(envelope, record)
@@ -117,7 +124,10 @@ class Run:
 
     def _apply_within(self, envelope: Envelope, record: Record) -> None:
         """Apply a record unless the run weighs as much as it may."""
-        self.size += weight(_size(record), envelope["events"], self.size - self.ahead)
+        if envelope.__class__ is Outline:
+            self.size += envelope.weight
+        else:
+            self.size += weight(_size(record), envelope["events"], self.size - self.ahead)
         if self.size - self.ahead <= self.most:
             self._apply(envelope, record)
         else:
@@ -139,7 +149,11 @@ class Run:
             wrong = self.builder.context.learn(envelope["run"])
             if wrong:
                 self._add_refusal(record, Reason.INVALID_EVENT, f"left out of `run`, for its type: {', '.join(wrong)}")
-        self.apply_events(envelope["ts"], events, dt, record)
+        if envelope.__class__ is Outline:
+            self.next += len(events)
+            self._end_stream(envelope.ended or self.builder.ended, record)
+        else:
+            self.apply_events(envelope["ts"], events, dt, record)
         if envelope.get("end") is not None:
             self.end = envelope["end"]
 
@@ -171,6 +185,11 @@ class Run:
         self.next += count
         if (builder.ended is None) is not (self.ended_at is None):  # a run may go on with its next turn
             self.ended_at = None if builder.ended is None else record.timestamp
+
+    def _end_stream(self, how: End | None, record: Record) -> None:
+        self.builder.ended = how
+        if how is not None and self.ended_at is None:
+            self.ended_at = record.timestamp
 
     def _apply_many(self, ts: int, events: list[Any], dt: list[int] | None, record: Record) -> int:
         """Apply them in order, deltas in stretches: at once they cost half. -> the last one's time."""
@@ -223,6 +242,22 @@ class Run:
         self.opened_at = self.last_at = at
         self.gap_at = at if self.early else None
 
+    def park(self) -> None:
+        """Let go of what its events have made: from here on it is followed by their numbers alone. All of its records
+        must be on the state topic.
+        """
+        self.read = self.last_offset
+        self.dialect = listening(self.dialect)
+        self.builder = bare(self.builder)
+        for seq, early in self.early.items():
+            self.early[seq] = self._without_events(*early)
+
+    def _without_events(self, envelope: Envelope, record: Record) -> tuple[Envelope, Record]:
+        if envelope.__class__ is Outline:
+            return envelope, record
+        slim = StoredRecord(b"", record.offset, record.timestamp)
+        return outline(envelope, _size(record), self.dialect), slim
+
     def missing(self) -> list[list[int]]:
         """The holes in the sequence, as [first, last] of each."""
         return self.early.holes(self.next) if self.early else []
@@ -262,6 +297,8 @@ def _size(record: Record) -> int:
 
 
 def _early_weight(envelope: Envelope, record: Record) -> int:
+    if envelope.__class__ is Outline:
+        return envelope.weight
     return _size(record) + structure(envelope["events"])
 
 

@@ -88,6 +88,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (SPILLED, Event.PUBLISHER_INTERRUPTED): REOPENABLE,  # likewise
     (SPILLED, Event.STREAM_COMPLETE): CLOSED,
     (SPILLED, Event.STREAM_INTERRUPTED): REOPENABLE,
+    (SPILLED, Event.WINDOW_FULL): REOPENABLE,  # a parked run is built when it is over
     (SPILLED, Event.GAP_TIMEOUT): REOPENABLE,
     (SPILLED, Event.IDLE_TIMEOUT): REOPENABLE,
     (SPILLED, Event.RUN_TIMEOUT): REOPENABLE,
@@ -129,6 +130,7 @@ class RunStates:
         self.release = release
         self.open: dict[RunKey, Run] = {}  # the one with the oldest record that is not spilled comes first
         self.spilled: dict[RunKey, SpilledRun] = {}
+        self.spilled_weight = 0  # what they take of the memory
         self.reopenable: OrderedDict[RunKey, SpilledRun] = OrderedDict()  # the one that was closed first comes first
         self.marks = Marks()  # of reopenable and closed runs
         self._reopenable_of: dict[str | None, OrderedDict[RunKey, None]] = {}  # the same by tenant
@@ -162,7 +164,12 @@ class RunStates:
         """All records of an open run are on the state topic. Raises ImpossibleTransition."""
         run = self.open[key]
         self._leave(key, event)
-        self.spilled[key] = SpilledRun.of(run)
+        self._put_spilled(key, SpilledRun.of(run))
+
+    def replace_spilled(self, key: RunKey, run: Run) -> None:
+        """A spilled run was parked, or built again."""
+        self._remove_spilled(key)
+        self._put_spilled(key, SpilledRun.of(run))
 
     def close(self, key: RunKey, event: Event, run: Run, closed: Closed) -> None:
         """The turn of an open or spilled run was handed over. Raises ImpossibleTransition."""
@@ -201,7 +208,8 @@ class RunStates:
         ):
             if count:
                 next_state(UNKNOWN, event)
-        self.spilled = spilled
+        for key, run in spilled.items():
+            self._put_spilled(key, run)
         self.marks = marks.by_age()
         for key in self.marks if reopenable else ():
             if key in reopenable:
@@ -215,6 +223,13 @@ class RunStates:
             self.marks = self.marks.packed()
         while self.reopenable_bytes > self.limits.reopen_bytes:
             self._leave(next(iter(self._reopenable_of[self._reopenable_bytes.most()])), Event.REOPEN_BOUND)
+
+    def _put_spilled(self, key: RunKey, spilled: SpilledRun) -> None:
+        self.spilled[key] = spilled
+        self.spilled_weight += spilled.weight
+
+    def _remove_spilled(self, key: RunKey) -> None:
+        self.spilled_weight -= self.spilled.pop(key).weight
 
     def _put_reopenable(self, key: RunKey, spilled: SpilledRun) -> None:
         self.reopenable[key] = spilled
@@ -235,7 +250,7 @@ class RunStates:
         if before is OPEN:
             del self.open[key]
         elif before is SPILLED:
-            del self.spilled[key]
+            self._remove_spilled(key)
         elif before is REOPENABLE:
             self._remove_reopenable(key)
         if before in (REOPENABLE, CLOSED) and after is not CLOSED:

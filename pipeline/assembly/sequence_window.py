@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import heapq
 
 from pipeline.assembly.records import Envelope, Record
@@ -26,7 +27,8 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
             held = self[seq][0]
             self.events -= _weight(held)
             if envelope.get("end") is None and held.get("end") is not None:
-                envelope = {**envelope, "end": held["end"]}
+                envelope = copy.copy(envelope)
+                envelope["end"] = held["end"]
         else:
             heapq.heappush(self.order, seq)
         self[seq] = (envelope, record)

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.records import Envelope, Refused, StoredRecord
+from pipeline.assembly.parking import Outline, OutlinedSegment, outlined, unknown
+from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
 from threadmill import traceparent
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
-from topics.state import MAX_SEGMENT_BYTES, Clocks, Segment
+from topics.state import MAX_SEGMENT_BYTES, Clocks, RunKey, Segment
+
+DialectOf = Callable[[Envelope], Dialect]  # raises InvalidRecord for an envelope of none
 
 
 @dataclass(slots=True, eq=False)
 class SpilledRun:
-    """A run all of whose records are on the state topic. Times in broker ms; `size`: bytes of its records.
+    """A run all of whose records are on the state topic. Times in broker ms; `size`: what its records weigh.
 
     After a restart it is only its `segments`, until it is needed and is built again from them; `gap_at` and `ended_at`
-    are those of `Run`, as far as the segments say them.
+    are those of `Run`, as far as the segments say them. `read` is that of a parked run, which is never built from what
+    is held here.
     """
 
-    segments: list[Segment]
+    segments: list[Segment | OutlinedSegment]
     last_at: int
     opened_at: int
     revision: int = 0
@@ -30,47 +35,85 @@ class SpilledRun:
     run: Run | None = None
     gap_at: int | None = None
     ended_at: int | None = None
+    read: int | None = None
 
     @classmethod
-    def restored(cls, segments: list[Segment], newer: list[Segment], revision: int) -> SpilledRun:
-        """An open run, of which the segments `newer` came since it was closed last."""
-        newest = max(newer, key=lambda segment: (segment.last_offset, segment.part))
+    def restored(
+        cls,
+        segments: Sequence[Segment | OutlinedSegment],
+        dialects: Mapping[str, Dialect],
+        since: int,
+        revision: int,
+        *,
+        is_open: bool,
+    ) -> SpilledRun:
+        """A run that a restart has found. `since`: the offset of the mark that closed it last, -1 where none has."""
+        newer = [segment for segment in segments if segment.last_offset > since] if is_open else list(segments)
+        newest = max(newer, key=_place)
         opened_at, gap_at, ended_at = newest.clocks or Clocks(min(segment.at for segment in newer))
-        size = stored_bytes(segments)
-        return cls(segments, newest.at, opened_at, revision, size, gap_at=gap_at, ended_at=ended_at)
+        restored = cls(list(segments), newest.at, opened_at, revision, sum(segment.size for segment in segments))
+        if is_open:
+            restored.gap_at, restored.ended_at = gap_at, ended_at
+        if any(isinstance(segment, OutlinedSegment) for segment in segments) or (is_open and newest.read is not None):
+            restored.read = max(since, newest.last_offset if newest.read is None else newest.read)
+            restored.segments = [s if isinstance(s, OutlinedSegment) else outlined(s, dialects) for s in segments]
+        return restored
 
     @classmethod
     def of(cls, run: Run) -> SpilledRun:
         """A run that is in memory."""
-        return cls([], run.last_at, run.opened_at, run.revision, run.size, run)
+        return cls([], run.last_at, run.opened_at, run.revision, run.size, run, read=run.read)
 
-    def rebuilt(self, dialect_of: Callable[[Envelope], Dialect], dead: list[Refused], most: int) -> Run | None:
+    @property
+    def weight(self) -> int:
+        """What it takes of the memory."""
+        return self.size if self.read is None else 0
+
+    def rebuilt(self, key: RunKey, dialect_of: DialectOf, dead: list[Refused], most: int) -> Run | None:
         """The run, built again where it has to be; None where nothing of it can be read."""
         if self.run is None:
-            self.run = rebuild(self.segments, dialect_of, dead, most)
+            if self.read is not None:
+                self.run = _parked(self, dialect_of, most)
+                self.segments.clear()
+            else:
+                self.run = rebuild(key, _emptied(self.segments), dialect_of, dead, most)
             if self.run is not None:
                 self.run.revision = self.revision
         return self.run
 
 
-def rebuild(
-    segments: list[Segment], dialect_of: Callable[[Envelope], Dialect], dead: list[Refused], most: int
-) -> Run | None:
-    """A run from its raw records; its telemetry and dead letters went out when they were read first.
-
-    The list of segments is emptied on the way: so the records go as the run grows. `most`: bytes that it may have.
-    `dialect_of` raises InvalidRecord for an envelope of none; records that can't be read any more go to `dead`.
-    """
-    run: Run | None = None
-    segments.sort(key=lambda s: (s.first_offset, s.last_offset, s.part), reverse=True)
+def _emptied(segments: list[Segment | OutlinedSegment]) -> Iterator[Segment]:
+    """Those with records, in their order; the list is emptied, so that the records go as the run grows."""
+    segments.sort(key=_place, reverse=True)
     while segments:
         segment = segments.pop()
+        if isinstance(segment, Segment):
+            yield segment
+
+
+def rebuild(
+    key: RunKey,
+    segments: Iterable[Segment],
+    dialect_of: DialectOf,
+    dead: list[Refused],
+    most: int,
+    unread: Callable[[Run, Segment, Record], None] | None = None,
+) -> Run | None:
+    """The run `key` from its raw records; its telemetry and dead letters went out when they were read first.
+
+    Segments come in their order, and best one at a time. `most`: bytes that the run may have.
+    Records that can't be read any more go to `dead`. `unread` is called behind each record, and takes what it has
+    brought where its events were not read before: of a parked run.
+    """
+    run: Run | None = None
+    named = key.thread_id.encode()
+    for segment in segments:
         headers = traceparent.headers(segment.traceparent) if segment.traceparent is not None else ()
         for value in segment.records:
-            if run is not None and run.beyond is not None:  # the limit was lowered since
-                run.beyond.append(StoredRecord(value, segment.last_offset, segment.at))
+            if run is not None and run.beyond is not None:  # the limit was lowered since, or it was parked
+                run.beyond.append(StoredRecord(value, segment.last_offset, segment.at, named))
                 continue
-            record = StoredRecord(value, segment.last_offset, segment.at, headers=headers)
+            record = StoredRecord(value, segment.last_offset, segment.at, named, headers)
             try:
                 envelope = decode(value)
                 dialect = dialect_of(envelope)
@@ -83,13 +126,44 @@ def rebuild(
             run.feed(envelope, record)
             run.spilled = run.size
             run.last_offset = max(run.last_offset, segment.last_offset)
+            if unread is not None:
+                unread(run, segment, record)
         if run is not None and segment.clocks is not None:  # as it was: its records have the time of the last of them
-            run.opened_at, run.gap_at, run.ended_at = segment.clocks
+            run.opened_at, run.gap_at, ended_at = segment.clocks
+            if ended_at is not None and run.builder.ended is not None:
+                run.ended_at = ended_at
     if run is not None:
         run.refusals.clear()
         run.builder.telemetry.clear()
         run.duplicates = 0
     return run
+
+
+def _parked(spilled: SpilledRun, dialect_of: DialectOf, most: int) -> Run | None:
+    """A parked run, followed through the outlines of its segments."""
+    run: Run | None = None
+    for segment in sorted(spilled.segments, key=_place):
+        for envelope in segment.outlines() if isinstance(segment, OutlinedSegment) else ():
+            record = StoredRecord(b"", segment.last_offset, segment.at)
+            if run is None:
+                run = Run(envelope, _dialect(envelope, dialect_of), record, most)
+                run.park()
+            if run.end is not None and not run.knows(envelope):
+                run.reopen(run.revision, record.timestamp)
+            run.feed(envelope, record)
+            run.last_offset = max(run.last_offset, segment.last_offset)
+    if run is not None:
+        run.read, run.spilled, run.duplicates = spilled.read, run.size, 0
+        run.opened_at, run.gap_at = spilled.opened_at, spilled.gap_at
+        if spilled.ended_at is not None and run.builder.ended is not None:
+            run.ended_at = spilled.ended_at
+    return run
+
+
+def _dialect(envelope: Outline, dialect_of: DialectOf) -> Dialect:
+    with suppress(InvalidRecord):
+        return dialect_of(envelope)
+    return unknown(envelope["dialect"])
 
 
 def segments_of(run: Run) -> Iterator[Segment]:
@@ -100,12 +174,11 @@ def segments_of(run: Run) -> Iterator[Segment]:
     size = part = 0
     for value in [*run.unspilled, b""]:
         if batch and (not value or size + len(value) > MAX_SEGMENT_BYTES):
-            yield Segment(run.first_offset, run.last_offset, run.last_at, batch, part, parent, clocks)
+            yield Segment(run.first_offset, run.last_offset, run.last_at, batch, part, parent, clocks, run.read)
             batch, size, part = [], 0, part + 1
         batch.append(value)
         size += len(value)
 
 
-def stored_bytes(segments: Sequence[Segment]) -> int:
-    """Bytes of all records in segments."""
-    return sum(len(value) for segment in segments for value in segment.records)
+def _place(segment: Segment | OutlinedSegment) -> tuple[int, int, int]:
+    return segment.first_offset, segment.last_offset, segment.part

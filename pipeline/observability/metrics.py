@@ -154,6 +154,11 @@ EARLY_EVENTS: Final = Metric(
 SEGMENTS_SPILLED: Final = Metric(
     "threadmill_segments_spilled_total", "counter", "Pieces of long-open turns written to the state topic."
 )
+RUNS_PARKED: Final = Metric(
+    "threadmill_runs_parked_total",
+    "counter",
+    "Open runs that made room: they are built from the state topic at their end.",
+)
 REDACTIONS: Final = Metric(
     "threadmill_redactions_total", "counter", "Finds that were replaced in turns and telemetry, by rule.", ("rule",)
 )
@@ -257,7 +262,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(CACHE_HITS, CACHE_LATENCY, AGENT_TURNS, AGENT_TURNS_REVISED, RESPONSES, TOOL_CALLS, TOOL_ERRORS),
     *(TELEMETRY_RECORDS, TELEMETRY_DUPLICATES, TELEMETRY_MALFORMED),
     *(RECORDS_READ, EVENTS_ASSEMBLED, DUPLICATES_DROPPED, TURNS_PRODUCED, DEAD_LETTERS),
-    *(RUNS_OPENED, RUNS_CLOSED, RUNS_REOPENED, OPEN_TURNS, EARLY_EVENTS, SEGMENTS_SPILLED, LAG),
+    *(RUNS_OPENED, RUNS_CLOSED, RUNS_REOPENED, OPEN_TURNS, EARLY_EVENTS, SEGMENTS_SPILLED, RUNS_PARKED, LAG),
     *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, LAST_PROGRESS),
     *(REDACTIONS, CONTENT_OBJECTS, CONTENT_BYTES, CONTENT_FAILURES),
     *(STORE_BATCHES, STORE_ROWS, STORE_ERASED, STORE_RETRIES, STORE_FAILURES),

@@ -36,13 +36,13 @@ from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from pipeline.worker.retry import Retry
-from pipeline.worker.spilled_records import buried, spilled_segments
+from pipeline.worker.spilled_records import SpilledRecords, buried, spilled_records
 from pipeline.worker.state_reader import read_state
 from pipeline.worker.state_waves import StateWaves
 from pipeline.worker.work import Records
 from threadmill.errors import Reason
 from topics import catalog, json_text, telemetry, turn_record
-from topics.state import RunKey, Segment
+from topics.state import RunKey
 from topics.turn_record import TurnRecord
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class Held:
     unsent: deque[Outgoing] = field(default_factory=deque)
     entries: StateWaves = field(default_factory=StateWaves)  # that rely on what is unsent
     floor: int | None = None
+    weight: int = 0  # of its open runs, when it was looked at last
     unseen: int = 0  # records since the open runs were looked at for what is to be spilled
 
 
@@ -111,6 +112,7 @@ class AssembleWork:
         self.waiting = StateWaves()  # for the delivery of the results that they rely on
         self.ready = StateWaves()  # taken by a flush
         self.flushing = asyncio.Lock()
+        self.building = asyncio.Lock()
         prefix = settings.topic_prefix
         self.events = catalog.EVENTS.full_name(prefix)
         self.turns = catalog.TURNS.full_name(prefix)
@@ -124,12 +126,13 @@ class AssembleWork:
 
     async def assign(self, starts: Mapping[int, int]) -> None:
         """Partitions with their committed offsets; open runs and closed ones come back from the state topic."""
-        remembered = await read_state(self.settings, starts)
+        remembered = await read_state(self.settings, starts, self.dialects)
         held = {}
         for number, start in starts.items():
-            polish = () if self.redaction is None else (self.redaction.record, self.redaction.telemetry)
-            partition = Partition(self.dialects, self.limits, start, *polish)
-            partition.fits = self.fits
+            turns, events = (
+                (None, None) if self.redaction is None else (self.redaction.record, self.redaction.telemetry)
+            )
+            partition = Partition(self.dialects, self.limits, start, turns, events, self.fits)
             partition.restore(remembered.pop(number))
             held[number] = Held(partition)
         self.held = held
@@ -159,7 +162,7 @@ class AssembleWork:
         much = held.unseen >= MANY or held.core.unspilled > self.limits.open_bytes
         if much:
             held.unseen = 0
-            held.core.spill()
+            self._spill(held)
         await self._send(partition, held)
         if much and sum(len(entry.value or b"") for entry in self.waiting.segments) > UNCONFIRMED:
             await self.flush()
@@ -172,8 +175,19 @@ class AssembleWork:
         """
         held = self._hold(partition)
         held.core.tick(held.core.now + idle_ms)
-        held.core.spill()
+        self._spill(held)
         await self._send(partition, held)
+
+    def _spill(self, held: Held) -> None:
+        """Runs that have been open for long go to the state topic. Where all partitions together hold more than they
+        may, those that hold more than their share park runs.
+        """
+        held.core.spill()
+        held.weight = held.core.weight()
+        most = self.settings.assembly_bytes
+        if sum(each.weight for each in self.held.values()) > most:
+            held.core.park(most // len(self.held))
+            held.weight = held.core.weight()
 
     def _hold(self, partition: int) -> Held:
         held = self.held[partition]
@@ -183,14 +197,30 @@ class AssembleWork:
 
     async def _send(self, number: int, held: Held) -> None:
         """Hand results to the producer, in order. What it does not take now stays, and holds the floor."""
+        while await self._hand_over(number, held):
+            if not held.core.out.parked:
+                held.floor = None
+                return
+            async with self.building:  # one at a time: its turn is in memory in full
+                await self._build(number, held)
+
+    async def _build(self, number: int, held: Held) -> None:
+        """Build the first of the parked runs that are over."""
+        parked = held.core.out.parked[0]
+        segments = await self._spilled(number, held, parked.run, parked.segments)
+        del held.core.out.parked[0]
+        await asyncio.to_thread(held.core.build, parked, segments)
+
+    async def _hand_over(self, number: int, held: Held) -> bool:
+        """False: the partition is about to go."""
         out = held.core.out
         while out.oversized:
             oversized = out.oversized[0]
             segments = await self._spilled(number, held, oversized.run, oversized.segments)
-            out.add(await asyncio.to_thread(held.core.cut_off, oversized, segments))
+            out.add(await asyncio.to_thread(held.core.cut_off, oversized, list(segments)))
             del out.oversized[0]
         if self.offload is not None and not await self._moved(out, self.offload):
-            return
+            return False
         turns = self._turns(number, out)
         while out.unbuilt:
             unbuilt = out.unbuilt[0]
@@ -201,27 +231,25 @@ class AssembleWork:
         for name, value in out.marks:
             wave = held.entries.tombstones if value is None else held.entries.marks
             wave.append(self._state(number, name, value))
-        held.core.out = Out()  # not before all of its results are here in full
+        held.core.out = Out(parked=out.parked)  # not before all of its results are here in full
         self.counts.count(number, held.core, out)
         if self.redaction is not None:
             self.counts.redacted(self.redaction)
         if self.traces is not None:
             self.traces(out.turns, number)
         if self.offload is not None and not await self._offloaded(held, self.offload):
-            return
+            return False
         await self.outbox.send(held.unsent)
         held.entries.move_to(self.waiting)
-        held.floor = None
+        return True
 
-    async def _spilled(self, number: int, held: Held, run: RunKey, names: Sequence[str]) -> list[Segment]:
+    async def _spilled(self, number: int, held: Held, run: RunKey, names: Sequence[str]) -> SpilledRecords:
         """Segments of a run that are on the state topic, or on their way to it. Raises BrokerError."""
-        if not names:
-            return []
         entries = [self._state(number, name, value) for name, value in held.core.out.segments]
         here = {entry.key: entry.value for entry in (*held.entries.segments, *entries)}
         if not all(name.encode() in here for name in names) and not await self.flush():
             raise BrokerError("the state topic has not taken all records yet of a run that has no turn")
-        return await spilled_segments(self.settings, number, run, names, here)
+        return await spilled_records(self.settings, number, run, names, here)
 
     async def _moved(self, out: Out, offload: Offload) -> bool:
         """Values of large runs' turns to the content store, before they are encoded. False: as below."""

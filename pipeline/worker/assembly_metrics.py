@@ -38,6 +38,7 @@ class AssemblyMetrics:
         add(m.RUNS_REOPENED, counts.reopened)
         add(m.RUNS_CLOSED, counts.closed)
         add(m.SEGMENTS_SPILLED, counts.spilled)
+        add(m.RUNS_PARKED, counts.parked)
         for record in out.turns:
             turn = record["turn"] or {}
             reason = (turn.get("interruption") or {}).get("reason", m.NO_REASON)

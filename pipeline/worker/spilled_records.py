@@ -1,69 +1,97 @@
-"""The raw records of a run that are on the state topic: for one whose turn can't be built, or is too large."""
+"""The raw records of a run that are on the state topic: for a parked one, and for one whose turn can't be built, or is
+too large.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from tempfile import TemporaryFile
 from typing import Final
 
 from aiokafka import TopicPartition
 
 from pipeline.assembly.records import Refused, StoredRecord
-from pipeline.assembly.restored_state import RestoredState
+from pipeline.assembly.restored_state import split
 from pipeline.assembly.results import Unbuilt
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
 from threadmill.errors import Reason
+from topics import state
 from topics.catalog import STATE
-from topics.state import RunKey, Segment
+from topics.state import ANYONE, RunKey, Segment
 
 AT_ONCE: Final = 1000  # records
 
 
-async def spilled_segments(
+class SpilledRecords:
+    """The segments of one run, in their order. They are kept in a file without a name: in memory is one at a time."""
+
+    def __init__(self, run: RunKey) -> None:
+        self.run = run
+        self.names: dict[tuple[int, int, int, bytes], tuple[int, int]] = {}  # by its place -> where in the file
+        self.file = TemporaryFile()  # noqa: SIM115  # it is gone with the last reference to it
+
+    def add(self, name: bytes, value: bytes) -> None:
+        """A segment as it is on the state topic; of what an older version mixed the run's own part counts."""
+        for segment in self._own(name, value):
+            place = (segment.first_offset, segment.last_offset, segment.part, name)
+            self.names[place] = self.file.tell(), len(value)
+            self.file.write(value)
+
+    def __iter__(self) -> Iterator[Segment]:
+        for (*_, name), (begin, size) in sorted(self.names.items()):
+            self.file.seek(begin)
+            yield from self._own(name, self.file.read(size))
+
+    def _own(self, name: bytes, value: bytes) -> Iterator[Segment]:
+        run, entry = state.decode(name, value)
+        if isinstance(entry, Segment) and run.tenant == ANYONE:
+            yield from split({"": entry}).get(self.run.tenant, {}).values()
+        elif isinstance(entry, Segment) and run == self.run:
+            yield entry
+
+
+async def spilled_records(
     settings: Settings,
     partition: int,
     run: RunKey,
     names: Collection[str],
     here: Mapping[bytes | None, bytes | None],
-) -> list[Segment]:
-    """-> a run's segments of these state keys, in their order. `here`: entries that the state topic does not have yet.
+) -> SpilledRecords:
+    """-> a run's segments of these state keys. `here`: entries that the state topic does not have yet.
 
     Raises BrokerError.
     """
     wanted = {name.encode() for name in names}
-    found = RestoredState()
+    found = SpilledRecords(run)
     for name, value in here.items():
-        if name is not None and name in wanted:
-            found.take(name, value)
-    if len(found.segments) < len(wanted):
-        found.segments |= await read_segments(settings, partition, wanted)
-    return sorted(found.by_run().get(run, {}).values(), key=_place)
+        if name in wanted and name is not None and value is not None:
+            wanted.remove(name)
+            found.add(name, value)
+    if wanted:
+        async for name, value in read_entries(settings, partition, wanted):
+            found.add(name, value)
+    return found
 
 
-def buried(unbuilt: Unbuilt, segments: Sequence[Segment]) -> list[Refused]:
+def buried(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
     """One for each raw record of a run that could not be built."""
     key = unbuilt.run.thread_id.encode()
     records = [StoredRecord(value, one.last_offset, one.at, key) for one in segments for value in one.records]
     return [Refused(record, Reason.INVALID_EVENT, unbuilt.detail) for record in records]
 
 
-async def read_segments(
+async def read_entries(
     settings: Settings, partition: int, wanted: Collection[bytes]
-) -> dict[bytes, tuple[RunKey, Segment]]:
-    """-> the segments of these state keys that the topic has, with their runs; nothing else is kept of it.
+) -> AsyncIterator[tuple[bytes, bytes]]:
+    """-> the entries of these state keys that the topic has; those that were written again come again.
 
     Raises BrokerError.
     """
     place = TopicPartition(STATE.full_name(settings.topic_prefix), partition)
-    found = RestoredState()
     async with reader(settings, max_poll_records=AT_ONCE) as consumer:
         begins, ends = await consumer.beginning_offsets([place]), await consumer.end_offsets([place])
         async for _, records in read(consumer, {place: (begins[place], ends[place])}):
             for record in records:
                 if record.key in wanted and record.value is not None:
-                    found.take(record.key, record.value)
-    return found.segments
-
-
-def _place(segment: Segment) -> tuple[int, int, int]:
-    return segment.first_offset, segment.last_offset, segment.part
+                    yield record.key, record.value

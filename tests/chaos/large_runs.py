@@ -11,7 +11,8 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from os import SEEK_END
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,9 +27,11 @@ from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.offload import Offload
 from pipeline.worker import assemble_work as assemble_work_module
+from pipeline.worker import spilled_records as spilled_records_module
 from pipeline.worker.assemble_work import AssembleWork
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from threadmill.envelope import encode
+from topics.catalog import STATE
 
 THREAD: Final = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 START: Final = 1_768_928_342_002
@@ -134,24 +137,45 @@ LOADS: Final[dict[str, Callable[[], Iterator[bytes]]]] = {
 
 
 class Producer:
-    """Takes everything, and keeps nothing."""
+    """Takes everything, and keeps what goes to the state topic, in a file."""
 
-    async def send_batch(self, _topic: str, _partition: int, some: Sequence[Outgoing]) -> tuple[int, Awaitable[object]]:
+    def __init__(self, folder: Path) -> None:
+        self.file = (folder / "state").open("w+b")
+        self.places: dict[bytes, tuple[int, int]] = {}
+
+    async def send_batch(self, topic: str, _partition: int, some: Sequence[Outgoing]) -> tuple[int, Awaitable[object]]:
+        for record in some if topic.endswith(STATE.name) else ():
+            if record.value is None:
+                self.places.pop(record.key or b"", None)
+            else:
+                self.places[record.key or b""] = self.file.seek(0, SEEK_END), len(record.value)
+                self.file.write(record.value)
         delivered = asyncio.get_running_loop().create_future()
         delivered.set_result(None)
         return len(some), delivered
+
+    async def entries(
+        self, _settings: Settings, _partition: int, wanted: Collection[bytes]
+    ) -> AsyncIterator[tuple[bytes, bytes]]:
+        """In place of reading the topic."""
+        for name in wanted:
+            place, size = self.places[name]
+            self.file.seek(place)
+            yield name, self.file.read(size)
 
 
 async def assemble(load: Iterator[bytes], folder: Path) -> None:
     """Assemble one load."""
     settings, metrics = Settings(home=folder, content=(folder / "content").as_uri()), Metrics(10)
 
-    async def nothing(_settings: Settings, partitions: Any) -> dict[int, RestoredState]:
+    async def nothing(_settings: Settings, partitions: Any, _dialects: Any) -> dict[int, RestoredState]:
         return {number: RestoredState() for number in partitions}
 
+    producer = Producer(folder)
     assemble_work_module.read_state = nothing  # type: ignore[assignment]
+    spilled_records_module.read_entries = producer.entries
     offload = Offload(ContentStore.of(settings), settings.content_threshold, metrics)
-    work = AssembleWork(settings, DIALECTS, Producer(), AssemblyMetrics(metrics, "events"), offload=offload)
+    work = AssembleWork(settings, DIALECTS, producer, AssemblyMetrics(metrics, "events"), offload=offload)
     await work.assign({0: 0})
     batch = []
     for offset, value in enumerate(load):

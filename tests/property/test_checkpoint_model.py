@@ -243,7 +243,7 @@ class World(RuleBasedStateMachine):
             self.loop.run_until_complete(asyncio.sleep(0))
             self.loop.close()
 
-    async def read_state(self, _: Settings, partitions: Mapping[int, int]) -> dict[int, RestoredState]:
+    async def read_state(self, _: Settings, partitions: Mapping[int, int], __: object) -> dict[int, RestoredState]:
         await asyncio.sleep(0)
         answer = {partition: RestoredState() for partition in partitions}
         for partition, remembered in answer.items():

@@ -100,9 +100,7 @@ def test_envelopes_are_read_or_refused(value: bytes) -> None:
 def test_a_partition_takes_anything(values: list[bytes | None], how: str) -> None:
     """Every record ends in a turn, in a dead letter, or is known already; none is left, and none stops the floor."""
     limits = Limits(open_bytes=1) if how == "spilled" else Limits()
-    partition = Partition(DIALECTS, limits, 0)
-    if how == "polished":
-        partition.polish = _failing_at_times
+    partition = Partition(DIALECTS, limits, 0, _failing_at_times if how == "polished" else None)
     for number, value in enumerate(values):
         partition.feed([StoredRecord(value, number, START + number)])
         if how == "spilled":

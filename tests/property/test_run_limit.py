@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.assembly import finishing as finishing_module
 from pipeline.assembly import oversized as oversized_module
 from pipeline.assembly import partition as partition_module
 from pipeline.assembly import weight as weight_module
@@ -28,7 +29,7 @@ Results = tuple[dict[str, bytes], set[bytes]]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_module, "LARGE", 0)
+    monkeypatch.setattr(finishing_module, "LARGE", 0)
     monkeypatch.setattr(oversized_module, "FIRST", 600)
 
 

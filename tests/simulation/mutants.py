@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy import func
 
 from pipeline.assembly import deadlines, finish, partition, spilled_run
+from pipeline.assembly.finishing import Finishing
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.results import Out
@@ -177,7 +178,7 @@ def _checkpoint_raises(patch: Patch) -> None:
 
 
 def _any_size_fits(patch: Patch) -> None:
-    patch.setattr(Partition, "_all_fit", lambda self, turns: True)
+    patch.setattr(Finishing, "all_fit", lambda self, turns: True)
 
 
 def _spilled_records_forgotten(patch: Patch) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from pipeline.assembly import partition as partition_module
+from pipeline.assembly import finishing as finishing_module
 from pipeline.kafka import dead_letters
 from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.stores import content, offload
@@ -104,7 +104,7 @@ class World:
         patch.setattr(group_work, "MOST", GROUP_BYTES)
         patch.setattr(offload, "MOST", TURN_BYTES * 9 // 10)
         patch.setattr("pipeline.assembly.spilled_run.MAX_SEGMENT_BYTES", TURN_BYTES * 2 // 3)
-        patch.setattr(partition_module, "LARGE", TURN_BYTES // 10)
+        patch.setattr(finishing_module, "LARGE", TURN_BYTES // 10)
 
     # ---- who takes part
 

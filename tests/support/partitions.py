@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline.assembly.limits import Limits
@@ -9,6 +10,7 @@ from pipeline.assembly.partition import Partition
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Out
 from tests.support.toy import TOYS, Envelope, Log
+from topics.state import Segment, decode
 
 
 def partition_of(log: Log, **limits: Any) -> Partition:
@@ -33,6 +35,19 @@ def remembered(*outs: Out) -> RestoredState:
         for name, value in [*out.segments, *out.marks]:
             found.take(name.encode(), value)
     return found
+
+
+def built(partition: Partition, state: Mapping[str, bytes]) -> None:
+    """Build parked runs that are over, as their host does; `state`: what the state topic has."""
+    while partition.out.parked:
+        parked = partition.out.parked.pop(0)
+        there = {**state, **dict(partition.out.segments)}
+        segments = []
+        for name in parked.segments:
+            _, entry = decode(name.encode(), there[name])
+            assert isinstance(entry, Segment)
+            segments.append(entry)
+        partition.build(parked, segments)
 
 
 def taken(partition: Partition) -> Out:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Dialect, Violation
+from pipeline.assembly.dialect import Dialect, StreamEnd, Violation
 from pipeline.assembly.offline import assemble
 from pipeline.assembly.records import StoredRecord
 from threadmill.envelope import encode
@@ -90,6 +90,13 @@ def _begin(builder: Builder) -> None:
         builder.user_turn([{"part_kind": "user-prompt", "content": builder.context.request}])
 
 
+def _ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    if isinstance(event, dict) and event.get("type") == "finish":
+        found: StreamEnd = event.get("as", "complete")
+        return found
+    return before
+
+
 TOY = Dialect(
     "toy",
     Wire(),
@@ -109,6 +116,7 @@ TOY = Dialect(
     },
     _unknown,
     _begin,
+    ended=_ended,
 )
 OTHER = Dialect("other", Wire(), {}, _unknown)
 TOYS = {"toy": TOY, "other": OTHER}

@@ -14,7 +14,7 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run_states import TRANSITIONS, Event, ImpossibleTransition, State, next_state
-from tests.support.partitions import fed, remembered
+from tests.support.partitions import built, fed, remembered
 from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, THREAD, TOY, TOYS, envelope, text
 from tests.support.toy import Event as ToyEvent
@@ -46,6 +46,14 @@ def spilled(partition: Partition) -> Partition:
     """By the bound of memory, so that no deadline passes."""
     partition.limits = replace(partition.limits, open_bytes=0)
     partition.spill()
+    return partition
+
+
+def parked_with_a_hole(**limits: Any) -> Partition:
+    partition = fed(envelope(0, text("a")), park_bytes=0, **limits)
+    partition.park(0)
+    followed(partition, seq=4)
+    built(partition, {})
     return partition
 
 
@@ -93,6 +101,7 @@ SCENARIOS: Final[dict[Row, Callable[[], Partition]]] = {
     (State.SPILLED, Event.PUBLISHER_INTERRUPTED): lambda: followed(restarted(a_run(end="aborted"), marks=False), seq=0),
     (State.SPILLED, Event.STREAM_COMPLETE): lambda: later(spilled(a_run(FINISH, grace_ms=100))),
     (State.SPILLED, Event.STREAM_INTERRUPTED): lambda: later(spilled(a_run(FAILURE, grace_ms=100))),
+    (State.SPILLED, Event.WINDOW_FULL): lambda: parked_with_a_hole(window_events=0),
     (State.SPILLED, Event.GAP_TIMEOUT): lambda: later(spilled(with_a_hole(gap_ms=100))),
     (State.SPILLED, Event.IDLE_TIMEOUT): lambda: later(restarted(spilled(a_run()), idle_ms=100)),
     (State.SPILLED, Event.RUN_TIMEOUT): lambda: later(restarted(spilled(a_run()), run_ms=100)),

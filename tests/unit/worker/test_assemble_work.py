@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
-from pipeline.assembly import partition as partition_module
+from pipeline.assembly import finishing as finishing_module
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.kafka.dead_letters import outgoing_letter
@@ -65,7 +65,7 @@ async def producer() -> Producer:
 
 @pytest.fixture
 async def work(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> AssembleWork:
-    async def nothing(_: Settings, partitions: Mapping[int, int]) -> dict[int, RestoredState]:
+    async def nothing(_: Settings, partitions: Mapping[int, int], __: object) -> dict[int, RestoredState]:
         return {partition: RestoredState() for partition in partitions}
 
     monkeypatch.setattr(assemble_work_module, "read_state", nothing)
@@ -263,7 +263,7 @@ def fails_at(word: str) -> TextRule:
 
 
 async def given(producer: Producer, monkeypatch: pytest.MonkeyPatch, **options: Any) -> AssembleWork:
-    async def nothing(_: Settings, partitions: Mapping[int, int]) -> dict[int, RestoredState]:
+    async def nothing(_: Settings, partitions: Mapping[int, int], __: object) -> dict[int, RestoredState]:
         return {partition: RestoredState() for partition in partitions}
 
     monkeypatch.setattr(assemble_work_module, "read_state", nothing)
@@ -348,15 +348,13 @@ async def delivering(producer: Producer) -> None:
 async def test_a_spilled_run_that_can_not_be_built_leaves_all_of_its_records(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch, *, delivered: bool
 ) -> None:
-    async def on_the_topic(_: Settings, __: int, names: Collection[bytes]) -> dict[bytes, tuple[RunKey, Segment]]:
-        found = RestoredState()
-        for record, delivery in producer.sent:
-            if record.topic == work.state and delivery.done():
-                found.take(record.key or b"", record.value)
-        assert len(names) <= len(found.segments)
-        return found.segments
+    async def on_the_topic(_: Settings, __: int, names: Collection[bytes]) -> AsyncIterator[tuple[bytes, bytes]]:
+        found = {record.key: record.value for record, delivery in producer.sent if delivery.done()}
+        assert found.keys() >= set(names)
+        for name in names:
+            yield name, found[name] or b""
 
-    monkeypatch.setattr(spilled_records_module, "read_segments", on_the_topic)
+    monkeypatch.setattr(spilled_records_module, "read_entries", on_the_topic)
     broker = asyncio.ensure_future(delivering(producer))
     log = Log()
     log.add(envelope(0, [*text("a"), {"type": "poison"}], run_id="bad"))
@@ -385,12 +383,13 @@ async def test_of_what_an_older_version_mixed_only_the_runs_own_records_become_d
     segment = Segment(0, 1, START, records)
     head, _, rest = state.encode(run, segment).partition(b"\n")
     found = RestoredState()
-    found.take(state.segment_key(run, segment).encode(), head.replace(b'"tenant":null,', b"") + b"\n" + rest)
+    name, value = state.segment_key(run, segment).encode(), head.replace(b'"tenant":null,', b"") + b"\n" + rest
+    found.take(name, value)
 
-    async def on_the_topic(*_: object) -> dict[bytes, tuple[RunKey, Segment]]:
-        return found.segments
+    async def on_the_topic(*_: object) -> AsyncIterator[tuple[bytes, bytes]]:
+        yield name, value
 
-    monkeypatch.setattr(spilled_records_module, "read_segments", on_the_topic)
+    monkeypatch.setattr(spilled_records_module, "read_entries", on_the_topic)
     work.held[0].core.restore(found)
     broker = asyncio.ensure_future(delivering(producer))
     ends = [encode(envelope(2, [], tenant=tenant, end="complete")) for tenant in ("acme", "evil")]
@@ -404,7 +403,7 @@ async def test_large_turns_of_two_tenants_are_told_apart_though_their_ids_are_eq
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assemble_work_module, "LARGEST_REQUEST", 5000)
-    monkeypatch.setattr(partition_module, "LARGE", 1000)
+    monkeypatch.setattr(finishing_module, "LARGE", 1000)
     log = Log()
     log.add(envelope(0, text("x" * 6000), tenant="acme", end="complete"))
     log.add(envelope(0, text("y" * 1500), tenant="evil", end="complete"))
@@ -417,7 +416,7 @@ async def test_a_turn_that_is_too_large_is_cut_off_and_leaves_the_other_records_
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assemble_work_module, "LARGEST_REQUEST", 5000)
-    monkeypatch.setattr(partition_module, "LARGE", 1000)
+    monkeypatch.setattr(finishing_module, "LARGE", 1000)
     log = Log()
     log.add(envelope(0, text("x" * 3000), run_id="large"))
     work.held[0].core.feed(log.records)

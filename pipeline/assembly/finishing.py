@@ -1,0 +1,84 @@
+"""The turns of a run that is over, as they are handed over: redacted, and of a size that their topic takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.assembly.deadlines import ending
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.offline import close
+from pipeline.assembly.oversized import ADVICE, cut_off, with_key
+from pipeline.assembly.records import Record, Refused, StoredRecord
+from pipeline.assembly.results import Out, Oversized
+from pipeline.assembly.run import Run
+from pipeline.assembly.run_states import Event
+from pipeline.assembly.spilled_run import DialectOf
+from pipeline.assembly.telemetry import closing_records, polished, streamed_records
+from threadmill.errors import Reason
+from topics.state import Segment
+from topics.telemetry import TelemetryRecord
+from topics.turn_record import TurnRecord
+
+LARGE: Final = 1_000_000  # bytes of a run whose turns may be too large for their topic
+
+Polish = Callable[[TurnRecord], TurnRecord]
+PolishTelemetry = Callable[[TelemetryRecord], TelemetryRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Finishing:
+    """`polish` changes each finished turn before it is handed over, and `polish_telemetry` each telemetry record:
+    redaction. `fits`: whether the turns topic takes a record of a large run, as the host sends it.
+    """
+
+    limits: Limits
+    dialect_of: DialectOf
+    polish: Polish | None = None
+    polish_telemetry: PolishTelemetry | None = None
+    fits: Callable[[TurnRecord], bool] | None = None
+
+    def finished(self, run: Run, event: Event) -> tuple[list[TurnRecord], list[TelemetryRecord]]:
+        """The turns of a run that `event` has ended, and what only they tell of its tokens."""
+        large = event is Event.TOO_LARGE or run.size > self.limits.reopen_bytes  # so it won't be opened again
+        turns, builder = close(run, ending(run, event), keep_telemetry=self.limits.keep_telemetry, last=large)
+        if self.polish is not None:
+            turns = [self.polish(turn) for turn in turns]
+        telemetry: Iterable[TelemetryRecord] = closing_records(run, builder, turns)
+        if self.polish_telemetry is not None:
+            last = StoredRecord(b"", run.last_offset, run.last_at)
+            telemetry = polished(run, telemetry, self.polish_telemetry, last)
+        return turns, list(telemetry)
+
+    def streamed(self, run: Run, record: Record) -> Iterable[TelemetryRecord]:
+        """The telemetry that `record`, the last one that the run took, has brought."""
+        found = streamed_records(run)
+        return found if self.polish_telemetry is None else polished(run, found, self.polish_telemetry, record)
+
+    def all_fit(self, turns: Iterable[TurnRecord]) -> bool:
+        """Whether the turns topic takes them."""
+        return self.fits is None or all(map(self.fits, turns))
+
+    def cut_off(self, oversized: Oversized, segments: Sequence[Segment]) -> Out:
+        """-> the turns of as much of a run as fits, and its other records as dead letters; `segments`: all of it."""
+        run, rest = cut_off([*segments, oversized.rest], self.dialect_of, self.limits.run_bytes, self._run_fits)
+        out = Out(dead=[Refused(with_key(one, oversized.run.thread_id), Reason.TOO_LARGE, ADVICE) for one in rest])
+        if run is not None:
+            run.revision = oversized.revision
+            out.turns, out.telemetry = self.finished(run, Event.TOO_LARGE)
+            out.large.update((oversized.run.tenant, turn["turn_id"]) for turn in out.turns)
+        return out
+
+    def _run_fits(self, run: Run) -> bool:
+        try:
+            return self.all_fit(self.finished(run, Event.TOO_LARGE)[0])
+        except Exception:  # what can't be built up to here may be built up to another record
+            return False
+
+
+def is_large(run: Run) -> bool:
+    """Whether its turns may be too large for their topic. Each message repeats the names of its context."""
+    context = run.builder.context
+    names = len(context.agent_id) + len(context.model_name or "") + len(context.provider_name or "")
+    return run.size + names * run.next > LARGE

@@ -1,0 +1,136 @@
+"""Runs that are followed by the numbers of their events alone, so that they take no memory: parked ones.
+
+All records of a parked run are on the state topic, and are read from there once it is over. Until then its events are
+looked at for one thing, whether the stream has ended; their telemetry and dead letters wait, too.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Dialect, StreamEnd
+from pipeline.assembly.parts import Context
+from pipeline.assembly.weight import structure, weight
+from threadmill.envelope import decode
+from threadmill.errors import InvalidRecord
+from threadmill.wires import Wire
+from topics.json_text import Fields
+from topics.state import Clocks, Segment
+
+STREAM_ENDS: Final[tuple[StreamEnd | None, ...]] = (None, "complete", "aborted")
+ENDS: Final = (None, "complete", "aborted", "error", "disconnected")
+NAMES: Final = ("thread_id", "run_id", "agent_id", "dialect", "ts", "tenant")
+
+
+class Outline(dict[str, Any]):
+    """An envelope without its events: in place of them is a range of so many. `weight`: of its record; `ended`: how the
+    stream has ended, if it stops behind them; None: it goes on.
+    """
+
+    __slots__ = ("ended", "weight")
+
+    def __init__(self, head: Fields, count: int, weighs: int, ended: StreamEnd | None) -> None:
+        super().__init__(head, events=range(count))
+        self.weight = weighs
+        self.ended = ended
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinedSegment:
+    """A segment of the state topic without its records. Fields as of `Segment`; `size`: bytes of its records.
+
+    `head` has the names that its envelopes have in common; `numbers` holds five for each: the seq of its first event,
+    how many there are, what it weighs, and the places of its `end` in ENDS, and of its stream's in STREAM_ENDS.
+    """
+
+    first_offset: int
+    last_offset: int
+    at: int
+    part: int
+    clocks: Clocks | None
+    read: int | None
+    size: int
+    head: Fields
+    numbers: array[int]
+
+    def outlines(self) -> Iterator[Outline]:
+        """Of its records, in their order."""
+        numbers = iter(self.numbers)
+        for seq, count, weighs, end, stream in zip(*[numbers] * 5, strict=True):
+            yield Outline({**self.head, "seq": seq, "end": ENDS[end]}, count, weighs, STREAM_ENDS[stream])
+
+
+def outline(envelope: Fields, size: int, dialect: Dialect) -> Outline:
+    """Of an early record of `size` bytes."""
+    events = envelope["events"]
+    head = {name: envelope.get(name) for name in (*NAMES, "seq", "end")}
+    return Outline(head, len(events), size + structure(events), _stream_end(events, dialect))
+
+
+def outlined(segment: Segment, dialects: Mapping[str, Dialect]) -> OutlinedSegment:
+    """The segment without its records. What can't be read is left out: once the run is built it is a dead letter."""
+    head: Fields = {}
+    numbers = array("q")
+    for value in segment.records:
+        with suppress(InvalidRecord):
+            envelope = decode(value)
+            events, end = envelope["events"], envelope.get("end")
+            head = head or {name: envelope.get(name) for name in NAMES}
+            weighs, dialect = weight(len(value), events, 0), dialects.get(envelope["dialect"])
+            stream = _stream_end(events, dialect) if dialect is not None else None
+            places = ENDS.index(end), STREAM_ENDS.index(stream)
+            numbers.extend((envelope["seq"], len(events), weighs, *places))
+    return OutlinedSegment(
+        segment.first_offset,
+        segment.last_offset,
+        segment.at,
+        segment.part,
+        segment.clocks,
+        segment.read,
+        segment.size,
+        head,
+        numbers,
+    )
+
+
+def _stream_end(events: Iterable[Any], dialect: Dialect) -> StreamEnd | None:
+    found: StreamEnd | None = None
+    for event in events:
+        found = dialect.ended(event, found)
+    return found
+
+
+def listening(dialect: Dialect) -> Dialect:
+    """A dialect that does nothing with events but ask whether they end the stream."""
+    ended = dialect.ended
+
+    def listen(builder: Builder, event: Fields) -> None:
+        before: StreamEnd | None = "complete" if builder.ended == "complete" else "aborted"
+        builder.ended = ended(event, before if builder.ended is not None else None)
+
+    return replace(dialect, handlers={}, stretches={}, unknown=listen, begin=_nothing)
+
+
+def unknown(name: str) -> Dialect:
+    """In place of a dialect that only a newer worker knows."""
+    return Dialect(name, Wire(), {}, lambda builder, event: None)
+
+
+def bare(builder: Builder) -> Builder:
+    """A builder of the same run that holds nothing of it but its names, and how its stream has ended."""
+    of = builder.context
+    context = Context(of.thread_id, of.run_id, of.agent_id, of.dialect)
+    context.tenant, context.traceparent = of.tenant, of.traceparent
+    made = Builder(context, builder.at)
+    made.started = made.lossy = True  # an event that can't be read is refused when the run is built
+    made.ended = builder.ended
+    return made
+
+
+def _nothing(builder: Builder) -> None:
+    """A parked run has begun."""

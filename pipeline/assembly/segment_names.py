@@ -1,0 +1,53 @@
+"""The state keys of what the state topic holds of open and reopenable runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from pipeline.assembly.restored_state import Segments
+from topics.state import RunKey
+
+
+class SegmentNames:
+    """The keys of each run's segments, in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self._of: dict[RunKey, list[str]] = {}
+        self._shared: dict[str, int] = {}  # those that several runs have, of an older version; and how many
+        self._buried: dict[RunKey, int] = {}  # of how many of a run's segments the records are dead letters already
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def restore(self, found: Mapping[RunKey, Segments]) -> None:
+        """Take those that a restart has found."""
+        self._of = {key: list(own) for key, own in found.items()}
+        holders = Counter(name for own in found.values() for name in own)
+        self._shared = {name: count for name, count in holders.items() if count > 1}
+
+    def add(self, key: RunKey, name: str) -> None:
+        """Of a segment that goes to the state topic."""
+        self._of.setdefault(key, []).append(name)
+
+    def of(self, key: RunKey) -> tuple[str, ...]:
+        """All of a run."""
+        return tuple(self._of.get(key, ()))
+
+    def not_buried(self, key: RunKey) -> tuple[str, ...]:
+        """Those whose records are no dead letters yet."""
+        return self.of(key)[self._buried.get(key, 0) :]
+
+    def bury(self, key: RunKey) -> None:
+        """The records of all segments of a run are dead letters."""
+        self._buried[key] = len(self._of.get(key, ()))
+
+    def remove(self, key: RunKey) -> Iterator[str]:
+        """A run has no more use for its segments -> those that no other run has, either."""
+        self._buried.pop(key, None)
+        for name in self._of.pop(key, ()):
+            others = self._shared.pop(name, 1) - 1
+            if others:
+                self._shared[name] = others
+            else:
+                yield name
