@@ -17,6 +17,7 @@ from threadmill.errors import CallerError, InvalidRecord
 from threadmill.framing import Decoder, Framed, decoder_for
 from threadmill.log_ids import log_ids
 from threadmill.micro_batch import MicroBatch
+from threadmill.sdk_objects import LEFT_OUT
 from threadmill.traceparent import TraceParent
 from threadmill.wires import Wire
 
@@ -87,11 +88,15 @@ class PublishedRun:
         travel (no JSON, over 900 KB): it is left out, the run goes on. Raises BrokerError where the broker refuses
         what was sent, and there is no spool.
         """
+        event = self._wire.event_of(event)
+        if event is not LEFT_OUT:
+            await self._add(event, at)
+
+    async def _add(self, event: Any, at: int | None = None) -> None:
+        """Publish one event as it travels."""
         if self._over:
             raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")
-        delivery = self._publisher.delivery
-        await delivery.room()
-        event = self._wire.event_of(event)
+        await self._publisher.delivery.room()
         for record in self._batch.add(event, _now() if at is None else at):
             self._put(record)
         self._publisher.counts.events += 1
@@ -168,10 +173,13 @@ class PublishedRun:
         self._publisher.delivery.put(self._key, record, self._headers)
 
     async def _take(self, framed: Framed) -> None:
-        if framed.error is None:
-            await self.offer(framed.event)
-        else:
+        if framed.error is not None:
             self._left_out(framed.error)
+            return
+        try:
+            await self._add(framed.event)
+        except InvalidRecord as error:
+            self._left_out(error)
 
     def _left_out(self, error: InvalidRecord) -> None:
         log.warning("run %s: an event was not published: %s", self.run_id, error, extra=self.log_extra)

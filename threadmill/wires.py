@@ -10,7 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from threadmill.sdk_objects import model, openai_agents_event, pydantic_ai_event
+from threadmill.sdk_objects import (
+    LEFT_OUT,
+    anthropic_event,
+    claude_code_event,
+    langgraph_event,
+    model,
+    openai_agents_event,
+    openai_chat_event,
+    openai_responses_event,
+    pydantic_ai_event,
+)
 
 Framing = Literal["sse", "named-sse", "data-lines"]  # as `threadmill.framing` describes them
 
@@ -23,7 +33,8 @@ class Wire:
     `threadmill.framing`. `done_marker`: SSE data that ends a stream and is no event. `boxed`: an event may be any JSON
     value, and what is no object travels as {"event": null, "data": VALUE}; so does the done marker, which says
     something on such a wire. `as_event`: an event as an object of the SDK -> a dict, or another JSON value where the
-    wire is boxed; it may raise InvalidRecord, and gives back what it does not know, for its reader to refuse.
+    wire is boxed; LEFT_OUT where others have said it. It may raise InvalidRecord, and gives back what it does not know,
+    for its reader to refuse. `holds_objects`: a dict, too, may hold such objects.
     """
 
     kind: str = "type"
@@ -32,11 +43,12 @@ class Wire:
     as_event: Callable[[Any], Any] = model
     untyped: bool = False
     boxed: bool = False
+    holds_objects: bool = False
 
     def event_of(self, event: Any) -> Any:
-        """An event as its SDK hands it out -> as it travels. Raises InvalidRecord."""
-        found = event if type(event) is dict else self.as_event(event)
-        return box(found) if self.boxed and not isinstance(found, dict) else found
+        """An event as its SDK hands it out -> as it travels, or LEFT_OUT. Raises InvalidRecord."""
+        found = event if type(event) is dict and not self.holds_objects else self.as_event(event)
+        return box(found) if self.boxed and found is not LEFT_OUT and not isinstance(found, dict) else found
 
     def takes(self, kind: Any) -> bool:
         """Whether this is what an event of this wire may hold under `kind`; None: nothing."""
@@ -51,13 +63,15 @@ def box(value: Any) -> dict[str, Any]:
 WIRES: Final[dict[str, Wire]] = {
     "ag-ui": Wire(),
     "agents-sdk": Wire(kind="event", framing="named-sse"),
-    "anthropic": Wire(done_marker="[DONE]", untyped=True),
-    "claude-code": Wire(),
+    "anthropic": Wire(done_marker="[DONE]", untyped=True, as_event=anthropic_event),
+    "claude-code": Wire(as_event=claude_code_event),
     "google-adk": Wire(untyped=True, boxed=True),
-    "langgraph": Wire(kind="event", framing="named-sse", untyped=True, boxed=True),
+    "langgraph": Wire(
+        kind="event", framing="named-sse", untyped=True, boxed=True, as_event=langgraph_event, holds_objects=True
+    ),
     "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
-    "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True),
-    "openai-responses": Wire(done_marker="[DONE]", untyped=True),
+    "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True, as_event=openai_chat_event),
+    "openai-responses": Wire(done_marker="[DONE]", untyped=True, as_event=openai_responses_event),
     "pi-agent": Wire(),
     "pi-proxy": Wire(framing="data-lines"),
     "pydantic-ai": Wire(kind="event_kind", as_event=pydantic_ai_event),

@@ -20,6 +20,7 @@ LOSSES: Final = {
     "blocks of a message that broke off, and was asked again": "those with a line stay, as the SDK has them",
     "`is_error` in a result of subtype `success`": "the run is interrupted: it ended with an error of the API",
     "results of web searches and other server tools": "`custom:TYPE` parts: the Agent SDK's messages don't have them",
+    "lines as Python's Agent SDK hands them out": "without flags of user lines: a note of the program's is a prompt",
     "prompts to one process": "one run: a turn with several results; publish a run for each prompt to part them",
     "times": "of receipt",
 }

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from threadmill.wires import Wire
+from threadmill.sdk_objects import LEFT_OUT
+from threadmill.wires import WIRES, Wire
 
 
 class Event:
@@ -26,6 +27,15 @@ def test_objects_and_dicts_are_events() -> None:
 def test_on_a_boxed_wire_any_other_value_travels_in_a_box() -> None:
     assert Wire(boxed=True).event_of(("messages", [1])) == {"event": None, "data": ("messages", [1])}
     assert Wire().event_of((1,)) == (1,), "the envelope refuses it"
+
+
+def test_what_others_have_said_is_left_out() -> None:
+    assert Wire(boxed=True, as_event=lambda _: LEFT_OUT).event_of(Event()) is LEFT_OUT
+
+
+def test_objects_are_also_looked_for_within_dicts_where_a_wire_has_them() -> None:
+    assert Wire(holds_objects=True, as_event=lambda event: {**event, "seen": True}).event_of({}) == {"seen": True}
+    assert WIRES["langgraph"].event_of({"model": Event()}) == {"model": {"type": "x"}}
 
 
 @pytest.mark.parametrize(

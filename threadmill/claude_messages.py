@@ -1,0 +1,81 @@
+"""Messages of the Claude Agent SDK for Python -> the lines of Claude Code that they were read from, as far as they go.
+
+The SDK hands out dataclasses without a written form, and has dropped what it does not know of a line: blocks of server
+tools, and whether a user's line is the program's own. They are known by their names: no SDK is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+Line = dict[str, Any]
+
+_BLOCKS: Final = {
+    "TextBlock": "text",
+    "ThinkingBlock": "thinking",
+    "ToolUseBlock": "tool_use",
+    "ToolResultBlock": "tool_result",
+    "ServerToolUseBlock": "server_tool_use",
+    "ServerToolResultBlock": "advisor_tool_result",  # the only one that the SDK reads
+}
+_OF_THE_MESSAGE: Final = ("content", "model", "usage", "message_id", "stop_reason")
+
+
+def line(message: Any) -> Any:
+    """A message of the SDK -> its line; anything else as it is."""
+    write = _WRITERS.get(type(message).__name__)
+    if write is not None and is_dataclass(message):
+        return write(message)
+    data = getattr(message, "data", None)  # of system messages of all kinds: the line itself
+    return data if isinstance(data, dict) and data.get("type") == "system" else message
+
+
+def _assistant(message: Any) -> Line:
+    told = {"id": message.message_id, "role": "assistant", "model": message.model, "type": "message"}
+    told |= {"content": _content(message.content), "stop_reason": message.stop_reason, "usage": message.usage}
+    return {"type": "assistant", "message": _held(told), **_held(_flat(message, without=_OF_THE_MESSAGE))}
+
+
+def _user(message: Any) -> Line:
+    told = {"role": "user", "content": _content(message.content)}
+    return {"type": "user", "message": told, **_held(_flat(message, without=("content",)))}
+
+
+def _result(message: Any) -> Line:
+    told = _flat(message, without=("model_usage",))
+    return {"type": "result", **_held({**told, "modelUsage": message.model_usage})}
+
+
+def _rate_limit(message: Any) -> Line:
+    told = _flat(message, without=("rate_limit_info",))
+    return {"type": "rate_limit_event", "rate_limit_info": message.rate_limit_info.raw, **told}
+
+
+_WRITERS: Final[dict[str, Callable[[Any], Line]]] = {
+    "AssistantMessage": _assistant,
+    "UserMessage": _user,
+    "ResultMessage": _result,
+    "RateLimitEvent": _rate_limit,
+    "StreamEvent": lambda message: {"type": "stream_event", **_held(_flat(message))},
+    "ConversationResetMessage": lambda message: {"type": "conversation_reset", **_held(_flat(message))},
+}
+
+
+def _content(content: Any) -> Any:
+    """A text, or blocks."""
+    if not isinstance(content, list):
+        return content
+    return [{"type": _BLOCKS[type(block).__name__], **_held(_flat(block))} for block in content]
+
+
+def _flat(thing: Any, without: tuple[str, ...] = ()) -> Line:
+    """The fields of a dataclass, by their names; dataclasses in them, too."""
+    told = {field.name: getattr(thing, field.name) for field in fields(thing) if field.name not in without}
+    return {name: _flat(value) if is_dataclass(value) else value for name, value in told.items()}
+
+
+def _held(told: Line) -> Line:
+    """Without what a line does not have; whose message it is, it says in any case."""
+    return {name: value for name, value in told.items() if value is not None or name == "parent_tool_use_id"}
