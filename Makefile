@@ -29,7 +29,7 @@ test: lint  ## All checks: lint, then every test, with a real Kafka and a real P
 coverage: lint  ## The same tests, with the lines that none of them runs (half as long again)
 	@$(RUN) pytest -n $(JOBS) --cov --cov-report=term:skip-covered $(ARGS)
 
-test-sdks: setup  ## Our exports of every wire in the real SDKs, which go on with them (needs Node 20+)
+test-sdks: setup  ## Runs of the real SDKs, recorded; and our exports of every wire in them, which go on (needs Node 20+)
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest tests/sdks/check_*.py $(ARGS)
 
 test-browser: setup  ## The dashboard in a real headless Chromium, with a real Kafka (needs Node 20+; fetches the browser once)

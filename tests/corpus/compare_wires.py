@@ -72,9 +72,8 @@ def recordings(dialect: str) -> list[Recording]:
     return found
 
 
-def judge(recording: Recording) -> None:
+def judge(thread: dict[str, Any], truth: dict[str, Any]) -> None:
     """Assert that the thread is what the SDK made of the stream, or of a run that broke off a part of it."""
-    thread, truth = recording.assembled(), recording.truth
     assert not errors(thread)
     turns = [turn for turn in thread["turns"] if turn["turn_type"] == "agent"]
     if truth["complete"] is not None:

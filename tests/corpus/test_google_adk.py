@@ -12,7 +12,7 @@ RUNS = [pytest.param(run, id=run.stream.stem) for run in recordings("google-adk"
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_is_what_the_session_has(run):
-    judge(run)
+    judge(run.assembled(), run.truth)
 
 
 @pytest.mark.parametrize("run", RUNS)

@@ -17,7 +17,7 @@ RESUMED = [pytest.param(run, id=run.stream.stem) for run in recordings("openai-a
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_is_what_the_sdk_has(run):
-    judge(run)
+    judge(run.assembled(), run.truth)
 
 
 @pytest.mark.parametrize("run", RESUMED)

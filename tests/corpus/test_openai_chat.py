@@ -9,4 +9,4 @@ from tests.corpus.compare_wires import Recording, judge, recordings
 
 @pytest.mark.parametrize("recording", recordings("openai-chat"), ids=lambda recording: recording.stream.stem)
 def test_a_recording_is_what_the_sdk_made_of_it(recording: Recording) -> None:
-    judge(recording)
+    judge(recording.assembled(), recording.truth)

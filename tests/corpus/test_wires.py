@@ -45,7 +45,7 @@ def status(document: dict[str, Any]) -> str:
 
 @every_recording
 def test_a_stream_is_what_the_sdk_made_of_it(recording: Recording) -> None:
-    judge(recording)
+    judge(recording.assembled(), recording.truth)
 
 
 @every_recording

@@ -24,13 +24,14 @@ from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.sdks import node_sdks
-from tests.sdks.publishing_python import ROOT, publishing_python
+from tests.sdks.python_sdks import environment as sdk_environment
+from tests.support.places import ROOT
 from tests.support.workers import WorkerProcess, environment, wait_until_stored
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
 
 HERE = Path(__file__).parent
-RELEASE = "2.68.0"  # that the example names
+SDK = "pydantic-ai-2.68.0"  # that the example names
 AWAY = 60.0  # seconds
 LONG = {"EXAMPLE_WORDS": "3500", "EXAMPLE_PAUSE": "0.02"}  # 70 s and more
 
@@ -39,7 +40,7 @@ LONG = {"EXAMPLE_WORDS": "3500", "EXAMPLE_PAUSE": "0.02"}  # 70 s and more
 async def server(settings: Settings, mode: str, folder: Path, **variables: str) -> AsyncIterator[str]:
     """The example, serving -> its address."""
     (port,) = free_ports(1)
-    command = [publishing_python(RELEASE), HERE / "agent_server.py", str(port), folder, mode]
+    command = [sdk_environment(SDK), HERE / "agent_server.py", str(port), folder, mode]
     log = folder / f"{mode}.log"
     variables = {"PYTHONPATH": str(ROOT), **variables}
     with log.open("wb") as out:

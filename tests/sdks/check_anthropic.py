@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from tests.sdks.python_sdks import environment, problems
+from tests.sdks.python_sdks import problems
 from tests.sdks.threads import STREAMS, exports, of_wire
 
-LOADER = Path(__file__).with_name("anthropic_loader.py")
-RELEASE = "2.12.0"
 # They hold a block that no release knows, and it goes back to the API that sent it.
 UNKNOWN = {"anthropic: anthropic/unknown-everything", "claude-code: claude-code/lines-unknown"}
 
@@ -19,7 +16,7 @@ UNKNOWN = {"anthropic: anthropic/unknown-everything", "claude-code: claude-code/
 @cache
 def found() -> dict[str, str]:
     given = {name: messages for name, messages in exports("anthropic").items() if name not in UNKNOWN}
-    return problems(environment("anthropic", RELEASE), LOADER, given)
+    return problems("anthropic", "anthropic_loader.py", given)
 
 
 @pytest.mark.parametrize("dialect", STREAMS)

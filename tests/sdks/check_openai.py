@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from tests.sdks.python_sdks import environment, problems
+from tests.sdks.python_sdks import problems
 from tests.sdks.threads import STREAMS, exports, of_wire
-
-LOADER = Path(__file__).with_name("openai_loader.py")
-RELEASE = "3.54.0"
 
 
 @cache
 def found(form: str) -> dict[str, str]:
-    return problems(environment("openai", RELEASE), LOADER, exports(form), form)
+    return problems("openai", "openai_loader.py", exports(form), form)
 
 
 @pytest.mark.parametrize("dialect", STREAMS)

@@ -6,7 +6,6 @@ Part of `make test-sdks`; no broker is needed, since what can't be sent is in th
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +15,24 @@ from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.dialects.history import Origin, thread
 from pipeline.dialects.shared_hash import shared_hash
-from tests.sdks.publishing_python import RELEASES, ROOT, publishing_python
+from tests.sdks.python_sdks import PYDANTIC_AI, run
 from tests.support.spools import away, spooled
 from tests.support.workers import environment
 from threadmill.identity import thread_uuid
 
-PROGRAM = Path(__file__).with_name("publishing_agent.py")
 
-
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", PYDANTIC_AI)
 def test_what_is_published_is_what_the_sdk_holds(release: str, tmp_path: Path) -> None:
     settings = away(tmp_path)
-    variables = environment(settings, PYTHONPATH=str(ROOT))
-    done = subprocess.run(
-        [publishing_python(release), PROGRAM], env=variables, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    told = run(f"pydantic-ai-{release}", "publishing_agent.py", variables=environment(settings))
     records = spooled(settings)
     over = "pydantic-ai over vercel-ai" if release.startswith("2.") else "pydantic-ai 1.x over vercel-ai"
     for run_id, dialect, wires in (
         ("events", "pydantic-ai", ["pydantic-ai"]),
         ("response", "vercel-ai", [over, "pydantic-ai"]),
     ):
-        run = [record for record in records if record["run_id"] == run_id]
-        (asked, answered), refused = turns(dialect, run)
+        told_of = [record for record in records if record["run_id"] == run_id]
+        (asked, answered), refused = turns(dialect, told_of)
         assert refused == []
         assert "What's the weather in Paris and Rome?" in json.dumps(asked)
         assert answered["completion_status"] == "complete"

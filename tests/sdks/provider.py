@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -15,7 +16,18 @@ from typing import Any
 from provider_rules import refusal
 
 Fields = dict[str, Any]
-Answer = Callable[[str, Fields], Any]  # path and body of a request -> a JSON value, or bytes of Server-Sent Events
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A JSON value, or bytes of Server-Sent Events; `broken`: the connection breaks behind them."""
+
+    content: Any
+    status: int = 200
+    broken: bool = False
+
+
+Answer = Callable[[str, Fields], Reply]  # path and body of a request -> what is answered
 
 
 @contextmanager
@@ -28,21 +40,20 @@ def provider(answer: Answer) -> Iterator[str]:
         def do_POST(self) -> None:  # as http.server wants it
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             problem = refusal(self.path, body)
-            if problem is not None:
-                self._say(400, "application/json", json.dumps({"error": {"message": problem}}).encode())
-                return
-            found = answer(self.path, body)
-            if isinstance(found, bytes):
-                self._say(200, "text/event-stream", found)
+            if problem is None:
+                self._say(answer(self.path, body))
             else:
-                self._say(200, "application/json", json.dumps(found).encode())
+                self._say(Reply({"error": {"message": problem}}, status=400))
 
-        def _say(self, status: int, kind: str, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(body)))
+        def _say(self, reply: Reply) -> None:
+            streamed = isinstance(reply.content, bytes)
+            body = reply.content if streamed else json.dumps(reply.content).encode()
+            self.send_response(reply.status)
+            self.send_header("content-type", "text/event-stream" if streamed else "application/json")
+            self.send_header("content-length", str(len(body) + reply.broken))
             self.end_headers()
             self.wfile.write(body)
+            self.close_connection = self.close_connection or reply.broken
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name there
             """Say nothing."""
@@ -95,6 +106,6 @@ GOING_ON = {
 }
 
 
-def goes_on(path: str, _: Fields) -> Any:
+def goes_on(path: str, _: Fields) -> Reply:
     """The answer with which every conversation goes on."""
-    return next(answer for end, answer in GOING_ON.items() if path.partition("?")[0].endswith(end))
+    return next(Reply(answer) for end, answer in GOING_ON.items() if path.partition("?")[0].endswith(end))

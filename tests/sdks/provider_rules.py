@@ -67,7 +67,8 @@ def of_chat(body: Fields) -> Iterator[str]:
 def of_messages(body: Fields) -> Iterator[str]:
     """User and assistant alternate, each tool_use is answered first thing in the next message, no text is empty."""
     calls: list[str] = []
-    for place, message in enumerate(body["messages"]):
+    said = [message for message in body["messages"] if message["role"] != "system"]  # which may stand anywhere
+    for place, message in enumerate(said):
         if message["role"] != ("assistant" if place % 2 else "user"):
             yield f"messages.{place}: roles must alternate, a user's is the first"
         content = message["content"]
@@ -105,6 +106,16 @@ def _block(place: int, block: Fields) -> Iterator[str]:
         yield f"messages.{place}: a thought without its signature"
 
 
+def of_gemini(body: Fields) -> Iterator[str]:
+    """As many responses of functions stand behind a turn of the model as it has calls."""
+    calls = 0
+    for place, content in enumerate(body["contents"]):
+        answered = sum("functionResponse" in part for part in content["parts"])
+        if content["role"] == "user" and answered != calls:
+            yield f"contents[{place}]: {answered} function responses for {calls} function calls"
+        calls = sum("functionCall" in part for part in content["parts"])
+
+
 def _own_tools(place: int, blocks: list[Fields]) -> Iterator[str]:
     used = [block["id"] for block in blocks if block["type"] in ("server_tool_use", "mcp_tool_use")]
     told = [block["tool_use_id"] for block in blocks if block["type"].endswith("_tool_result")]
@@ -116,4 +127,6 @@ RULES = {
     "/responses": of_responses,
     "/chat/completions": of_chat,
     "/messages": of_messages,
+    ":streamGenerateContent": of_gemini,
+    ":generateContent": of_gemini,
 }

@@ -1,39 +1,63 @@
-"""Releases of Python SDKs from PyPI, each in an environment of its own under .cache/sdks, installed with uv."""
+"""Releases of Python SDKs from PyPI, each beside this package in an environment of its own under .cache/sdks."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
-HOME = Path(__file__).parent.parent.parent / ".cache" / "sdks"
+from tests.support.places import ROOT
+
+HERE: Final = Path(__file__).parent
+SDKS: Final = {
+    "anthropic": ("anthropic==2.12.0",),
+    "claude-agent-sdk": ("claude-agent-sdk==0.2.187",),
+    "google-adk": ("google-adk==2.13.0",),
+    "langgraph": ("langgraph==1.2.22", "langchain-core==1.7.2", "langchain-openai==1.7.3"),
+    "openai": ("openai==3.54.0",),
+    "openai-agents": ("openai-agents==0.24.0", "openai==3.54.0"),
+    "pydantic-ai-2.68.0": ("pydantic-ai-slim[ag-ui,ui]==2.68.0",),
+    "pydantic-ai-1.107.10": ("pydantic-ai-slim[ui]==1.107.10",),
+    # It imports a module that later releases of OpenTelemetry no longer have.
+    "pydantic-ai-1.20.0": ("pydantic-ai-slim[ui]==1.20.0", "opentelemetry-api<1.39"),
+}
+PYDANTIC_AI: Final = tuple(name.removeprefix("pydantic-ai-") for name in SDKS if name.startswith("pydantic-ai-"))
 
 
 @cache
-def environment(package: str, release: str, *needs: str) -> Path:
-    """The Python that has this release of a package, and what else it needs."""
-    uv = shutil.which("uv")
-    assert uv is not None, "uv is needed to install the releases: https://docs.astral.sh/uv/"
-    home = HOME / f"{package.removesuffix('-slim')}-{release}"
-    python = home / "bin" / "python"
-    if not python.exists():
-        subprocess.run([uv, "venv", "--quiet", "--python", "3.11", home], check=True)
-    wanted = [f"{package}=={release}", *needs]
-    subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *wanted], check=True)
+def environment(sdk: str) -> Path:
+    """The Python that has this SDK and this package; installed with uv where what it needs has changed."""
+    home = ROOT / ".cache" / "sdks" / sdk
+    python, done = home / "bin" / "python", home / "installed.json"
+    wanted = ["--editable", str(ROOT), *SDKS[sdk]]
+    if not done.exists() or json.loads(done.read_text()) != wanted:
+        uv = shutil.which("uv")
+        assert uv is not None, "uv is needed to install the SDKs: https://docs.astral.sh/uv/"
+        subprocess.run([uv, "venv", "--quiet", "--clear", "--python", "3.11", home], check=True)
+        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *wanted], check=True)
+        done.write_text(json.dumps(wanted))
     return python
 
 
-def problems(python: Path, loader: Path, histories: dict[str, Any], *arguments: str) -> dict[str, str]:
-    """What a loader has against histories, by their names; it prints that as its last line."""
+def run(sdk: str, program: str, *arguments: str | Path, variables: dict[str, str] | None = None) -> Any:
+    """Run a program of tests/sdks in an SDK's environment -> its last line, as JSON."""
+    told = {**os.environ, "PYTHONPATH": str(ROOT), **(variables or {})}
+    command = [environment(sdk), HERE / program, *arguments]
+    done = subprocess.run(command, env=told, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def problems(sdk: str, loader: str, histories: dict[str, Any], *arguments: str) -> dict[str, str]:
+    """What a loader has against histories, by their names."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "histories.json"
         file.write_text(json.dumps(histories))
-        done = subprocess.run([python, loader, file, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+        found = run(sdk, loader, file, *arguments)
     assert found.keys() == histories.keys()
     return {name: problem for name, problem in found.items() if problem}

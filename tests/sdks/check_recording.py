@@ -1,0 +1,63 @@
+"""Runs of the real SDKs, recorded there and then: what is assembled is what each SDK made of its own stream.
+
+A scripted server answers, the documented way to publish is taken, and no broker is needed: what can't be sent is in the
+spool.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from pipeline.assembly.offline import assemble
+from pipeline.dialects import DIALECTS
+from pipeline.turns.thread_document import thread_document
+from tests.corpus.compare_wires import judge
+from tests.sdks.python_sdks import run
+from tests.sdks.scripted import CASES, QUESTION
+from tests.support.spools import away, spooled
+from tests.support.workers import environment
+
+SDKS = {
+    "openai": "openai_recorder.py",
+    "anthropic": "anthropic_recorder.py",
+    "openai-agents": "openai_agents_recorder.py",
+    "claude-agent-sdk": "claude_agent_recorder.py",
+    "google-adk": "google_adk_recorder.py",
+    "langgraph": "langgraph_recorder.py",
+}
+
+
+@cache
+def recorded(sdk: str) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """By run: what the SDK made of it, and the records that were published."""
+    with TemporaryDirectory() as folder:
+        settings = away(Path(folder))
+        made = run(sdk, SDKS[sdk], variables=environment(settings))
+        records = defaultdict(list)
+        for record in spooled(settings):
+            records[record["run_id"]].append(record)
+    assert records.keys() == made.keys()
+    return {run_id: (made[run_id], records[run_id]) for run_id in made}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("sdk", SDKS)
+def test_what_is_assembled_is_what_the_sdk_made(sdk: str, case: str) -> None:
+    runs = {run_id: found for run_id, found in recorded(sdk).items() if run_id.endswith(f": {case}")}
+    assert runs
+    for truth, records in runs.values():
+        turns, refused = assemble(DIALECTS[truth["dialect"]], records)
+        assert refused == []
+        document = thread_document(records[0]["thread_id"], turns)
+        judge(document, truth)
+        asked, answered = document["turns"]
+        assert asked["turn_type"] == "user"
+        assert QUESTION in str(asked)
+        kinds = [message["event_type"] for message in answered["messages"] if message["message_type"] == "system"]
+        assert not [kind for kind in kinds if kind.startswith("data-app-")], "every event of the SDK is known"
