@@ -63,6 +63,15 @@ def hijack(scene: Scene) -> Sent:
         yield scene.rng.uniform(0, 4), encode(scene.same.envelope(seq, [], scene.at, end="complete"))
 
 
+def only_end(scene: Scene) -> Sent:
+    """A run that says nothing but its end, one that says so twice, and one whose end comes without what it ends."""
+    for number, seqs in enumerate(((0,), (0, 0), (2,), (2, 0))):
+        run = replace(scene.own, run_id=f"end-{scene.number}-{number}")
+        for seq in seqs:
+            end = scene.rng.choice(("complete", "aborted"))
+            yield scene.rng.uniform(0, 2), encode(run.envelope(seq, [], scene.at, end=end))
+
+
 def twin(scene: Scene) -> Sent:
     """A whole run of the same ids, once more and longer."""
     run = scene.same
@@ -236,7 +245,7 @@ def other_wire(scene: Scene) -> Sent:
 ATTACKS: Final[Mapping[str, Attack]] = {
     attack.__name__: attack
     for attack in (
-        *(hijack, twin, squat, no_tenant, gap, huge_seq, deep, unstorable, same_columns),
+        *(hijack, only_end, twin, squat, no_tenant, gap, huge_seq, deep, unstorable, same_columns),
         *(sums, sums_of_a_thread, far_times, too_large, backwards, late_tail, native_tail),
         *(telemetry, unredactable, unbuildable, garbage, other_wire),
     )

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pipeline.assembly.offline import close
-from pipeline.assembly.records import StoredRecord
-from pipeline.assembly.run import Run
-from pipeline.turns.content import references, resolved
+from pipeline.worker.assembly_limits import limits_of
 from tests.simulation import stores
 from tests.simulation.broker import Entry
+from tests.simulation.restarts import changed
+from tests.simulation.right import compared, right_turns, whole
 from tests.simulation.scenarios import RECORD_BYTES
 from tests.simulation.tenants import key_of
-from tests.simulation.wire import SIM, marks
-from tests.simulation.worker import SECRET, redaction
+from tests.simulation.wire import marks
+from tests.simulation.worker import SECRET
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord, Reason
 from topics import json_text, turn_record
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 REFUSED: Final = Reason.UNPROCESSABLE.value.encode()
 UNSTORABLE: Final = (stores.REFUSED, stores.BREAKS)
+REPLAYED: Final = 0.25  # of the schedules: it takes as long as much of the rest
 Key = tuple[Any, str, str]
 
 
@@ -130,59 +131,6 @@ def good_runs(found: Found) -> Iterator[str]:
         yield from (f"{key}: a record of it is a dead letter" for entry, _ in records if found.buried[entry.value])
 
 
-def compared(stored: Mapping[str, TurnRecord], turns: Sequence[TurnRecord]) -> str | None:
-    """What is wrong with the turns of a run, by turn_id, where `turns` are right; None where nothing is."""
-    right = {record["turn_id"]: record for record in turns}
-    if right.keys() != stored.keys():
-        return f"{len(right)} turns are right, {len(stored)} are stored"
-    for turn_id, record in right.items():
-        if said(stored[turn_id]) != said(record):
-            return difference(said(stored[turn_id]), said(record))
-    return None
-
-
-def right_turns(records: Sequence[tuple[Entry, dict[str, Any]]], *, redact: Any) -> list[TurnRecord]:
-    """What must be stored of a run, by what is on the events topic."""
-    run: Run | None = None
-    for entry, envelope in records:
-        source = StoredRecord(entry.value or b"", entry.offset, entry.timestamp)
-        run = run or Run(envelope, SIM, source)
-        run.feed(envelope, source)
-    if run is None:
-        return []
-    over = run.end is not None or run.builder.ended is not None
-    turns = close(run, run.verdict() if over else "timeout", last=True)[0]
-    return [redaction().record(turn) for turn in turns] if redact else turns
-
-
-def whole(record: TurnRecord, objects: Mapping[str, bytes]) -> TurnRecord:
-    """A turn with its large values in it again. Raises AssertionError where one is not there."""
-    turn = record["turn"]
-    found = references(turn) if turn is not None else []
-    if turn is None or not found:
-        return record
-    missing = [ref["uri"] for _, ref in found if ref["uri"] not in objects]
-    if missing:
-        raise AssertionError(f"turn {record['turn_id']} refers to {missing[0]}, which is not there")
-    return {**record, "turn": resolved(turn, {place: objects[ref["uri"]] for place, ref in found})}
-
-
-def said(record: TurnRecord) -> dict[str, Any]:
-    """A turn record without its revision."""
-    return {**record, "revision": 0}
-
-
-def difference(stored: Any, right: Any, place: str = "") -> str:
-    """The first place at which two values differ."""
-    if isinstance(stored, dict) and isinstance(right, dict) and stored.keys() == right.keys():
-        key = next(key for key in stored if stored[key] != right[key])
-        return difference(stored[key], right[key], f"{place}.{key}")
-    if isinstance(stored, list) and isinstance(right, list) and len(stored) == len(right):
-        number = next(number for number in range(len(stored)) if stored[number] != right[number])
-        return difference(stored[number], right[number], f"{place}[{number}]")
-    return f"at {place} is {stored!r:.300} where {right!r:.300} is right"
-
-
 def nothing_made_up(found: Found) -> Iterator[str]:
     """Each stored turn is of a run that somebody sent, and holds only what its tenant said in that run."""
     sent = {key_of(envelope) for _, envelope in found.envelopes() if envelope is not None}
@@ -243,6 +191,18 @@ def all_the_time(found: Found) -> Iterator[str]:
     yield from found.world.problems
 
 
+def restarts(found: Found) -> Iterator[str]:
+    """What is on the events topic gives the same turns, at the same times, whether workers come and go or not."""
+    world = found.world
+    if not world.scenario.exact or world.rng.random() > REPLAYED:
+        return
+    limits = replace(limits_of(world.scenario.settings), **world.scenario.limits)
+    for number, log in enumerate(world.broker.topic("events")):
+        difference = changed(log.written, limits, world.rng)
+        if difference is not None:
+            yield f"a restart changes what comes of events/{number}: {difference}"
+
+
 def crashes(found: Found) -> Iterator[str]:
     """No task has died of an error that nobody looked at."""
     for process in found.world.processes:
@@ -250,4 +210,15 @@ def crashes(found: Found) -> Iterator[str]:
             yield f"{process.name}: {task.get_coro().__qualname__} died: {task.exception()!r}"
 
 
-LOOKS = (ledger, good_runs, nothing_made_up, redacted, promises, refused_by_the_store, archived, all_the_time, crashes)
+LOOKS = (
+    ledger,
+    good_runs,
+    nothing_made_up,
+    redacted,
+    promises,
+    refused_by_the_store,
+    archived,
+    all_the_time,
+    restarts,
+    crashes,
+)

@@ -26,6 +26,7 @@ from pipeline.worker import (
     store_role,
 )
 from tests.simulation import loop as loop_module
+from tests.simulation import naps
 from tests.simulation.broker import Broker, Weather, place_of
 from tests.simulation.group import Group
 from tests.simulation.hostile import ATTACKS, Scene
@@ -85,7 +86,7 @@ class World:
     def patch(self, patch: pytest.MonkeyPatch) -> None:
         """Put the simulated surroundings in the places of the real ones."""
         time = loop_module.clock(self.loop)
-        patch.setattr(asyncio, "sleep", loop_module.sleep)
+        patch.setattr(asyncio, "sleep", naps.sleep)
         patch.setattr(metrics_role, "TelemetryMeter", lambda metrics: TelemetryMeter(metrics, 100))
         for module in (stage, dead_letters, spool):
             patch.setattr(module, "time", time)

@@ -1,0 +1,250 @@
+"""What each mutant puts in the place of a rule: mostly what was there before the rule was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import func
+
+from pipeline.assembly import deadlines, finish, partition, spilled_run
+from pipeline.assembly.finishing import Finishing
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.partition import Partition
+from pipeline.assembly.results import Out
+from pipeline.assembly.run import Run
+from pipeline.assembly.run_states import RunStates
+from pipeline.kafka.dead_letters import outgoing_letter, without_value
+from pipeline.kafka.outbox import Outbox, Outgoing
+from pipeline.stores import rows, statements, versions
+from pipeline.turns import thread_document
+from pipeline.turns.held_events import Verdict, Version
+from pipeline.turns.redaction import Redaction
+from pipeline.worker import assemble_work, group_work
+from pipeline.worker.assemble_work import AssembleWork
+from pipeline.worker.stage import Stage
+from pipeline.worker.store_role import TurnWriter
+from threadmill.nesting import LEVELS
+from topics import turn_record
+from topics.state import RunKey, Segment
+from topics.thread_key import ThreadKey
+
+Patch = pytest.MonkeyPatch
+
+
+def commit_before_flush(patch: Patch) -> None:
+    async def flush(self: Stage) -> bool:
+        return True
+
+    patch.setattr(Stage, "flush", flush)
+
+
+def marks_before_turns(patch: Patch) -> None:
+    send = AssembleWork._send
+
+    async def marks_first(self: AssembleWork, number: int, held: Any) -> None:
+        for name, value in held.core.out.marks:
+            await self.outbox.send(type(held.unsent)([self._state(number, name, value)]))
+        await send(self, number, held)
+
+    patch.setattr(AssembleWork, "_send", marks_first)
+
+
+def failed_deliveries_forgotten(patch: Patch) -> None:
+    async def forgets(self: Outbox) -> bool:
+        todo, self.pending = self.pending, deque()
+        if todo:
+            await asyncio.wait([delivery for delivery, _ in todo])
+        return True
+
+    patch.setattr(Outbox, "flush", forgets)
+
+
+def floor_is_next(patch: Patch) -> None:
+    patch.setattr(Partition, "floor", lambda self: self.next)
+
+
+def holes_passed_over(patch: Patch) -> None:
+    patch.setattr("pipeline.worker.stage.HOLE_READS", 0)
+
+
+def other_generations(patch: Patch) -> None:
+    patch.setattr(Stage, "_ours", lambda self, partition, generation: partition in self.next)
+
+
+def group_not_halved(patch: Patch) -> None:
+    write = TurnWriter._write
+
+    async def whole(self: TurnWriter, store: Any, records: Any) -> Any:
+        if len(records) == 1:
+            return await write(self, store, records)
+        await store.write([turn_record.decode(record.value) for _, record in records])
+        return []
+
+    patch.setattr(TurnWriter, "_write", whole)
+
+
+def tenants_of_runs(patch: Patch) -> None:
+    patch.setattr(partition, "RunKey", lambda tenant, thread_id, run_id: RunKey(None, thread_id, run_id))
+
+
+def tenants_of_threads(patch: Patch) -> None:
+    patch.setattr(rows, "key_of", lambda record: ThreadKey(record["thread_id"], None))
+
+
+def results_taken_early(patch: Patch) -> None:
+    """Telemetry is redacted when its results have left the core already, and that may raise."""
+    send, results = AssembleWork._send, AssembleWork._results
+
+    async def early(self: AssembleWork, number: int, held: Any) -> None:
+        try:
+            await send(self, number, held)
+        except Exception:
+            held.core.out = Out()
+            raise
+
+    def redacted(self: AssembleWork, number: int, out: Out) -> list[Outgoing]:
+        if self.redaction is not None:
+            out.telemetry = [self.redaction.telemetry(record) for record in out.telemetry]
+        return results(self, number, out)
+
+    patch.setattr(AssembleWork, "_send", early)
+    patch.setattr(AssembleWork, "_results", redacted)
+    patch.setattr(partition, "polished", lambda run, records, polish, last: records)
+
+
+def ranges_ignored(patch: Patch) -> None:
+    def by_rank(self: Version, known: Version) -> Verdict:
+        return Verdict.REPLACES if self.rank > known.rank else Verdict.KNOWN
+
+    patch.setattr(Version, "beside", by_rank)
+
+
+def letters_without_bytes(patch: Patch) -> None:
+    def letter(*args: Any) -> Outgoing:
+        return without_value(outgoing_letter(*args))
+
+    patch.setattr(assemble_work, "outgoing_letter", letter)
+
+
+def again_without_pause(patch: Patch) -> None:
+    patch.setattr(group_work, "PAUSE", 0.0)
+
+
+def open_runs_unbounded(patch: Patch) -> None:
+    patch.setattr(partition, "spill_due", lambda run, held, now, limits: None)
+
+
+def reopenable_unbounded(patch: Patch) -> None:
+    bounds = RunStates._keep_within_bounds
+
+    def unbounded(self: RunStates) -> None:
+        self.limits, limits = replace(self.limits, reopen_bytes=2**60), self.limits
+        try:
+            bounds(self)
+        finally:
+            self.limits = limits
+
+    patch.setattr(RunStates, "_keep_within_bounds", unbounded)
+
+
+def checkpoint_raises(patch: Patch) -> None:
+    async def raises(self: AssembleWork, wave: Any) -> bool:
+        await self.outbox.send(wave)
+        return await self.outbox.flush()
+
+    patch.setattr(AssembleWork, "_delivered", raises)
+
+
+def any_size_fits(patch: Patch) -> None:
+    patch.setattr(Finishing, "all_fit", lambda self, turns: True)
+
+
+def spilled_records_forgotten(patch: Patch) -> None:
+    bury = Partition._bury
+
+    def unspilled(self: Partition, key: RunKey, run: Any, detail: str) -> None:
+        bury(self, key, run, detail)
+        self.out.unbuilt.clear()
+
+    patch.setattr(Partition, "_bury", unspilled)
+
+
+def deep_turn_raises(patch: Patch) -> None:
+    async def each(records: Any, places: Any, offload: Any) -> None:
+        for place in places:
+            records[place] = replace(records[place], value=await offload(records[place].value or b""))
+
+    patch.setattr(assemble_work, "_offload", each)
+    patch.setattr(turn_record, "OWN_LEVELS", LEVELS)
+
+
+def window_counts_events(patch: Patch) -> None:
+    def by_events(run: Run, limits: Limits) -> bool:
+        return run.early.events > limits.window_events
+
+    patch.setattr(deadlines, "window_is_full", by_events)
+    patch.setattr(partition, "window_is_full", by_events)
+
+
+def runs_of_any_size(patch: Patch) -> None:
+    def boundless(envelope: Any, dialect: Any, record: Any, most: int = 0) -> Run:
+        return Run(envelope, dialect, record)
+
+    patch.setattr(partition, "Run", boundless)
+    patch.setattr(spilled_run, "Run", boundless)
+
+
+def groups_count_records(patch: Patch) -> None:
+    patch.setattr(group_work, "MOST", 2**60)
+
+
+def telemetry_as_it_is(patch: Patch) -> None:
+    patch.setattr(Redaction, "telemetry", lambda self, record: record)
+
+
+def facts_as_they_are(patch: Patch) -> None:
+    patch.setattr(Redaction, "_facts", lambda self, facts: facts)
+
+
+def times_of_any_size(patch: Patch) -> None:
+    for module in (finish, thread_document):
+        patch.setattr(module, "bounded", lambda ms: ms)
+
+
+def clocks_forgotten(patch: Patch) -> None:
+    segments_of = partition.segments_of
+
+    def without(run: Run) -> Iterator[Segment]:
+        return (replace(segment, clocks=None) for segment in segments_of(run))
+
+    patch.setattr(partition, "segments_of", without)
+
+
+def ranges_not_read(patch: Patch) -> None:
+    async def none(connection: Any, keys: Any) -> dict[Any, Any]:
+        return {}
+
+    patch.setattr(versions, "_ranges", none)
+
+
+def plain_sums(patch: Patch) -> None:
+    patch.setattr(statements, "BoundedSum", func.sum)
+
+
+def names_collide(patch: Patch) -> None:
+    def escaped(value: Any, limit: int = 500) -> str | None:
+        if value is None:
+            return None
+        return str(value).encode("utf-8", "backslashreplace").decode().replace("\0", "\\u0000")[:limit]
+
+    patch.setattr(rows, "column_text", escaped)
+
+
+def names_collide_and_stop(patch: Patch) -> None:
+    names_collide(patch)
+    group_not_halved(patch)
