@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func
 
-from pipeline.assembly import deadlines, finish, partition, spilled_run
+from pipeline.assembly import deadlines, finish, finishing, partition, spilled_run
 from pipeline.assembly.finishing import Finishing
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
@@ -114,7 +114,7 @@ def results_taken_early(patch: Patch) -> None:
 
     patch.setattr(AssembleWork, "_send", early)
     patch.setattr(AssembleWork, "_results", redacted)
-    patch.setattr(partition, "polished", lambda run, records, polish, last: records)
+    patch.setattr(finishing, "polished", lambda run, records, polish, last: records)
 
 
 def ranges_ignored(patch: Patch) -> None:

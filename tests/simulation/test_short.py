@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.simulation import mutants
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.schedule import play
 
@@ -45,3 +46,9 @@ def test_a_seed_always_plays_the_same_schedule() -> None:
     ).stdout
     assert here == there
     assert here.count("\n") > 100
+
+
+@pytest.mark.parametrize("name", mutants.BY_NAME)
+def test_each_mutant_still_takes_something_out(name: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        mutants.BY_NAME[name].take_out(patch)
