@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from aiokafka.errors import MessageSizeTooLargeError
 
+from pipeline.observability.repeated_warning import RepeatedWarning
 from threadmill.envelope import Headers
 
 LARGEST_REQUEST: Final = 20_000_000  # bytes that a worker's producer sends at once: below what the topics take
@@ -56,6 +57,7 @@ class Outbox:
         self.instead = instead
         self.pending: deque[tuple[asyncio.Future[object], list[Outgoing]]] = deque()
         self.failed: deque[Outgoing] = deque()
+        self.warn = RepeatedWarning(log)  # a tenant's large records, or a broker that is away, may bring any number
 
     async def send(self, records: deque[Outgoing], at_once: int = 1000) -> None:
         """Register records for delivery, in order; each leaves `records` when the producer has it."""
@@ -88,14 +90,16 @@ class Outbox:
         for delivery, records in todo:
             error = _failure(delivery)
             if error is not None:
-                log.warning("%d not delivered to %s, sent again: %r", len(records), records[0].topic, error)
+                topic = records[0].topic
+                kind = f"{topic}: {type(error).__name__}"
+                self.warn(kind, "%d not delivered to %s, sent again: %r", len(records), topic, error)
                 self.failed += records if len(records) > 1 else [self._again(records[0], error)]
         if not self.failed:
             return True
         try:
             await self.send(self.failed, at_once=1)  # one by one: the broker may have refused the batch for its size
         except Exception as error:  # the rest waits for the next flush
-            log.warning("the producer takes nothing: %r", error)
+            self.warn(type(error).__name__, "the producer takes nothing: %r", error)
         return False
 
     def _again(self, record: Outgoing, error: BaseException) -> Outgoing:

@@ -164,3 +164,15 @@ async def test_of_a_batch_that_the_broker_refuses_only_the_large_one_is_replaced
     producer.deliver()
     assert await box.flush()
     assert [(each.topic, each.key) for each in producer.batches[-1]] == [("letters", b"large")]
+
+
+async def test_what_fails_for_each_record_is_logged_once_for_now(caplog: pytest.LogCaptureFixture) -> None:
+    producer = Producer()
+    box = Outbox(producer)
+    for topic in ("t", "u"):
+        for number in range(20):
+            await box.send(deque([record(str(number), topic=topic)]))
+            producer.deliveries[-1].set_exception(MessageSizeTooLargeError("too large"))
+            assert not await box.flush()
+            producer.deliver()
+    assert [" to t, " in one.getMessage() for one in caplog.records] == [True, False]

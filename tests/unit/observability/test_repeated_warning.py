@@ -1,0 +1,32 @@
+"""A warning that comes for each record is logged now and then."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from pipeline.observability.repeated_warning import EVERY, RepeatedWarning
+
+
+def test_each_kind_is_logged_at_once_and_then_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("pipeline.observability.repeated_warning.time.monotonic", lambda: now)
+    warn = RepeatedWarning(logging.getLogger("test"))
+    for number in range(50):
+        warn("a", "a %d", number)
+        warn("b", "b %d", number)
+    now += EVERY / 2
+    warn("a", "a %d", 50)
+    now += EVERY / 2
+    warn("a", "a %d", 51)
+    now += EVERY
+    warn("a", "a %d", 52)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a 0",
+        "b 0",
+        "a 51 (50 more like this since the last line)",
+        "a 52",
+    ]
