@@ -65,8 +65,9 @@ def of_chat(body: Fields) -> Iterator[str]:
 
 
 def of_messages(body: Fields) -> Iterator[str]:
-    """User and assistant alternate, each tool_use is answered first thing in the next message, no text is empty."""
+    """User and assistant alternate; each tool_use has its own id, and its result first thing in the next message."""
     calls: list[str] = []
+    called: list[str] = []
     said = [message for message in body["messages"] if message["role"] != "system"]  # which may stand anywhere
     for place, message in enumerate(said):
         if message["role"] != ("assistant" if place % 2 else "user"):
@@ -84,6 +85,9 @@ def of_messages(body: Fields) -> Iterator[str]:
             calls = []
         else:
             calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
+            called += calls
+            if len(set(called)) < len(called):
+                yield f"messages.{place}: tool_use ids must be unique"
             yield from _own_tools(place, blocks)
         for block in blocks:
             yield from _block(place, block)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pipeline.dialects.anthropic.blocks import REDACTED
 from pipeline.dialects.anthropic.keys import META
 from pipeline.dialects.spoken import spoken
-from pipeline.dialects.tool_names import call_id, tool_name
+from pipeline.dialects.tool_names import OwnIds, call_id, tool_name
 from topics import json_text
 from topics.json_text import Fields
 
@@ -36,7 +36,7 @@ def messages(document: Fields) -> list[Fields]:
             own = META in said or said.get("provider_name") == OWN
             _say(found, "assistant", [block for part in parts for block in _answered(part, own=own)])
             _say(found, "user", [_result(part) for part in parts if _is_foreign_result(part)])
-    paired = _paired(found)
+    paired = _apart(_paired(found))
     return [{**message, "content": _short(message)} for message in paired if message["content"]]
 
 
@@ -179,6 +179,22 @@ def _paired(found: list[Fields]) -> list[Fields]:
                 b for b in message["content"] if b["type"] != "tool_result" or b["tool_use_id"] in calls
             ]
     return found
+
+
+def _apart(found: list[Fields]) -> list[Fields]:
+    """Each call with an id of its own, as the API asks."""
+    blocks = [block for message in found for block in message["content"]]
+    ids = OwnIds(block["id"] for block in blocks if block["type"] == "tool_use")
+    return [{**message, "content": [_named(block, ids) for block in message["content"]]} for message in found]
+
+
+def _named(block: Fields, ids: OwnIds) -> Fields:
+    match block["type"]:
+        case "tool_use":
+            return {**block, "id": ids.of_call(block["id"])}
+        case "tool_result":
+            return {**block, "tool_use_id": ids.of_result(block["tool_use_id"])}
+    return block
 
 
 def _short(message: Fields) -> Any:

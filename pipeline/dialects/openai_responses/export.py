@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pipeline.dialects.openai_responses.keys import META, REFUSAL
 from pipeline.dialects.spoken import spoken
-from pipeline.dialects.tool_names import call_id, tool_name
+from pipeline.dialects.tool_names import OwnIds, call_id, tool_name
 from topics import json_text
 from topics.json_text import Fields
 
@@ -41,7 +41,7 @@ def messages(document: Fields) -> list[Fields]:
     for turn in document["turns"]:
         for kind, said in spoken(turn):
             found += _answered(said.get("parts", [])) if kind == "answered" else _asked(said.get("parts", ()))
-    return _paired(found)
+    return list(_apart(_paired(found)))
 
 
 def _asked(parts: Any) -> Iterator[Fields]:
@@ -182,6 +182,17 @@ def _paired(found: list[Fields]) -> list[Fields]:
         if "call_id" not in item
         or (item["call_id"] in called if _is_output(item) else item["call_id"] in answered or place > last)
     ]
+
+
+def _apart(items: list[Fields]) -> Iterator[Fields]:
+    """Each call with an id of its own: of calls that share one, OpenAI's Agents SDK keeps the newest."""
+    ids = OwnIds(item["call_id"] for item in items if "call_id" in item)
+    for item in items:
+        if "call_id" not in item:
+            yield item
+        else:
+            named = ids.of_result if _is_output(item) else ids.of_call
+            yield {**item, "call_id": named(item["call_id"])}
 
 
 def _is_output(item: Fields) -> bool:
