@@ -403,6 +403,8 @@ class Partition:
                 self.runs.replace_spilled(key, run)
         for record in waiting:
             self._take(record, None)
+        if waiting:  # others have been opened since these came
+            self.runs.sort_open()
 
     # ---- time
 

@@ -160,6 +160,10 @@ class RunStates:
         self._leave(key, Event.RECORD, before)
         self.open[key] = run
 
+    def sort_open(self) -> None:
+        """Put the open runs into their order again."""
+        self.open = dict(sorted(self.open.items(), key=lambda item: item[1].first_offset))
+
     def spill(self, key: RunKey, event: Event) -> None:
         """All records of an open run are on the state topic. Raises ImpossibleTransition."""
         run = self.open[key]

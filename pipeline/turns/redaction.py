@@ -19,6 +19,7 @@ from pipeline.turns.error_mask import masked
 from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.path_rules import AGENT, INTERRUPTION, LINK, MESSAGE, PART, THREAD, TURN, PathRule
 from threadmill.nesting import with_room
+from topics import telemetry
 from topics.json_text import Fields
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
@@ -61,7 +62,8 @@ class Redaction:
         return sealed({**record, **known, "turn": redacted})  # type: ignore[typeddict-item]  # the same keys
 
     def telemetry(self, record: TelemetryRecord) -> TelemetryRecord:
-        """A telemetry record -> one whose data is redacted as it would be in a system message of a turn.
+        """A telemetry record -> one whose data is redacted as it would be in a system message of a turn. Raises
+        TypeError where a function's result is no JSON.
 
         Derived records hold counts alone and have no path in a turn: only rules on texts see them.
         """
@@ -74,7 +76,11 @@ class Redaction:
             turn, _ = self._masked({"messages": [event]}, {})
             data = self._at_places(turn)["messages"][0]["event_data"]
         data = self.value(data) if self.texts else data
-        return record if data is record["data"] else {**record, "data": data}
+        if data is record["data"]:
+            return record
+        redacted: TelemetryRecord = {**record, "data": data}
+        telemetry.encode(redacted)  # later nobody knows the raw record that it came from
+        return redacted
 
     def turn(self, turn: Fields) -> Fields:
         """A ThreadProtocol turn -> a redacted one; the same object where no rule applied."""

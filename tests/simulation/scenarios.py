@@ -63,6 +63,7 @@ OUTAGES: Final = ("broker", "store", "content", "agent", "full", "calm")
 ROUGH: Final = {"refuse": 0.05, "lose": 0.1, "doubt": 0.1, "drop": 0.2, "deny": 0.1}
 SHORT: Final = settings_of(reopen_window=3, dedupe_window=6)
 FEW: Final = settings_of(reopen_window=1e6, window_events=6, redact="secrets")
+PARKED: Final = settings_of(assembly_bytes=2000, redact="secrets")
 INLINE: Final = settings_of(content="inline", redact="secrets")
 
 SCENARIOS: Final = (
@@ -102,6 +103,7 @@ SCENARIOS: Final = (
         1,
         lengths=((15.0, 8), (30.0, 12)),
     ),
+    Scenario("parked", (*MEMBERS, "compact", *OUTAGES), ROUGH, MEMORY, 2, PARKED, {"park_bytes": 0}, share=2),
     Scenario("full", ("full", "full", "calm", "kill", "start"), {}, ("unstorable",), 4),
     Scenario(
         "sqlite",

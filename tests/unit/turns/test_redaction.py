@@ -16,7 +16,7 @@ from pipeline.turns.canonical import turn_hash
 from pipeline.turns.error_mask import GENERIC
 from pipeline.turns.json_path import parse
 from pipeline.turns.path_rules import PathRule
-from pipeline.turns.redaction import Redaction
+from pipeline.turns.redaction import Redaction, TextRule
 from pipeline.worker.redaction_rules import rules_of
 from topics.telemetry import TelemetryRecord
 from topics.thread_rules import check
@@ -174,6 +174,13 @@ def test_facts_about_the_thread_and_telemetry() -> None:
     assert redaction.telemetry(telemetry)["data"] == {"said": "[email]", "n": 3}
     plain: TelemetryRecord = {**telemetry, "data": {"n": 3}}
     assert redaction.telemetry(plain) is plain
+
+
+def test_telemetry_that_a_function_makes_no_json_is_refused_while_its_raw_record_is_known() -> None:
+    redaction = Redaction([TextRule("broken", lambda text: ({text}, 1))])  # type: ignore[arg-type,return-value]  # a user's
+    telemetry: TelemetryRecord = {**BASE, "seq": 0, "type": "data-sys-log", "data": {"said": MAIL}}  # type: ignore[typeddict-item]
+    with pytest.raises(TypeError):
+        redaction.telemetry(telemetry)
 
 
 def test_paths_and_the_mask_reach_telemetry() -> None:

@@ -1,0 +1,76 @@
+"""Parked runs: who is parked, what waits for one that is over, and what a restart holds."""
+
+from __future__ import annotations
+
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.partition import Partition
+from pipeline.assembly.records import StoredRecord
+from pipeline.assembly.restored_state import RestoredState
+from tests.support.partitions import built, fed, taken
+from tests.support.toy import START, THREAD, TOYS, Event, envelope, text
+from threadmill.envelope import encode
+from topics.state import RunKey
+
+
+def more(partition: Partition, seq: int, events: list[Event], run_id: str = "r", **fields: object) -> None:
+    value = encode({**envelope(seq, events, run_id=run_id), **fields})
+    partition.feed([StoredRecord(value, partition.next, START, THREAD.encode())])
+
+
+def test_the_heaviest_runs_of_the_tenant_that_holds_most_are_parked() -> None:
+    partition = fed(
+        *(envelope(0, text("x" * 3000), run_id=f"acme-{n}", tenant="acme") for n in range(3)),
+        envelope(0, text("x" * 5000), run_id="evil-0", tenant="evil"),
+        park_bytes=1000,
+    )
+    partition.park(partition.weight() - 1)
+    assert partition.counts.parked == 1
+    assert partition.runs.spilled.keys() == {RunKey("acme", THREAD, "acme-2")}
+    partition.park(3500)
+    assert partition.runs.open.keys() == {RunKey("acme", THREAD, "acme-0")}
+    partition.park(0)
+    assert partition.weight() == 0
+
+
+def test_light_runs_stay() -> None:
+    partition = fed(envelope(0, text("x")), park_bytes=1000)
+    partition.park(0)
+    assert (partition.weight() > 0, partition.counts.parked) == (True, 0)
+
+
+def test_what_waits_for_a_run_holds_the_floor() -> None:
+    """Found by the simulator: a run that others had opened in between came first, so a crash lost what had waited."""
+    partition = fed(envelope(0, text("a")), park_bytes=0)
+    partition.park(0)
+    more(partition, 1, [], end="aborted")
+    more(partition, 1, text("b"))
+    more(partition, 0, text("c"), run_id="other")
+    assert [len(records) for records in partition.awaited.values()] == [1]
+    built(partition, {})
+    assert (partition.floor(), partition.counts.reopened) == (2, 1)
+
+
+def test_a_stream_that_goes_on_behind_its_end_is_parked_again() -> None:
+    partition = fed(envelope(0, text("a")), park_bytes=0, grace_ms=100)
+    partition.park(0)
+    partition.runs.spilled[RunKey(None, THREAD, "r")].run.builder.ended = "complete"  # type: ignore[union-attr]  # it is parked
+    partition.runs.spilled[RunKey(None, THREAD, "r")].run.ended_at = START  # type: ignore[union-attr]  # likewise
+    partition.tick(START + 1000)
+    built(partition, {})
+    assert (partition.open_runs(), partition.weight(), taken(partition).turns) == (1, 0, [])
+
+
+def test_a_restart_without_room_holds_outlines() -> None:
+    partition = fed(envelope(0, text("x" * 9000)), envelope(1, text("y")), open_bytes=0)
+    partition.spill()
+    out = taken(partition)
+    found = RestoredState(TOYS, 1000)
+    for name, value in out.segments:
+        found.take(name.encode(), value)
+    again = Partition(TOYS, Limits(), 2)
+    again.restore(found)
+    assert (again.open_runs(), again.weight()) == (1, 0)
+    more(again, 2, text("z"), end="complete")
+    built(again, dict(out.segments))
+    [turn] = taken(again).turns
+    assert (turn["status"], turn["events"]) == ("complete", 3)
