@@ -40,6 +40,7 @@ MUTANTS: Final = (
     Mutant("a turn nested too deeply to be offloaded goes as it is", taken_out.deep_turn_raises, "hostile"),
     Mutant("a bound of early bytes", taken_out.window_counts_events, "tight"),
     Mutant("a bound of a run's bytes", taken_out.runs_of_any_size, "tight"),
+    Mutant("a bound of all that a worker's open runs weigh", taken_out.nothing_parked, "outages"),
     Mutant("a bound of what one transaction has", taken_out.groups_count_records, "inline"),
     Mutant("rules for telemetry", taken_out.telemetry_as_it_is, "hostile"),
     Mutant("rules for facts of threads", taken_out.facts_as_they_are, "hostile"),

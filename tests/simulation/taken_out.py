@@ -225,6 +225,10 @@ def clocks_forgotten(patch: Patch) -> None:
     patch.setattr(partition, "segments_of", without)
 
 
+def nothing_parked(patch: Patch) -> None:
+    patch.setattr(Partition, "park", lambda self, most: None)
+
+
 def ranges_not_read(patch: Patch) -> None:
     async def none(connection: Any, keys: Any) -> dict[Any, Any]:
         return {}

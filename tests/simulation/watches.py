@@ -27,6 +27,7 @@ def watch_assembly(work: AssembleWork, problems: list[str]) -> None:
         held = work.held.get(partition)
         if held is not None:
             look(partition, held.core, spilled=True)
+            look_at_all(partition, held.core)
 
     def look(partition: int, core: Partition, *, spilled: bool = False) -> None:
         limits, runs = core.limits, core.runs
@@ -37,13 +38,23 @@ def watch_assembly(work: AssembleWork, problems: list[str]) -> None:
             # Where a worker died before it could mark a run whose window was full, the next one waits for its gap.
             early = limits.window_bytes if run in open_runs else limits.window_bytes + limits.record_bytes
             found.append(("the early records of one run", run.ahead, early))
-            found.append(("the records of one run", run.size - run.ahead, limits.run_bytes))
+            if run.read is None:  # it is not parked
+                found.append(("the records of one run", run.size - run.ahead, limits.run_bytes))
         if spilled:  # each tick spills what is too much
             found.append(("open runs", sum(run.size - run.spilled for run in open_runs), limits.open_bytes))
         for what, size, allowed in found:
             if size > allowed:
                 problems.append(f"partition {partition}: {what} hold {size} bytes in memory, {allowed} are allowed")
 
+    def look_at_all(partition: int, core: Partition) -> None:
+        weight, most = sum(held.core.weight() for held in work.held.values()), work.settings.assembly_bytes
+        heaviest = max([run.size for run in core.runs.open.values() if run.read is None], default=0)
+        heavy = weight > most and core.weight() > most // len(work.held) and heaviest >= core.limits.park_bytes
+        if heavy and core in too_heavy:  # it has made no room at this tick, nor at the one before
+            problems.append(f"the open runs of a worker weigh {weight} bytes, {most} are allowed")
+        (too_heavy.add if heavy else too_heavy.discard)(core)
+
+    too_heavy: set[Partition] = set()
     work.handle, work.tick = handled, ticked  # type: ignore[method-assign]
 
 
