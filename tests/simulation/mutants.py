@@ -99,4 +99,9 @@ def _line(name: str, only: str | None) -> tuple[str, str, str, str]:
     played = found_by(mutant, only)
     if played is None:
         return name, only or mutant.only, NONE, "–"
-    return name, only or mutant.only, str(played.seed), SENT.sub("…", played.failure or "")[:SHOWN]
+    return (
+        name,
+        only or mutant.only,
+        str(played.seed),
+        SENT.sub("…", (played.failure or "").removeprefix("AssertionError: "))[:SHOWN],
+    )

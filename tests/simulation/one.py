@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import itertools
 
 from tests.simulation import mutants
 from tests.simulation.schedule import Played, play
 
-COLLECT = 40  # schedules between two collections of garbage
+COLLECT = 20  # schedules of a process between two collections of garbage
+_count = itertools.count()
 
 
 def prepare() -> None:
@@ -18,6 +20,6 @@ def prepare() -> None:
 
 
 def one(seed: int, only: str | None, mutant: str | None) -> Played:
-    if seed % COLLECT == 0:
+    if next(_count) % COLLECT == 0:
         gc.collect()
     return play(seed, only, mutants.BY_NAME[mutant].take_out if mutant is not None else None)
