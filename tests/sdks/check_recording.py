@@ -16,6 +16,7 @@ import pytest
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
+from pipeline.settings import Settings
 from pipeline.turns.thread_document import thread_document
 from tests.corpus.compare_wires import judge
 from tests.sdks.python_sdks import run
@@ -39,25 +40,36 @@ def recorded(sdk: str) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]
     with TemporaryDirectory() as folder:
         settings = away(Path(folder))
         made = run(sdk, SDKS[sdk], variables=environment(settings))
-        records = defaultdict(list)
-        for record in spooled(settings):
-            records[record["run_id"]].append(record)
+        records = by_run(settings)
     assert records.keys() == made.keys()
     return {run_id: (made[run_id], records[run_id]) for run_id in made}
+
+
+def by_run(settings: Settings) -> dict[str, list[dict[str, Any]]]:
+    """What is in the spool."""
+    records = defaultdict(list)
+    for record in spooled(settings):
+        records[record["run_id"]].append(record)
+    return records
+
+
+def assembled(truth: dict[str, Any], records: list[dict[str, Any]]) -> None:
+    """Assert that a run's records are assembled as its SDK has it."""
+    turns, refused = assemble(DIALECTS[truth["dialect"]], records)
+    assert refused == []
+    document = thread_document(records[0]["thread_id"], turns)
+    judge(document, truth)
+    asked, answered = document["turns"]
+    assert asked["turn_type"] == "user"
+    assert QUESTION in str(asked)
+    kinds = [message["event_type"] for message in answered["messages"] if message["message_type"] == "system"]
+    assert not [kind for kind in kinds if kind.startswith("data-app-")], "every event of the SDK is known"
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("sdk", SDKS)
 def test_what_is_assembled_is_what_the_sdk_made(sdk: str, case: str) -> None:
-    runs = {run_id: found for run_id, found in recorded(sdk).items() if run_id.endswith(f": {case}")}
+    runs = [found for run_id, found in recorded(sdk).items() if run_id.endswith(f": {case}")]
     assert runs
-    for truth, records in runs.values():
-        turns, refused = assemble(DIALECTS[truth["dialect"]], records)
-        assert refused == []
-        document = thread_document(records[0]["thread_id"], turns)
-        judge(document, truth)
-        asked, answered = document["turns"]
-        assert asked["turn_type"] == "user"
-        assert QUESTION in str(asked)
-        kinds = [message["event_type"] for message in answered["messages"] if message["message_type"] == "system"]
-        assert not [kind for kind in kinds if kind.startswith("data-app-")], "every event of the SDK is known"
+    for truth, records in runs:
+        assembled(truth, records)

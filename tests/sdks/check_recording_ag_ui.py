@@ -1,0 +1,70 @@
+"""A real server of AG-UI, recorded there and then, and a real client: what is assembled is what the client holds."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from tests.sdks import node_sdks
+from tests.sdks.check_recording import assembled, by_run
+from tests.sdks.python_sdks import run
+from tests.sdks.scripted import CASES
+from tests.support.spools import away
+from tests.support.workers import environment
+
+PLAYED = [case for case, answers in CASES.items() if not any(answer.short for answer in answers)]
+
+
+@cache
+def recorded() -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """By case: what the client makes of the stream, and the records that the server has published."""
+    with TemporaryDirectory() as folder:
+        settings = away(Path(folder))
+        told = run("pydantic-ai-2.68.0", "ag_ui_recorder.py", variables=environment(settings))
+        read = node_sdks.run("ag_ui_reads.mjs", told, Path(folder))
+        records = by_run(settings)
+    assert list(records) == PLAYED
+    for case, found in read.items():
+        assert (found["problem"] is None) == told[case]["complete"], (case, found["problem"])
+    return {case: (truth(**read[case]), records[case]) for case in read}
+
+
+def truth(messages: list[dict[str, Any]], problem: str | None) -> dict[str, Any]:
+    """A client's messages behind the user's, as tests/corpus/compare_wires.py judges by them."""
+    said = [part for message in messages[1:] for part in parts(message)]
+    content = [(kind, [part for _, part in found]) for kind, found in groupby(said, lambda one: one[0])]
+    whole, broken = (content, None) if problem is None else (None, content)
+    return {"dialect": "ag-ui", "complete": problem is None, "content": whole, "at_most": broken, "tokens": None}
+
+
+def parts(message: dict[str, Any]) -> list[tuple[str, list[Any]]]:
+    content = message.get("content")
+    match message["role"]:
+        case "tool":
+            retried = '"outcome": "retried"' in message.get("encryptedValue", "")  # as Pydantic AI says it
+            how = "error" if retried or message.get("error") else "success"
+            return [("request", ["tool-return", message["toolCallId"], content, how])]
+        case "reasoning":
+            return [("response", ["thinking", content])]
+    calls = [(call["function"], call["id"]) for call in message.get("toolCalls", ())]
+    called = [["tool-call", f["name"], call_id, arguments(f["arguments"])] for f, call_id in calls]
+    return [("response", part) for part in [*([["text", content]] if content else []), *called]]
+
+
+def arguments(text: str) -> Any:
+    """An object, or as much of its text as came."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@pytest.mark.parametrize("case", PLAYED)
+def test_what_is_assembled_is_what_the_client_holds(case: str) -> None:
+    assembled(*recorded()[case])
