@@ -140,7 +140,8 @@ def _reconciled(received: list[Received], final: list[Fields]) -> list[Received]
 
 
 def _identity(message: Fields) -> tuple[Any, ...]:
-    return message["role"], message.get("timestamp"), message.get("toolCallId")
+    """What a message is known by. An exception's message may come in the same millisecond as the answer before it."""
+    return message["role"], message.get("timestamp"), message.get("toolCallId"), message.get("stopReason")
 
 
 def _answers(result: Fields, received: list[Received]) -> bool:

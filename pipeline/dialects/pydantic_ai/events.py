@@ -6,7 +6,7 @@
 | part_delta | extends the part; those of calls also after its premature end |
 | part_end | the part as it is by now; the last one's end (no `next_part_kind`) is the response's |
 | function_tool_call, output_tool_call | the call, whole; no more parts come |
-| function_tool_result, output_tool_result | its result, in the order of the calls, and the tool's prompt beside it |
+| function_tool_result, output_tool_result | its result, in the order in which calls began, and the tool's prompt |
 | final_result | which call is the answer; not the end: tools may still run |
 | enqueued_messages | steering: into the request that answers the tools, or as requests of their own |
 | tool_availability_delta, capability_load_delta, model_settings_delta | a part of the next request |

@@ -1,7 +1,8 @@
 """Tools in Pydantic AI's event stream: calls as they are executed, their results, and results without an event.
 
-Results come as they complete; messages hold them in the order of their calls. Where output tools (those whose call is
-the run's answer) were executed before the functions, their results stand first: 1.x always does so.
+Results come as they complete; messages hold them in the order in which the calls were begun: 1.x begins tools that
+nobody has behind the others. Where output tools (those whose call is the run's answer) were executed before the
+functions, their results stand first: 1.x always does so.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def answering(builder: Builder) -> Message:
 
 
 def in_order(builder: Builder, response: Message | None, request: Message) -> None:
-    """Sort the request: results in the order of their calls, then the prompts of tools, then the rest."""
+    """Sort the request: results in the order in which their calls were begun, then prompts of tools, then the rest."""
     ids: list[str] = builder.scratch.get(RESUMED, [])
     outputs: set[str] = set()
     if response is not None:
@@ -104,6 +105,9 @@ def in_order(builder: Builder, response: Message | None, request: Message) -> No
         step = builder.scratch.get(STEP, [])
         if step and step[0] not in outputs:
             outputs = set()
+        made, executed = set(ids), set(step)
+        begun = iter([call_id for call_id in step if call_id in made])
+        ids = [next(begun, call_id) if call_id in executed else call_id for call_id in ids]
     rank = {call_id: (call_id not in outputs, number) for number, call_id in enumerate(ids)}
 
     def place(found: Part) -> tuple[int, tuple[bool, int]]:

@@ -279,6 +279,16 @@ def test_what_agent_end_leaves_out_stays():
     assert got.agent_turns[0]["completion_status"] == "interrupted"
 
 
+def test_an_answer_stays_where_a_hook_throws_in_the_same_millisecond():
+    failure = assistant(text(""), stop="error", errorMessage="the hook fails")
+    answer = assistant(text("Let me look."), call(), stop="toolUse")
+    events = [{"type": "agent_start"}, *heard(user(), answer), {"type": "agent_end", "messages": [failure]}]
+    (turn,) = assembled("pi-agent", events).agent_turns
+    (shown,) = turn["meta:partial"]["messages"]
+    assert [part["part_kind"] for part in shown["parts"]] == ["text", "tool-call"]
+    assert turn["interruption"]["detail"] == "the hook fails"
+
+
 def test_agent_end_alone_is_enough():
     got = assembled("pi-agent", [{"type": "agent_end", "messages": [user(), assistant(text("Hello"))]}])
     assert [m["role"] for m in got.export("pi-agent")] == ["user", "assistant"]

@@ -213,6 +213,15 @@ def test_results_stand_in_the_order_of_the_calls() -> None:
     assert [part["tool_call_id"] for part in returns] == ["a", "b"]
 
 
+def test_results_stand_in_the_order_in_which_calls_were_begun() -> None:
+    """1.x begins a tool that nobody has behind the others; a call that was not begun keeps its place."""
+    unknown, known, silent = call("a", name="unknown"), call("b"), call("c")
+    streamed = [e for e in calling(unknown, known, silent) if e["event_kind"] != "function_tool_call"]
+    ran = [called(known), called(unknown), answered("a", "no such tool"), answered("b", 1), answered("c", 2)]
+    _, returns, _ = parts(turn([*streamed, *ran, *said("done")]))
+    assert [part["tool_call_id"] for part in returns] == ["b", "a", "c"]
+
+
 def test_ids_may_be_used_again() -> None:
     events = [*calling(call("a")), answered("a", 1), *calling(call("a")), answered("a", 2), *said("done")]
     assert [part["content"] for found in parts(turn(events), "request") for part in found] == [1, 2]
