@@ -217,7 +217,7 @@ class Partition:
     def _close_if_over(self, key: RunKey) -> State:
         """Close a spilled run that was over when its worker died, before that could write its mark -> its state."""
         run = self._run(key, SPILLED) if key not in self.awaited else None
-        event = _over(run, self.limits) if run is not None else None
+        event = ended(run, self.limits) if run is not None else None
         if run is not None and event is not None:
             self._close(key, run, event)
         return self.runs.state(key)
@@ -430,7 +430,7 @@ class Partition:
         if run is None:
             self.runs.give_up(key)
             return
-        known = _over(run, self.limits) or overdue(run, self.now, self.limits)
+        known = ended(run, self.limits) or overdue(run, self.now, self.limits)
         self._close(key, run, known or event)
 
     def open_runs(self) -> int:
@@ -483,8 +483,3 @@ class Partition:
         for key in complete:
             self._remove_segments(key)
         self.runs.restore(spilled, reopenable, restored.marks)
-
-
-def _over(run: Run, limits: Limits) -> Event | None:
-    """How a spilled run has ended, where its worker died before it could say so; None while it goes on."""
-    return ended(run, limits) if run.end is not None or run.beyond is not None else None

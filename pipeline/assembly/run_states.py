@@ -88,7 +88,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
     (SPILLED, Event.PUBLISHER_INTERRUPTED): REOPENABLE,  # likewise
     (SPILLED, Event.STREAM_COMPLETE): CLOSED,
     (SPILLED, Event.STREAM_INTERRUPTED): REOPENABLE,
-    (SPILLED, Event.WINDOW_FULL): REOPENABLE,  # a parked run is built when it is over
+    (SPILLED, Event.WINDOW_FULL): REOPENABLE,  # likewise; or it is a parked run, which is built when it is over
     (SPILLED, Event.GAP_TIMEOUT): REOPENABLE,
     (SPILLED, Event.IDLE_TIMEOUT): REOPENABLE,
     (SPILLED, Event.RUN_TIMEOUT): REOPENABLE,

@@ -4,6 +4,7 @@ python -m tests.chaos                                 every scenario, three seed
 python -m tests.chaos --only zombie --seeds 5 --store postgres
 python -m tests.chaos restarts                        how long stops and starts take
 python -m tests.chaos soak --minutes 30               half of the peak, with a kill every two minutes
+python -m tests.chaos neighbours                      what a tenant notices of another one at its bound
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from tests.chaos.cluster import three_brokers
+from tests.chaos.neighbours import neighbours
 from tests.chaos.outcomes import keep, kept, line_of
 from tests.chaos.play import Played, Stage, play_all
 from tests.chaos.report import chaos_part, write_part
@@ -101,6 +103,7 @@ def _tell(one: Played) -> None:
 
 chaos.add_command(restarts)
 chaos.add_command(soak)
+chaos.add_command(neighbours)
 
 if __name__ == "__main__":
     chaos()

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from os import SEEK_END
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -39,6 +39,7 @@ MB: Final = 1_000_000
 PIECE: Final = 850_000
 AT_ONCE: Final = 2  # records of a fetch: Kafka's clients ask for one megabyte of a partition
 Events = list[dict[str, Any]]
+T = TypeVar("T")
 
 
 def results(megabytes: int) -> Iterator[Events]:
@@ -110,7 +111,7 @@ def records(run: str, parts: Iterator[Events], *, first: int = 0, ends: bool = T
             seq += len(some)
 
 
-def in_turn(*runs: Iterator[bytes]) -> Iterator[bytes]:
+def in_turn(*runs: Iterator[T]) -> Iterator[T]:
     """A record of each run, then the next of each."""
     left = list(runs)
     while left:

@@ -199,7 +199,7 @@ async def roll_under_load(brokers: Brokers) -> list[float]:
         seen: dict[tuple[str, str], float] = {}
         enough = threading.Event()
         # In a thread of its own: publishing must not keep it from looking.
-        watching = asyncio.ensure_future(asyncio.to_thread(asyncio.run, _watch(scene.settings.store_url, seen, enough)))
+        watching = asyncio.ensure_future(asyncio.to_thread(asyncio.run, watch(scene.settings.store_url, seen, enough)))
         scene.pace = 45.0
         await _rolled(scene)
         scene.mended()
@@ -223,8 +223,10 @@ async def _rolled(scene: Scene) -> None:
         await scene.ready(worker.start())
 
 
-async def _watch(store_url: str, seen: dict[tuple[str, str], float], enough: threading.Event) -> None:
-    """When each run was first seen in the store."""
+async def watch(
+    store_url: str, seen: dict[tuple[str, str], float], enough: threading.Event, every: float = 0.2
+) -> None:
+    """When each run was first seen in the store; `every`: seconds between two looks."""
     async with ThreadStore(store_url) as store:
         while not enough.is_set():
             async with store._reading() as connection:
@@ -232,4 +234,4 @@ async def _watch(store_url: str, seen: dict[tuple[str, str], float], enough: thr
             now = time.monotonic()
             for thread_id, run_id in rows:
                 seen.setdefault((thread_id, run_id), now)
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(every)
