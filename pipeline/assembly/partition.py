@@ -7,23 +7,21 @@ what moves a run from one to another, are in `run_states`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final
 
 import orjson
 
 from pipeline.assembly.deadlines import ended, overdue, overdue_spilled, spill_due, window_is_full
 from pipeline.assembly.dialect import Dialect
-from pipeline.assembly.finishing import Finishing, Polish, PolishTelemetry, is_large
+from pipeline.assembly.finishing import Finishing, Polish, PolishTelemetry
 from pipeline.assembly.limits import Limits
-from pipeline.assembly.oversized import with_key
-from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
+from pipeline.assembly.records import Envelope, Record, Refused
 from pipeline.assembly.restored_state import RestoredState
-from pipeline.assembly.results import Built, Counts, Out, Oversized, Parked, Unbuilt
+from pipeline.assembly.results import Counts, Out
 from pipeline.assembly.run import Run
+from pipeline.assembly.run_ends import RunEnds
 from pipeline.assembly.run_states import (
     CLOSED,
     OPEN,
@@ -31,16 +29,13 @@ from pipeline.assembly.run_states import (
     SPILLED,
     Event,
     ImpossibleTransition,
-    RunStates,
     State,
 )
-from pipeline.assembly.segment_names import SegmentNames
-from pipeline.assembly.spilled_run import rebuild, segments_of
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT
 from threadmill.envelope import LARGEST, checked, decode
 from threadmill.errors import InvalidRecord, Reason
 from topics import state as state_topic
-from topics.state import Closed, RunKey, Segment
+from topics.state import Closed, RunKey
 from topics.turn_record import TurnRecord
 
 INT: Final = frozenset({int})
@@ -61,15 +56,30 @@ class Partition:
         """For `polish` and the others see `Finishing`. Where one fails, that turn or record becomes a dead letter."""
         self.dialects = dialects
         self.limits = limits
-        self.finishing = Finishing(limits, self._dialect, polish, polish_telemetry, fits)
+        self.finishing = Finishing(limits, self.dialect_of, polish, polish_telemetry, fits)
         self.next = start
         self.now = 0
-        self.runs = RunStates(limits, self._remove_segments)
-        self.out = Out()
-        self.counts = Counts()
+        self.ends = RunEnds(limits, self.finishing)
+        self.runs = self.ends.runs
         self.unspilled = 0  # bytes of large records, more or less, that came since `spill` was called
-        self.segments = SegmentNames()
-        self.awaited: dict[RunKey, list[Record]] = {}  # parked runs that are over, and what came for them since
+
+    @property
+    def out(self) -> Out:
+        """What has come out since the host took it."""
+        return self.ends.out
+
+    @out.setter
+    def out(self, out: Out) -> None:
+        self.ends.out = out
+
+    @property
+    def counts(self) -> Counts:
+        """What has happened since the host took them."""
+        return self.ends.counts
+
+    @counts.setter
+    def counts(self, counts: Counts) -> None:
+        self.ends.counts = counts
 
     # ---- records
 
@@ -124,7 +134,7 @@ class Partition:
                         raise KeyError
                 except (KeyError, TypeError, ValueError, AttributeError):
                     self.next, self.now = following, now
-                    self._take(record, envelope)
+                    self.take(record, envelope)
                     continue
                 run.last_at = at
                 run.last_offset = offset
@@ -133,12 +143,12 @@ class Partition:
                 run.apply_events(ts, events, dt, record)
                 applied[dialect.name] += count
                 if run.refusals or builder.telemetry:
-                    self._collect(run, record)
+                    self.ends.collect(run, record)
         finally:
             self.next, self.now = following, now
             self.counts.records += read
 
-    def _take(self, record: Record, parsed: Any) -> None:
+    def take(self, record: Record, parsed: Any = None) -> None:
         """Take one record, whatever it is. `parsed`: its JSON (parsing again costs 2 %); None: it is not parsed yet."""
         value = record.value
         if value is not None and len(value) > self.limits.record_bytes:
@@ -154,15 +164,15 @@ class Partition:
 
     def _route(self, envelope: Envelope, record: Record) -> None:
         """Give a record to its run, by the state of that run: an open one goes on, a closed one may be opened again."""
-        dialect = self._dialect(envelope)
+        dialect = self.dialect_of(envelope)
         key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
         state = self.runs.state(key)
         if state is SPILLED:
             state = self._close_if_over(key)
-        if key in self.awaited:
-            self.awaited[key].append(record)
+        if key in self.ends.awaited:
+            self.ends.awaited[key].append(record)
             return
-        run = self._run(key, state)
+        run = self.run_of(key, state)
         if run is not None and run.dialect.name != dialect.name:
             raise InvalidRecord(Reason.PROTOCOL_VIOLATION, f"the run is {run.dialect.name}, this record {dialect.name}")
         closed = self.runs.marks.get(key) if state is REOPENABLE or state is CLOSED else None
@@ -193,33 +203,33 @@ class Partition:
         self.counts.events[run.dialect.name] += run.next - before
         self.counts.duplicates += run.duplicates
         run.duplicates = 0
-        self._collect(run, record)
+        self.ends.collect(run, record)
         event = ended(run, self.limits)
         if event is not None:
-            self._close(key, run, event)
+            self.ends.close(key, run, event, self.now)
 
-    def _dialect(self, envelope: Envelope) -> Dialect:
+    def dialect_of(self, envelope: Envelope) -> Dialect:
         dialect = self.dialects.get(envelope["dialect"])
         if dialect is None:
             known = ", ".join(self.dialects)
             raise InvalidRecord(Reason.UNKNOWN_DIALECT, f"{envelope['dialect']!r:.80}; known: {known}")
         return dialect
 
-    def _run(self, key: RunKey, state: State) -> Run | None:
+    def run_of(self, key: RunKey, state: State) -> Run | None:
         """A run that a record may belong to; None where there is none, or it can't be read any more."""
         if state is OPEN:
             return self.runs.open[key]
         spilled = self.runs.spilled.get(key) or self.runs.reopenable.get(key)
         if spilled is None:
             return None
-        return spilled.rebuilt(key, self._dialect, self.out.dead, self.limits.run_bytes)
+        return spilled.rebuilt(key, self.dialect_of, self.out.dead, self.limits.run_bytes)
 
     def _close_if_over(self, key: RunKey) -> State:
         """Close a spilled run that was over when its worker died, before that could write its mark -> its state."""
-        run = self._run(key, SPILLED) if key not in self.awaited else None
+        run = self.run_of(key, SPILLED) if key not in self.ends.awaited else None
         event = ended(run, self.limits) if run is not None else None
         if run is not None and event is not None:
-            self._close(key, run, event)
+            self.ends.close(key, run, event, self.now)
         return self.runs.state(key)
 
     def _reopened(self, run: Run | None, closed: Closed, envelope: Envelope, record: Record) -> Run:
@@ -239,173 +249,6 @@ class Partition:
         self.counts.reopened += 1
         return run
 
-    def _collect(self, run: Run, record: Record) -> None:
-        """Move what a run has produced on the way to `out`; a record with many bad events is one dead letter. `record`
-        is the one that it took last.
-        """
-        if run.read is not None:
-            run.refusals.clear()  # they come again when it is built
-        if run.builder.telemetry:
-            self.out.telemetry.extend(self.finishing.streamed(run, record))
-        if run.refusals:
-            for source, letters in groupby(run.refusals, key=lambda refused: refused.record):
-                first, *more = letters
-                detail = f"{first.detail} (and {len(more)} more in this record)" if more else first.detail
-                self.out.dead.append(Refused(source, first.reason, detail))
-            run.refusals = []
-
-    # ---- the end of a run
-
-    def _close(self, key: RunKey, run: Run, event: Event) -> None:
-        """Hand over the turns of an open or spilled run that `event` has ended, and its mark."""
-        try:
-            after = self.runs.after(key, event)
-            if run.read is not None:
-                self._await(key, run, event)
-                return
-            large = is_large(run)
-            try:
-                turns, telemetry = self.finishing.finished(run, event)
-                if large and not self.finishing.all_fit(turns):
-                    event, turns, telemetry = Event.TOO_LARGE, [], []
-                    after = self.runs.after(key, event)
-                    self._hand_over(key, run)
-            except Exception as error:  # a turn that can't be built is lost to its readers, but stops nothing
-                event, turns, telemetry = Event.UNBUILDABLE, [], []
-                after = self.runs.after(key, event)
-                self._bury(key, run, f"the turn could not be built: {type(error).__name__}: {error}")
-            cut = event is Event.TOO_LARGE
-            closed = Closed(run.last_offset, run.next - 1, after is CLOSED and not cut, self.now, run.revision, cut)
-            if large:
-                self.out.large.update((key.tenant, turn["turn_id"]) for turn in turns)
-            for record in run.beyond or ():
-                detail = f"the run weighs more than {run.most:,} bytes (THREADMILL_RUN_BYTES), and was cut off"
-                self.out.dead.append(Refused(with_key(record, key.thread_id), Reason.TOO_LARGE, detail))
-            if turns:
-                spilled = self.segments.of(key)
-                self.out.built.append(Built(key, len(turns), run.unspilled, spilled, run.last_offset, run.last_at))
-            if after is REOPENABLE:
-                self._store_records(key, run)
-            if event is Event.UNBUILDABLE:
-                self.segments.bury(key)
-            self.out.turns.extend(turns)
-            self.out.telemetry.extend(telemetry)
-            self.out.marks.append((state_topic.closed_key(key, closed), state_topic.encode(key, closed)))
-            self.runs.close(key, event, run, closed)
-            self.counts.closed += 1
-        except ImpossibleTransition as error:
-            self._give_up(key, run, error)
-
-    def _hand_over(self, key: RunKey, run: Run) -> None:
-        """Its turns are larger than their topic takes: the host reads what of it is spilled, and cuts it off."""
-        parent = run.builder.context.traceparent
-        rest = Segment(run.first_offset, run.last_offset, run.last_at, run.unspilled, 0, parent)
-        self.out.oversized.append(Oversized(key, self.segments.of(key), rest, run.revision))
-
-    def cut_off(self, oversized: Oversized, segments: Sequence[Segment]) -> Out:
-        """See `Finishing.cut_off`."""
-        return self.finishing.cut_off(oversized, segments)
-
-    def _give_up(self, key: RunKey, run: Run, error: ImpossibleTransition) -> None:
-        """Part with a run that can't be moved, so that it stops no other; see `run_states`. All of its records are dead
-        letters then, so a restart must not find those that were spilled.
-        """
-        self._bury(key, run, str(error))
-        self.runs.give_up(key)
-        self._remove_segments(key)
-
-    def _bury(self, key: RunKey, run: Run, detail: str) -> None:
-        """The raw records of a run become dead letters; those on the state topic are the host's to read."""
-        spilled = self.segments.not_buried(key)
-        if spilled:
-            self.out.unbuilt.append(Unbuilt(key, spilled, detail))
-        for value in run.unspilled:
-            record = StoredRecord(value, run.last_offset, run.last_at, key.thread_id.encode())
-            self.out.dead.append(Refused(record, Reason.INVALID_EVENT, detail))
-
-    def _remove_segments(self, key: RunKey) -> None:
-        self.out.marks.extend((name, None) for name in self.segments.remove(key))
-
-    # ---- parked runs
-
-    def weight(self) -> int:
-        """What the open runs take of the memory, more or less: bytes."""
-        return self.runs.spilled_weight + sum([run.size for run in self.runs.open.values() if run.read is None])
-
-    def park(self, most: int) -> None:
-        """Park runs until the others weigh `most` at most, or are all light: each time the heaviest of the tenant whose
-        runs weigh most, so that nobody's runs make room for another's.
-        """
-        excess = self.weight() - most
-        heavy: dict[str | None, list[tuple[int, RunKey]]] = {}
-        sizes = [(run.size, key) for key, run in self.runs.open.items() if run.read is None]
-        sizes += [(spilled.weight, key) for key, spilled in self.runs.spilled.items()]
-        for size, key in sizes:
-            if size >= self.limits.park_bytes:
-                heavy.setdefault(key.tenant, []).append((size, key))
-        held = {tenant: sum(size for size, _ in runs) for tenant, runs in heavy.items()}
-        for runs in heavy.values():
-            runs.sort(key=itemgetter(0))
-        while excess > 0 and held:
-            tenant = max(held, key=held.__getitem__)
-            size, key = heavy[tenant].pop()
-            self._park(key)
-            excess -= size
-            held[tenant] -= size
-            if not heavy[tenant]:
-                del held[tenant]
-
-    def _park(self, key: RunKey) -> None:
-        state = self.runs.state(key)
-        run = self._run(key, state)
-        if run is None:
-            return
-        if state is OPEN:
-            self._store_records(key, run)
-            self.runs.spill(key, Event.MEMORY_BOUND)
-        run.park()
-        self.runs.replace_spilled(key, run)
-        self.counts.parked += 1
-
-    def _await(self, key: RunKey, run: Run, event: Event) -> None:
-        """A parked run is over: the host reads its records, and calls `build`."""
-        if key in self.runs.open:
-            self._store_records(key, run)
-            self.runs.spill(key, Event.MEMORY_BOUND)
-        self.awaited[key] = []
-        self.out.parked.append(Parked(key, self.segments.of(key), event))
-
-    def build(self, parked: Parked, segments: Iterable[Segment]) -> None:
-        """Build a parked run of all its records, close it, and go on with what came for it since."""
-        key = parked.run
-        before, waiting = self.runs.spilled[key], self.awaited.pop(key)
-        read = -1 if before.read is None else before.read
-
-        def take(run: Run, segment: Segment, record: Record) -> None:
-            if segment.last_offset > read:
-                self._collect(run, record)
-            else:
-                run.refusals.clear()
-                run.builder.telemetry.clear()
-
-        run = rebuild(key, segments, self._dialect, self.out.dead, self.limits.run_bytes, take)
-        if run is None:
-            self.runs.give_up(key)
-            self._remove_segments(key)
-        else:
-            run.revision = before.revision
-            self.runs.replace_spilled(key, run)
-            event = ended(run, self.limits) or overdue(run, self.now, self.limits)
-            if event is not None:
-                self._close(key, run, event)
-            else:  # its stream has not ended after all
-                run.park()
-                self.runs.replace_spilled(key, run)
-        for record in waiting:
-            self._take(record, None)
-        if waiting:  # others have been opened since these came
-            self.runs.sort_open()
-
     # ---- time
 
     def tick(self, now: int) -> None:
@@ -414,9 +257,9 @@ class Partition:
         for key, run in list(self.runs.open.items()):
             event = overdue(run, self.now, self.limits)
             if event is not None:
-                self._close(key, run, event)
+                self.ends.close(key, run, event, self.now)
         for key, spilled in list(self.runs.spilled.items()):
-            if key in self.awaited:
+            if key in self.ends.awaited:
                 continue
             event = overdue_spilled(spilled, self.now, self.limits)
             if event is not None:
@@ -426,12 +269,12 @@ class Partition:
 
     def _close_spilled(self, key: RunKey, event: Event) -> None:
         """Close a spilled run whose deadline has passed; once it is built again, it may tell more of its end."""
-        run = self._run(key, SPILLED)
+        run = self.run_of(key, SPILLED)
         if run is None:
             self.runs.give_up(key)
             return
         known = ended(run, self.limits) or overdue(run, self.now, self.limits)
-        self._close(key, run, known or event)
+        self.ends.close(key, run, known or event, self.now)
 
     def open_runs(self) -> int:
         """How many runs are open, in memory or spilled."""
@@ -458,28 +301,19 @@ class Partition:
             held -= run.size - run.spilled
             try:
                 self.runs.after(key, event)
-                self._store_records(key, run)
+                self.ends.store(key, run)
                 with suppress(Exception):  # it saves memory alone; what can't be joined fails when the turn is built
                     run.builder.compact()
                 self.runs.spill(key, event)
             except ImpossibleTransition as error:
-                self._give_up(key, run, error)
-
-    def _store_records(self, key: RunKey, run: Run) -> None:
-        """Hand over the records of a run that the state topic does not have yet."""
-        for segment in segments_of(run):
-            name = state_topic.segment_key(key, segment)
-            self.out.segments.append((name, state_topic.encode(key, segment)))
-            self.segments.add(key, name)
-            self.counts.spilled += 1
-        run.unspilled, run.spilled = [], run.size
+                self.ends.give_up(key, run, error)
 
     def restore(self, restored: RestoredState) -> None:
         """Take what the state topic holds of this partition, before the first record."""
         self.now = max(self.now, restored.now)
         found = restored.by_run()
-        self.segments.restore(found)
+        self.ends.segments.restore(found)
         spilled, reopenable, complete = restored.runs(found)
         for key in complete:
-            self._remove_segments(key)
+            self.ends.remove_segments(key)
         self.runs.restore(spilled, reopenable, restored.marks)

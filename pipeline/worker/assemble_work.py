@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
+from pipeline.assembly import parked_runs
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused, StoredRecord
@@ -183,11 +184,11 @@ class AssembleWork:
         may, those that hold more than their share park runs.
         """
         held.core.spill()
-        held.weight = held.core.weight()
+        held.weight = parked_runs.weight(held.core)
         most = self.settings.assembly_bytes
         if sum(each.weight for each in self.held.values()) > most:
-            held.core.park(most // len(self.held))
-            held.weight = held.core.weight()
+            parked_runs.park(held.core, most // len(self.held))
+            held.weight = parked_runs.weight(held.core)
 
     def _hold(self, partition: int) -> Held:
         held = self.held[partition]
@@ -209,7 +210,7 @@ class AssembleWork:
         parked = held.core.out.parked[0]
         segments = await self._spilled(number, held, parked.run, parked.segments)
         del held.core.out.parked[0]
-        await asyncio.to_thread(held.core.build, parked, segments)
+        await asyncio.to_thread(parked_runs.build, held.core, parked, segments)
 
     async def _hand_over(self, number: int, held: Held) -> bool:
         """False: the partition is about to go."""
@@ -217,7 +218,7 @@ class AssembleWork:
         while out.oversized:
             oversized = out.oversized[0]
             segments = await self._spilled(number, held, oversized.run, oversized.segments)
-            out.add(await asyncio.to_thread(held.core.cut_off, oversized, list(segments)))
+            out.add(await asyncio.to_thread(held.core.finishing.cut_off, oversized, list(segments)))
             del out.oversized[0]
         if self.offload is not None and not await self._moved(out, self.offload):
             return False

@@ -190,7 +190,7 @@ class Replay:
         """The turns that came out, without those of runs that ended before the stretch or lack their beginning."""
         out, self.core.out = self.core.out, Out()
         for oversized in out.oversized:
-            out.add(self.core.cut_off(oversized, []))
+            out.add(self.core.finishing.cut_off(oversized, []))
         self.seen.refused += sum(refused.record.offset >= self.span.begin for refused in out.dead)
         turns: list[TurnRecord] = []
         for key, records in self._runs(out.turns):

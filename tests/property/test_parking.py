@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.assembly.limits import Limits
+from pipeline.assembly.parked_runs import park, weight
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.restored_state import RestoredState
@@ -109,7 +110,7 @@ class Worker:
     def take(self) -> None:
         built(self.partition, self.state)
         out = taken(self.partition)
-        assert (out.unbuilt, out.parked, self.partition.awaited) == ([], [], {})
+        assert (out.unbuilt, out.parked, self.partition.ends.awaited) == ([], [], {})
         self.results.turns |= {turn_record.encode(turn) for turn in out.turns}
         self.results.telemetry |= {telemetry.encode(record) for record in out.telemetry}
         self.results.dead |= {(refused.record.value, refused.record.key, refused.reason) for refused in out.dead}
@@ -143,8 +144,8 @@ def played(steps: list[Step], *, parking: bool) -> Results:
             worker.partition.spill()
         elif step == "park" and parking:
             worker.take()
-            worker.partition.park(0)
-            assert worker.partition.weight() == 0
+            park(worker.partition, 0)
+            assert weight(worker.partition) == 0
         elif step != "park":
             worker.take()
             worker.restart(log, room=step == "die" or not parking)

@@ -67,7 +67,7 @@ class Topics:
         out, partition.out = partition.out, type(partition.out)()
         self.state.update(out.segments)
         for oversized in out.oversized:
-            out.add(partition.cut_off(oversized, list(self.segments(oversized.segments))))
+            out.add(partition.finishing.cut_off(oversized, list(self.segments(oversized.segments))))
         self.turns |= {turn["turn_id"]: turn_record.encode({**turn, "revision": 0}) for turn in out.turns}
         self.dead |= {refused.record.value or b"" for refused in out.dead}
         for name, value in out.marks:

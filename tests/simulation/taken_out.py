@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from sqlalchemy import func
 
-from pipeline.assembly import deadlines, finish, finishing, partition, spilled_run
+from pipeline.assembly import deadlines, finish, finishing, parked_runs, partition, run_ends, spilled_run
 from pipeline.assembly.finishing import Finishing
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.results import Out
 from pipeline.assembly.run import Run
+from pipeline.assembly.run_ends import RunEnds
 from pipeline.assembly.run_states import RunStates
 from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
@@ -165,13 +166,13 @@ def any_size_fits(patch: Patch) -> None:
 
 
 def spilled_records_forgotten(patch: Patch) -> None:
-    bury = Partition._bury
+    bury = RunEnds._bury
 
-    def unspilled(self: Partition, key: RunKey, run: Any, detail: str) -> None:
+    def unspilled(self: RunEnds, key: RunKey, run: Any, detail: str) -> None:
         bury(self, key, run, detail)
         self.out.unbuilt.clear()
 
-    patch.setattr(Partition, "_bury", unspilled)
+    patch.setattr(RunEnds, "_bury", unspilled)
 
 
 def deep_turn_raises(patch: Patch) -> None:
@@ -217,16 +218,16 @@ def times_of_any_size(patch: Patch) -> None:
 
 
 def clocks_forgotten(patch: Patch) -> None:
-    segments_of = partition.segments_of
+    segments_of = run_ends.segments_of
 
     def without(run: Run) -> Iterator[Segment]:
         return (replace(segment, clocks=None) for segment in segments_of(run))
 
-    patch.setattr(partition, "segments_of", without)
+    patch.setattr(run_ends, "segments_of", without)
 
 
 def nothing_parked(patch: Patch) -> None:
-    patch.setattr(Partition, "park", lambda self, most: None)
+    patch.setattr(parked_runs, "park", lambda partition, most: None)
 
 
 def ranges_not_read(patch: Patch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pipeline.assembly import parked_runs
 from pipeline.assembly.partition import Partition
 from pipeline.worker.assemble_work import AssembleWork
 from pipeline.worker.group_work import Group, GroupWork
@@ -47,9 +48,11 @@ def watch_assembly(work: AssembleWork, problems: list[str]) -> None:
                 problems.append(f"partition {partition}: {what} hold {size} bytes in memory, {allowed} are allowed")
 
     def look_at_all(partition: int, core: Partition) -> None:
-        weight, most = sum(held.core.weight() for held in work.held.values()), work.settings.assembly_bytes
+        weight, most = sum(parked_runs.weight(held.core) for held in work.held.values()), work.settings.assembly_bytes
         heaviest = max([run.size for run in core.runs.open.values() if run.read is None], default=0)
-        heavy = weight > most and core.weight() > most // len(work.held) and heaviest >= core.limits.park_bytes
+        heavy = (
+            weight > most and parked_runs.weight(core) > most // len(work.held) and heaviest >= core.limits.park_bytes
+        )
         if heavy and core in too_heavy:  # it has made no room at this tick, nor at the one before
             problems.append(f"the open runs of a worker weigh {weight} bytes, {most} are allowed")
         (too_heavy.add if heavy else too_heavy.discard)(core)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.assembly.limits import Limits
+from pipeline.assembly.parked_runs import build
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Out
@@ -47,7 +48,7 @@ def built(partition: Partition, state: Mapping[str, bytes]) -> None:
             _, entry = decode(name.encode(), there[name])
             assert isinstance(entry, Segment)
             segments.append(entry)
-        partition.build(parked, segments)
+        build(partition, parked, segments)
 
 
 def taken(partition: Partition) -> Out:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.assembly.limits import Limits
+from pipeline.assembly.parked_runs import park, weight
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.restored_state import RestoredState
@@ -23,41 +24,41 @@ def test_the_heaviest_runs_of_the_tenant_that_holds_most_are_parked() -> None:
         envelope(0, text("x" * 5000), run_id="evil-0", tenant="evil"),
         park_bytes=1000,
     )
-    partition.park(partition.weight() - 1)
+    park(partition, weight(partition) - 1)
     assert partition.counts.parked == 1
     assert partition.runs.spilled.keys() == {RunKey("acme", THREAD, "acme-2")}
-    partition.park(3500)
+    park(partition, 3500)
     assert partition.runs.open.keys() == {RunKey("acme", THREAD, "acme-0")}
-    partition.park(0)
-    assert partition.weight() == 0
+    park(partition, 0)
+    assert weight(partition) == 0
 
 
 def test_light_runs_stay() -> None:
     partition = fed(envelope(0, text("x")), park_bytes=1000)
-    partition.park(0)
-    assert (partition.weight() > 0, partition.counts.parked) == (True, 0)
+    park(partition, 0)
+    assert (weight(partition) > 0, partition.counts.parked) == (True, 0)
 
 
 def test_what_waits_for_a_run_holds_the_floor() -> None:
     """Found by the simulator: a run that others had opened in between came first, so a crash lost what had waited."""
     partition = fed(envelope(0, text("a")), park_bytes=0)
-    partition.park(0)
+    park(partition, 0)
     more(partition, 1, [], end="aborted")
     more(partition, 1, text("b"))
     more(partition, 0, text("c"), run_id="other")
-    assert [len(records) for records in partition.awaited.values()] == [1]
+    assert [len(records) for records in partition.ends.awaited.values()] == [1]
     built(partition, {})
     assert (partition.floor(), partition.counts.reopened) == (2, 1)
 
 
 def test_a_stream_that_goes_on_behind_its_end_is_parked_again() -> None:
     partition = fed(envelope(0, text("a")), park_bytes=0, grace_ms=100)
-    partition.park(0)
+    park(partition, 0)
     partition.runs.spilled[RunKey(None, THREAD, "r")].run.builder.ended = "complete"  # type: ignore[union-attr]  # it is parked
     partition.runs.spilled[RunKey(None, THREAD, "r")].run.ended_at = START  # type: ignore[union-attr]  # likewise
     partition.tick(START + 1000)
     built(partition, {})
-    assert (partition.open_runs(), partition.weight(), taken(partition).turns) == (1, 0, [])
+    assert (partition.open_runs(), weight(partition), taken(partition).turns) == (1, 0, [])
 
 
 def test_a_restart_without_room_holds_outlines() -> None:
@@ -69,7 +70,7 @@ def test_a_restart_without_room_holds_outlines() -> None:
         found.take(name.encode(), value)
     again = Partition(TOYS, Limits(), 2)
     again.restore(found)
-    assert (again.open_runs(), again.weight()) == (1, 0)
+    assert (again.open_runs(), weight(again)) == (1, 0)
     more(again, 2, text("z"), end="complete")
     built(again, dict(out.segments))
     [turn] = taken(again).turns

@@ -424,7 +424,7 @@ def test_only_so_many_closed_runs_are_remembered() -> None:
     partition = partition_of(log, closed_runs=10)
     assert len(partition.runs.marks) == 10
     assert len(partition.runs.reopenable) == 5
-    assert len(partition.segments) == 5
+    assert len(partition.ends.segments) == 5
 
 
 def test_interrupted_runs_can_be_reopened_while_there_is_room() -> None:

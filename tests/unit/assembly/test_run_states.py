@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.assembly import run_states
 from pipeline.assembly.limits import Limits
+from pipeline.assembly.parked_runs import park
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run_states import TRANSITIONS, Event, ImpossibleTransition, State, next_state
@@ -51,7 +52,7 @@ def spilled(partition: Partition) -> Partition:
 
 def parked_with_a_hole(**limits: Any) -> Partition:
     partition = fed(envelope(0, text("a")), park_bytes=0, **limits)
-    partition.park(0)
+    park(partition, 0)
     followed(partition, seq=4)
     built(partition, {})
     return partition

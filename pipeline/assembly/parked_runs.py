@@ -1,0 +1,89 @@
+"""Parking runs of a partition where memory is short, and building them when they are over; see `parking`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import itemgetter
+
+from pipeline.assembly.deadlines import ended, overdue
+from pipeline.assembly.partition import Partition
+from pipeline.assembly.records import Record
+from pipeline.assembly.results import Parked
+from pipeline.assembly.run import Run
+from pipeline.assembly.run_states import OPEN, Event
+from pipeline.assembly.spilled_run import rebuild
+from topics.state import RunKey, Segment
+
+
+def weight(partition: Partition) -> int:
+    """What the open runs take of the memory, more or less: bytes."""
+    return partition.runs.spilled_weight + sum([run.size for run in partition.runs.open.values() if run.read is None])
+
+
+def park(partition: Partition, most: int) -> None:
+    """Park runs until the others weigh `most` at most, or are all light: each time the heaviest of the tenant whose
+    runs weigh most, so that nobody's runs make room for another's.
+    """
+    excess = weight(partition) - most
+    heavy: dict[str | None, list[tuple[int, RunKey]]] = {}
+    sizes = [(run.size, key) for key, run in partition.runs.open.items() if run.read is None]
+    sizes += [(spilled.weight, key) for key, spilled in partition.runs.spilled.items()]
+    for size, key in sizes:
+        if size >= partition.limits.park_bytes:
+            heavy.setdefault(key.tenant, []).append((size, key))
+    held = {tenant: sum(size for size, _ in runs) for tenant, runs in heavy.items()}
+    for runs in heavy.values():
+        runs.sort(key=itemgetter(0))
+    while excess > 0 and held:
+        tenant = max(held, key=held.__getitem__)
+        size, key = heavy[tenant].pop()
+        _park(partition, key)
+        excess -= size
+        held[tenant] -= size
+        if not heavy[tenant]:
+            del held[tenant]
+
+
+def _park(partition: Partition, key: RunKey) -> None:
+    state = partition.runs.state(key)
+    run = partition.run_of(key, state)
+    if run is None:
+        return
+    if state is OPEN:
+        partition.ends.store(key, run)
+        partition.runs.spill(key, Event.MEMORY_BOUND)
+    run.park()
+    partition.runs.replace_spilled(key, run)
+    partition.counts.parked += 1
+
+
+def build(partition: Partition, parked: Parked, segments: Iterable[Segment]) -> None:
+    """Build a parked run of all its records, close it, and go on with what came for it since."""
+    key = parked.run
+    before, waiting = partition.runs.spilled[key], partition.ends.awaited.pop(key)
+    read = -1 if before.read is None else before.read
+
+    def take(run: Run, segment: Segment, record: Record) -> None:
+        if segment.last_offset > read:
+            partition.ends.collect(run, record)
+        else:
+            run.refusals.clear()
+            run.builder.telemetry.clear()
+
+    run = rebuild(key, segments, partition.dialect_of, partition.out.dead, partition.limits.run_bytes, take)
+    if run is None:
+        partition.runs.give_up(key)
+        partition.ends.remove_segments(key)
+    else:
+        run.revision = before.revision
+        partition.runs.replace_spilled(key, run)
+        event = ended(run, partition.limits) or overdue(run, partition.now, partition.limits)
+        if event is not None:
+            partition.ends.close(key, run, event, partition.now)
+        else:  # its stream has not ended after all
+            run.park()
+            partition.runs.replace_spilled(key, run)
+    for record in waiting:
+        partition.take(record)
+    if waiting:  # others have been opened since these came
+        partition.runs.sort_open()

@@ -1,0 +1,131 @@
+"""Where the runs of a partition end: what is handed over then, and where the run goes."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from pipeline.assembly.finishing import Finishing, is_large
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.oversized import with_key
+from pipeline.assembly.records import Record, Refused, StoredRecord
+from pipeline.assembly.results import Built, Counts, Out, Oversized, Parked, Unbuilt
+from pipeline.assembly.run import Run
+from pipeline.assembly.run_states import CLOSED, REOPENABLE, Event, ImpossibleTransition, RunStates
+from pipeline.assembly.segment_names import SegmentNames
+from pipeline.assembly.spilled_run import segments_of
+from threadmill.errors import Reason
+from topics import state as state_topic
+from topics.state import Closed, RunKey, Segment
+
+
+class RunEnds:
+    """The runs of a partition by their states, and in `out` what comes of those that are over.
+
+    `awaited`: parked runs that are over, which their host builds; and what has come for them since.
+    """
+
+    def __init__(self, limits: Limits, finishing: Finishing) -> None:
+        self.finishing = finishing
+        self.runs = RunStates(limits, self.remove_segments)
+        self.segments = SegmentNames()
+        self.awaited: dict[RunKey, list[Record]] = {}
+        self.out = Out()
+        self.counts = Counts()
+
+    def collect(self, run: Run, record: Record) -> None:
+        """Move what a run has produced on the way to `out`; a record with many bad events is one dead letter. `record`
+        is the one that it took last.
+        """
+        if run.read is not None:
+            run.refusals.clear()  # they come again when it is built
+        if run.builder.telemetry:
+            self.out.telemetry.extend(self.finishing.streamed(run, record))
+        if run.refusals:
+            for source, letters in groupby(run.refusals, key=lambda refused: refused.record):
+                first, *more = letters
+                detail = f"{first.detail} (and {len(more)} more in this record)" if more else first.detail
+                self.out.dead.append(Refused(source, first.reason, detail))
+            run.refusals = []
+
+    def close(self, key: RunKey, run: Run, event: Event, now: int) -> None:
+        """Hand over the turns of an open or spilled run that `event` has ended, and its mark; `now`: broker ms."""
+        try:
+            after = self.runs.after(key, event)
+            if run.read is not None:
+                self._await(key, run, event)
+                return
+            large = is_large(run)
+            try:
+                turns, telemetry = self.finishing.finished(run, event)
+                if large and not self.finishing.all_fit(turns):
+                    event, turns, telemetry = Event.TOO_LARGE, [], []
+                    after = self.runs.after(key, event)
+                    self._hand_over(key, run)
+            except Exception as error:  # a turn that can't be built is lost to its readers, but stops nothing
+                event, turns, telemetry = Event.UNBUILDABLE, [], []
+                after = self.runs.after(key, event)
+                self._bury(key, run, f"the turn could not be built: {type(error).__name__}: {error}")
+            cut = event is Event.TOO_LARGE
+            closed = Closed(run.last_offset, run.next - 1, after is CLOSED and not cut, now, run.revision, cut)
+            if large:
+                self.out.large.update((key.tenant, turn["turn_id"]) for turn in turns)
+            for record in run.beyond or ():
+                detail = f"the run weighs more than {run.most:,} bytes (THREADMILL_RUN_BYTES), and was cut off"
+                self.out.dead.append(Refused(with_key(record, key.thread_id), Reason.TOO_LARGE, detail))
+            if turns:
+                spilled = self.segments.of(key)
+                self.out.built.append(Built(key, len(turns), run.unspilled, spilled, run.last_offset, run.last_at))
+            if after is REOPENABLE:
+                self.store(key, run)
+            if event is Event.UNBUILDABLE:
+                self.segments.bury(key)
+            self.out.turns.extend(turns)
+            self.out.telemetry.extend(telemetry)
+            self.out.marks.append((state_topic.closed_key(key, closed), state_topic.encode(key, closed)))
+            self.runs.close(key, event, run, closed)
+            self.counts.closed += 1
+        except ImpossibleTransition as error:
+            self.give_up(key, run, error)
+
+    def _hand_over(self, key: RunKey, run: Run) -> None:
+        """Its turns are larger than their topic takes: the host reads what of it is spilled, and cuts it off."""
+        parent = run.builder.context.traceparent
+        rest = Segment(run.first_offset, run.last_offset, run.last_at, run.unspilled, 0, parent)
+        self.out.oversized.append(Oversized(key, self.segments.of(key), rest, run.revision))
+
+    def give_up(self, key: RunKey, run: Run, error: ImpossibleTransition) -> None:
+        """Part with a run that can't be moved, so that it stops no other; see `run_states`. All of its records are dead
+        letters then, so a restart must not find those that were spilled.
+        """
+        self._bury(key, run, str(error))
+        self.runs.give_up(key)
+        self.remove_segments(key)
+
+    def _bury(self, key: RunKey, run: Run, detail: str) -> None:
+        """The raw records of a run become dead letters; those on the state topic are the host's to read."""
+        spilled = self.segments.not_buried(key)
+        if spilled:
+            self.out.unbuilt.append(Unbuilt(key, spilled, detail))
+        for value in run.unspilled:
+            record = StoredRecord(value, run.last_offset, run.last_at, key.thread_id.encode())
+            self.out.dead.append(Refused(record, Reason.INVALID_EVENT, detail))
+
+    def remove_segments(self, key: RunKey) -> None:
+        self.out.marks.extend((name, None) for name in self.segments.remove(key))
+
+    def _await(self, key: RunKey, run: Run, event: Event) -> None:
+        """A parked run is over: the host reads its records, and calls `parked_runs.build`."""
+        if key in self.runs.open:
+            self.store(key, run)
+            self.runs.spill(key, Event.MEMORY_BOUND)
+        self.awaited[key] = []
+        self.out.parked.append(Parked(key, self.segments.of(key), event))
+
+    def store(self, key: RunKey, run: Run) -> None:
+        """Hand over the records of a run that the state topic does not have yet."""
+        for segment in segments_of(run):
+            name = state_topic.segment_key(key, segment)
+            self.out.segments.append((name, state_topic.encode(key, segment)))
+            self.segments.add(key, name)
+            self.counts.spilled += 1
+        run.unspilled, run.spilled = [], run.size
