@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pipeline.dialects.javascript_numbers import readable
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 from topics.json_text import Fields
@@ -46,7 +47,7 @@ def messages(document: Fields) -> list[Fields]:
             found += _from_parts(turn.get("parts", ()), _ms(turn.get("submitted_at")))
         for message in turn.get("messages", ()):
             found += _messages_of(message)
-    return found
+    return [readable(message) for message in found]
 
 
 def _messages_of(message: Fields) -> Iterator[Fields]:

@@ -14,6 +14,7 @@ LOSSES: Final = {
     "empty text and thinking without signature": "dropped",
     "partial results of tools": "for display only: the result counts",
     "a custom message before the user's": "kept, behind the user turn",
+    "integers beyond 2^53": "as pi has written them, rounded; exports hold text for those beyond the largest double",
     "start and end of the run": "the wire has no time of them: times of receipt, or of the messages if the run is old",
 }
 

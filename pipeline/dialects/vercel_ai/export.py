@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import Any, Final
 
+from pipeline.dialects.javascript_numbers import readable
 from pipeline.dialects.pydantic_ai.keys import IMPLIED
 from pipeline.dialects.vercel_ai.export_parts import call_part, response_part, result_fields, side_part, user_parts
 from pipeline.dialects.vercel_ai.keys import META
@@ -28,7 +29,7 @@ def messages(document: Fields) -> list[Fields]:
             out.extend(_user_messages(turn))
         else:
             _add_turn(out, turn, calls)
-    return [message for message in out if message["parts"]]
+    return [readable(message) for message in out if message["parts"]]
 
 
 def _message(role: str, message_id: Any, metadata: Any) -> Fields:

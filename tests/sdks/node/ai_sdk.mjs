@@ -1,5 +1,6 @@
 // Runs beside the installed SDKs: node ai_sdk.mjs PACKAGE FILE, FILE holding {name: [UIMessage]}.
-// Prints {name: {problem: null | text, said: [text of each assistant text part, as the model will be told it]}}.
+// Prints {name: {problem: null | text, said: [text of each assistant text part, as the model will be told it], called:
+// [input of each call], given: [output of each result]}}.
 
 import { readFileSync } from "node:fs";
 
@@ -12,7 +13,13 @@ async function check(messages) {
   try {
     const converted = await convertToModelMessages(valid.data);
     const spoken = converted.filter((message) => message.role === "assistant").flatMap((message) => message.content);
-    return { problem: null, said: spoken.filter((part) => part.type === "text").map((part) => part.text) };
+    const told = converted.filter(({ role }) => role === "tool").flatMap(({ content }) => content);
+    return {
+      problem: null,
+      said: spoken.filter((part) => part.type === "text").map((part) => part.text),
+      called: spoken.filter((part) => part.type === "tool-call").map((part) => part.input),
+      given: told.map((part) => part.output.value),
+    };
   } catch (error) {
     return { problem: String(error) };
   }

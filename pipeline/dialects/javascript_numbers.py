@@ -1,0 +1,30 @@
+"""Numbers that JavaScript can read, in messages for its SDKs.
+
+It reads an integer beyond 2^53 as the nearest double, as its SDKs do with every stream. Beyond the largest double it
+reads infinity, and writes that as null: nothing of the number would be left, so it travels as text.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from threadmill.nesting import with_room
+
+LARGEST: Final = int(sys.float_info.max)
+
+
+def readable(value: Any) -> Any:
+    """A JSON value -> the same, with integers beyond the largest double as text."""
+    return with_room(lambda: _readable(value))
+
+
+def _readable(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _readable(item) for key, item in value.items()}
+        case list():
+            return [_readable(item) for item in value]
+        case int() if not -LARGEST <= value <= LARGEST:
+            return str(value)
+    return value
