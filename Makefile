@@ -30,7 +30,7 @@ coverage: lint  ## The same tests, with the lines that none of them runs (half a
 	@$(RUN) pytest -n $(JOBS) --cov --cov-report=term:skip-covered $(ARGS)
 
 test-sdks: setup  ## Runs of the real SDKs, recorded; and our exports of every wire in them, which go on (needs Node 20+)
-	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest tests/sdks/check_*.py $(ARGS)
+	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest -n $(if $(ARGS),0,2) tests/sdks/check_*.py $(ARGS)
 
 test-browser: setup  ## The dashboard in a real headless Chromium, with a real Kafka (needs Node 20+; fetches the browser once)
 	@$(RUN) pytest tests/browser/check_*.py $(ARGS)

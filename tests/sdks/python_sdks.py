@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from pipeline.devbroker.file_lock import locked
 from tests.support.places import ROOT
 
 HERE: Final = Path(__file__).parent
@@ -33,8 +34,12 @@ PYDANTIC_AI: Final = tuple(name.removeprefix("pydantic-ai-") for name in SDKS if
 def environment(sdk: str) -> Path:
     """The Python that has this SDK and this package; installed with uv where what it needs has changed."""
     home = ROOT / ".cache" / "sdks" / sdk
+    with locked(home.with_name(f"{sdk}.lock")):
+        return _installed(home, ["--editable", str(ROOT), *SDKS[sdk]])
+
+
+def _installed(home: Path, wanted: list[str]) -> Path:
     python, done = home / "bin" / "python", home / "installed.json"
-    wanted = ["--editable", str(ROOT), *SDKS[sdk]]
     if not done.exists() or json.loads(done.read_text()) != wanted:
         uv = shutil.which("uv")
         assert uv is not None, "uv is needed to install the SDKs: https://docs.astral.sh/uv/"

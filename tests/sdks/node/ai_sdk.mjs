@@ -18,7 +18,7 @@ async function check(messages) {
       problem: null,
       said: spoken.filter((part) => part.type === "text").map((part) => part.text),
       called: spoken.filter((part) => part.type === "tool-call").map((part) => part.input),
-      given: told.map((part) => part.output.value),
+      given: told.filter(({ type }) => type === "tool-result").map((part) => part.output.value),
     };
   } catch (error) {
     return { problem: String(error) };
