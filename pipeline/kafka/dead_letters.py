@@ -6,15 +6,19 @@ import logging
 import time
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from pipeline.assembly.records import Record, Refused
 from pipeline.errors import InvalidRecord
 from pipeline.kafka.outbox import Outgoing
+from pipeline.observability.repeated_warning import RepeatedWarning
 from threadmill import traceparent
 from threadmill.envelope import MAX_BYTES, loads
 from threadmill.log_ids import log_ids
 from topics import catalog, dead_letter
 from topics.dead_letter import DeadLetter
+
+LINES: Final = 20
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +48,24 @@ def without_value(letter: Outgoing) -> Outgoing:
     return replace(letter, value=b"") if letter.value else letter
 
 
-def log_refused(topic: str, partition: int, refused: Refused) -> None:
-    """Log that a record, or an event of it, becomes a dead letter."""
-    record = refused.record
-    log.warning(
-        "dead letter: %s %s/%d@%d: %s",
-        *(refused.reason, topic, partition, record.offset, refused.detail),
-        extra=_about(record),
-    )
+class DeadLetterLog:
+    """Logs that records of a topic, or events of them, become dead letters: LINES of a reason a minute, and how many
+    more there were.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self._warn = RepeatedWarning(log, LINES)
+
+    def __call__(self, partition: int, refused: Refused) -> None:
+        """One of them."""
+        record = refused.record
+        self._warn(
+            refused.reason,
+            "dead letter: %s %s/%d@%d: %s",
+            *(refused.reason, self.topic, partition, record.offset, refused.detail),
+            extra=lambda: _about(record),
+        )
 
 
 def _about(record: Record) -> dict[str, object]:

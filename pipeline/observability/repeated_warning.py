@@ -4,28 +4,43 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
-EVERY: Final = 60.0  # seconds between two lines of one kind
+EVERY: Final = 60.0  # seconds
+
+
+@dataclass(slots=True)
+class _Kind:
+    ends: float  # when its next lines may come
+    lines: int = 0
+    left_out: int = 0
 
 
 class RepeatedWarning:
-    """Logs the first warning of a kind at once, and later ones at most every EVERY seconds, with the number of those
-    that were left out. There are to be few kinds: each is remembered.
+    """Logs `most` warnings of a kind at once, and so many every EVERY seconds; the first line after a pause has the
+    number of those that were left out. There are to be few kinds: each is remembered.
     """
 
-    def __init__(self, log: logging.Logger) -> None:
+    def __init__(self, log: logging.Logger, most: int = 1) -> None:
         self._log = log
-        self._kinds: dict[str, tuple[float, int]] = {}  # when the next line may come, how many were left out
+        self._most = most
+        self._kinds: dict[str, _Kind] = {}
 
-    def __call__(self, kind: str, message: str, *values: object) -> None:
-        """Log `message % values`, unless a line of this kind was logged just now."""
+    def __call__(
+        self, kind: str, message: str, *values: object, extra: Callable[[], dict[str, Any]] | None = None
+    ) -> None:
+        """Log `message % values` with the fields that `extra` gives, unless enough of its kind was logged just now."""
         now = time.monotonic()
-        due, left_out = self._kinds.get(kind, (now, 0))
-        if now < due:
-            self._kinds[kind] = due, left_out + 1
+        found = self._kinds.setdefault(kind, _Kind(now + EVERY))
+        left_out = 0
+        if now >= found.ends:
+            left_out, found.ends, found.lines, found.left_out = found.left_out, now + EVERY, 0, 0
+        if found.lines >= self._most:
+            found.left_out += 1
             return
-        self._kinds[kind] = now + EVERY, 0
+        found.lines += 1
         if left_out:
             message, values = f"{message} (%d more like this since the last line)", (*values, left_out)
-        self._log.warning(message, *values)
+        self._log.warning(message, *values, extra=extra and extra())

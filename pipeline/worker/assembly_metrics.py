@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused
 from pipeline.assembly.results import Counts, Out
-from pipeline.kafka.dead_letters import log_refused
+from pipeline.kafka.dead_letters import DeadLetterLog
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.turns.redaction import Redaction
@@ -23,6 +23,7 @@ class AssemblyMetrics:
     def __init__(self, metrics: Metrics, topic: str) -> None:
         self.metrics = metrics
         self.topic = topic
+        self.log_refused = DeadLetterLog(topic)
         self.open: dict[int, int] = {}
         self.early: dict[int, int] = {}
 
@@ -55,7 +56,7 @@ class AssemblyMetrics:
         """Add what became dead letters."""
         for refused in dead:
             self.metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
-            log_refused(self.topic, number, refused)
+            self.log_refused(number, refused)
 
     def redacted(self, redaction: Redaction) -> None:
         """Add what each rule has found since this was last asked."""

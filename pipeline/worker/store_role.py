@@ -11,7 +11,7 @@ from aiokafka import ConsumerRecord
 
 from pipeline.assembly.records import Refused
 from pipeline.errors import StoreError, UnstorableData
-from pipeline.kafka.dead_letters import log_refused, outgoing_letter, without_value
+from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
@@ -36,6 +36,7 @@ class TurnWriter:
         self.metrics = metrics
         self.outbox = outbox
         self.topic = catalog.TURNS.full_name(settings.topic_prefix)
+        self.log_refused = DeadLetterLog(self.topic)
         self.contents = ContentStore.of(settings)
         self.store: ThreadStore | None = None
 
@@ -80,7 +81,7 @@ class TurnWriter:
         letters: deque[Outgoing] = deque()
         for partition, refused in found:
             self.metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
-            log_refused(self.topic, partition, refused)
+            self.log_refused(partition, refused)
             letters.append(outgoing_letter(self.settings.topic_prefix, self.topic, partition, refused))
         await self.outbox.send(letters)
         while True:

@@ -11,7 +11,7 @@ import pytest
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused, StoredRecord
-from pipeline.kafka.dead_letters import log_refused
+from pipeline.kafka.dead_letters import DeadLetterLog
 from pipeline.observability.logs import IDS
 from pipeline.observability.metrics import Metrics
 from pipeline.worker.assembly_metrics import AssemblyMetrics
@@ -45,7 +45,7 @@ def ids(line: logging.LogRecord) -> dict[str, Any]:
     ],
 )
 def test_a_refused_record(record: StoredRecord, said: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
-    log_refused("events", 3, Refused(record, Reason.INVALID_EVENT, "so it is"))
+    DeadLetterLog("events")(3, Refused(record, Reason.INVALID_EVENT, "so it is"))
     (line,) = caplog.records
     assert line.getMessage() == "dead letter: invalid_event events/3@7: so it is"
     assert ids(line) == said

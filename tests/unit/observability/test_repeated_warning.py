@@ -30,3 +30,19 @@ def test_each_kind_is_logged_at_once_and_then_now_and_then(
         "a 51 (50 more like this since the last line)",
         "a 52",
     ]
+
+
+def test_some_of_each_kind_and_how_many_more(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    now = 1000.0
+    monkeypatch.setattr("pipeline.observability.repeated_warning.time.monotonic", lambda: now)
+    warn = RepeatedWarning(logging.getLogger("test"), 2)
+    for number in range(5):
+        warn("a", "a %d", number, extra=lambda number=number: {"thread_id": f"t{number}"})  # type: ignore[misc]  # a loop's
+    now += EVERY
+    warn("a", "a %d", 5)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a 0",
+        "a 1",
+        "a 5 (3 more like this since the last line)",
+    ]
+    assert [getattr(record, "thread_id", None) for record in caplog.records] == ["t0", "t1", None]
