@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,7 +60,7 @@ class Finishing:
         """Whether the turns topic takes them."""
         return self.fits is None or all(map(self.fits, turns))
 
-    def cut_off(self, oversized: Oversized, segments: Sequence[Segment]) -> Out:
+    def cut_off(self, oversized: Oversized, segments: Iterable[Segment]) -> Out:
         """-> the turns of as much of a run as fits, and its other records as dead letters; `segments`: all of it."""
         run, rest = cut_off([*segments, oversized.rest], self.dialect_of, self.limits.run_bytes, self._run_fits)
         out = Out(dead=[Refused(with_key(one, oversized.run.thread_id), Reason.TOO_LARGE, ADVICE) for one in rest])

@@ -11,7 +11,7 @@ from pipeline.assembly.records import Record
 from pipeline.assembly.results import Parked
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import OPEN, Event
-from pipeline.assembly.spilled_run import rebuild
+from pipeline.assembly.spilled_run import SpilledRun, rebuild
 from topics.state import RunKey, Segment
 
 
@@ -58,9 +58,12 @@ def _park(partition: Partition, key: RunKey) -> None:
 
 
 def build(partition: Partition, parked: Parked, segments: Iterable[Segment]) -> None:
-    """Build a parked run of all its records, close it, and go on with what came for it since."""
+    """Build a parked run of all its records, close it, and go on with what came for it since.
+
+    Raises OSError where `segments` can't be read; it may be called again then.
+    """
     key = parked.run
-    before, waiting = partition.runs.spilled[key], partition.ends.awaited.pop(key)
+    before = partition.runs.spilled[key]
     read = -1 if before.read is None else before.read
 
     def take(run: Run, segment: Segment, record: Record) -> None:
@@ -70,20 +73,32 @@ def build(partition: Partition, parked: Parked, segments: Iterable[Segment]) -> 
             run.refusals.clear()
             run.builder.telemetry.clear()
 
-    run = rebuild(key, segments, partition.dialect_of, partition.out.dead, partition.limits.run_bytes, take)
-    if run is None:
-        partition.runs.give_up(key)
-        partition.ends.remove_segments(key)
+    try:
+        run = rebuild(key, segments, partition.dialect_of, partition.out.dead, partition.limits.run_bytes, take)
+    except OSError:
+        raise
+    except Exception as error:  # an error of this program: it may stop no other run
+        partition.ends.give_up(key, before.run, f"the run could not be built: {type(error).__name__}: {error}")
     else:
-        run.revision = before.revision
-        partition.runs.replace_spilled(key, run)
-        event = ended(run, partition.limits) or overdue(run, partition.now, partition.limits)
-        if event is not None:
-            partition.ends.close(key, run, event, partition.now)
-        else:  # its stream has not ended after all
-            run.park()
-            partition.runs.replace_spilled(key, run)
+        _go_on(partition, key, before, run)
+    waiting = partition.ends.awaited.pop(key)
     for record in waiting:
         partition.take(record)
     if waiting:  # others have been opened since these came
         partition.runs.sort_open()
+
+
+def _go_on(partition: Partition, key: RunKey, before: SpilledRun, run: Run | None) -> None:
+    """Put a run that was built again in the place of its outline, and close it; None: nothing of it can be read."""
+    if run is None:
+        partition.runs.give_up(key)
+        partition.ends.remove_segments(key)
+        return
+    run.revision = before.revision
+    partition.runs.replace_spilled(key, run)
+    event = ended(run, partition.limits) or overdue(run, partition.now, partition.limits)
+    if event is not None:
+        partition.ends.close(key, run, event, partition.now)
+    else:  # its stream has not ended after all
+        run.park()
+        partition.runs.replace_spilled(key, run)

@@ -306,7 +306,7 @@ class Partition:
                     run.builder.compact()
                 self.runs.spill(key, event)
             except ImpossibleTransition as error:
-                self.ends.give_up(key, run, error)
+                self.ends.give_up(key, run, str(error))
 
     def restore(self, restored: RestoredState) -> None:
         """Take what the state topic holds of this partition, before the first record."""

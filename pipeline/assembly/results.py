@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pipeline.assembly.records import Refused, StoredRecord
-from pipeline.assembly.run_states import Event
 from threadmill.errors import Reason
 from topics.state import RunKey, Segment
 from topics.telemetry import TelemetryRecord
@@ -54,11 +53,10 @@ class Oversized:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parked:
-    """A parked run that is over, by `event`; `Partition.build` closes it. `segments`: state keys of all its records."""
+    """A parked run that is over; `parked_runs.build` closes it. `segments`: state keys of all its records."""
 
     run: RunKey
     segments: tuple[str, ...]
-    event: Event
 
 
 class Built(NamedTuple):

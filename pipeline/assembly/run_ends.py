@@ -52,7 +52,7 @@ class RunEnds:
         try:
             after = self.runs.after(key, event)
             if run.read is not None:
-                self._await(key, run, event)
+                self._await(key, run)
                 return
             large = is_large(run)
             try:
@@ -85,7 +85,7 @@ class RunEnds:
             self.runs.close(key, event, run, closed)
             self.counts.closed += 1
         except ImpossibleTransition as error:
-            self.give_up(key, run, error)
+            self.give_up(key, run, str(error))
 
     def _hand_over(self, key: RunKey, run: Run) -> None:
         """Its turns are larger than their topic takes: the host reads what of it is spilled, and cuts it off."""
@@ -93,33 +93,34 @@ class RunEnds:
         rest = Segment(run.first_offset, run.last_offset, run.last_at, run.unspilled, 0, parent)
         self.out.oversized.append(Oversized(key, self.segments.of(key), rest, run.revision))
 
-    def give_up(self, key: RunKey, run: Run, error: ImpossibleTransition) -> None:
-        """Part with a run that can't be moved, so that it stops no other; see `run_states`. All of its records are dead
-        letters then, so a restart must not find those that were spilled.
+    def give_up(self, key: RunKey, run: Run | None, detail: str) -> None:
+        """Part with a run that can't be moved or built, so that it stops no other; see `run_states`. All of its records
+        are dead letters then, so a restart must not find those that were spilled. None: it has no others.
         """
-        self._bury(key, run, str(error))
+        self._bury(key, run, detail)
         self.runs.give_up(key)
         self.remove_segments(key)
 
-    def _bury(self, key: RunKey, run: Run, detail: str) -> None:
+    def _bury(self, key: RunKey, run: Run | None, detail: str) -> None:
         """The raw records of a run become dead letters; those on the state topic are the host's to read."""
         spilled = self.segments.not_buried(key)
         if spilled:
             self.out.unbuilt.append(Unbuilt(key, spilled, detail))
-        for value in run.unspilled:
-            record = StoredRecord(value, run.last_offset, run.last_at, key.thread_id.encode())
-            self.out.dead.append(Refused(record, Reason.INVALID_EVENT, detail))
+        if run is not None:
+            thread = key.thread_id.encode()
+            records = [StoredRecord(value, run.last_offset, run.last_at, thread) for value in run.unspilled]
+            self.out.dead += [Refused(record, Reason.INVALID_EVENT, detail) for record in records]
 
     def remove_segments(self, key: RunKey) -> None:
         self.out.marks.extend((name, None) for name in self.segments.remove(key))
 
-    def _await(self, key: RunKey, run: Run, event: Event) -> None:
+    def _await(self, key: RunKey, run: Run) -> None:
         """A parked run is over: the host reads its records, and calls `parked_runs.build`."""
         if key in self.runs.open:
             self.store(key, run)
             self.runs.spill(key, Event.MEMORY_BOUND)
         self.awaited[key] = []
-        self.out.parked.append(Parked(key, self.segments.of(key), event))
+        self.out.parked.append(Parked(key, self.segments.of(key)))
 
     def store(self, key: RunKey, run: Run) -> None:
         """Hand over the records of a run that the state topic does not have yet."""

@@ -113,7 +113,7 @@ class AssembleWork:
         self.waiting = StateWaves()  # for the delivery of the results that they rely on
         self.ready = StateWaves()  # taken by a flush
         self.flushing = asyncio.Lock()
-        self.building = asyncio.Lock()
+        self.no_room: str | None = None  # why the temporary folder took no records, when it was asked last
         prefix = settings.topic_prefix
         self.events = catalog.EVENTS.full_name(prefix)
         self.turns = catalog.TURNS.full_name(prefix)
@@ -123,7 +123,7 @@ class AssembleWork:
     @property
     def trouble(self) -> str | None:
         """See `Work.trouble`."""
-        return self.retry.trouble
+        return self.retry.trouble or self.no_room
 
     async def assign(self, starts: Mapping[int, int]) -> None:
         """Partitions with their committed offsets; open runs and closed ones come back from the state topic."""
@@ -143,7 +143,7 @@ class AssembleWork:
         """Another worker reads on from the committed offset. What is not in the state topic yet, is not needed."""
         self.held = {}
         self.waiting, self.ready = StateWaves(), StateWaves()
-        self.retry.trouble = None
+        self.retry.trouble = self.no_room = None
         self.counts.forget()
 
     async def interrupt(self) -> None:
@@ -197,20 +197,24 @@ class AssembleWork:
         return held
 
     async def _send(self, number: int, held: Held) -> None:
-        """Hand results to the producer, in order. What it does not take now stays, and holds the floor."""
+        """Hand results to the producer, in order. What it does not take now stays, and holds the floor.
+
+        Parked runs that are over are built one after the other, so that one such turn is in memory at a time.
+        """
         while await self._hand_over(number, held):
             if not held.core.out.parked:
                 held.floor = None
                 return
-            async with self.building:  # one at a time: its turn is in memory in full
-                await self._build(number, held)
+            await self._build(number, held)
+            if self.retry.given_up.is_set() or self.held.get(number) is not held:
+                return  # its next owner builds the others
 
     async def _build(self, number: int, held: Held) -> None:
-        """Build the first of the parked runs that are over."""
+        """Build the first of the parked runs that are over. Where that raises, it is tried again the next time."""
         parked = held.core.out.parked[0]
         segments = await self._spilled(number, held, parked.run, parked.segments)
-        del held.core.out.parked[0]
         await asyncio.to_thread(parked_runs.build, held.core, parked, segments)
+        del held.core.out.parked[0]
 
     async def _hand_over(self, number: int, held: Held) -> bool:
         """False: the partition is about to go."""
@@ -218,7 +222,7 @@ class AssembleWork:
         while out.oversized:
             oversized = out.oversized[0]
             segments = await self._spilled(number, held, oversized.run, oversized.segments)
-            out.add(await asyncio.to_thread(held.core.finishing.cut_off, oversized, list(segments)))
+            out.add(await asyncio.to_thread(held.core.finishing.cut_off, oversized, segments))
             del out.oversized[0]
         if self.offload is not None and not await self._moved(out, self.offload):
             return False
@@ -245,12 +249,21 @@ class AssembleWork:
         return True
 
     async def _spilled(self, number: int, held: Held, run: RunKey, names: Sequence[str]) -> SpilledRecords:
-        """Segments of a run that are on the state topic, or on their way to it. Raises BrokerError."""
+        """Segments of a run that are on the state topic, or on their way to it.
+
+        Raises BrokerError, and OSError where the temporary folder is full: this partition waits for room then.
+        """
         entries = [self._state(number, name, value) for name, value in held.core.out.segments]
         here = {entry.key: entry.value for entry in (*held.entries.segments, *entries)}
         if not all(name.encode() in here for name in names) and not await self.flush():
             raise BrokerError("the state topic has not taken all records yet of a run that has no turn")
-        return await spilled_records(self.settings, number, run, names, here)
+        try:
+            found = await spilled_records(self.settings, number, run, names, here)
+        except OSError as error:
+            self.no_room = f"the temporary folder takes no records of a large run: {error}"
+            raise
+        self.no_room = None
+        return found
 
     async def _moved(self, out: Out, offload: Offload) -> bool:
         """Values of large runs' turns to the content store, before they are encoded. False: as below."""

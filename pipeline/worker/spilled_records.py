@@ -4,7 +4,9 @@ too large.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+import logging
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from contextlib import aclosing
 from tempfile import TemporaryFile
 from typing import Final
 
@@ -15,12 +17,14 @@ from pipeline.assembly.restored_state import split
 from pipeline.assembly.results import Unbuilt
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
-from threadmill.errors import Reason
+from threadmill.errors import InvalidRecord, Reason
 from topics import state
 from topics.catalog import STATE
 from topics.state import ANYONE, RunKey, Segment
 
 AT_ONCE: Final = 1000  # records
+
+log = logging.getLogger(__name__)
 
 
 class SpilledRecords:
@@ -32,11 +36,20 @@ class SpilledRecords:
         self.file = TemporaryFile()  # noqa: SIM115  # it is gone with the last reference to it
 
     def add(self, name: bytes, value: bytes) -> None:
-        """A segment as it is on the state topic; of what an older version mixed the run's own part counts."""
-        for segment in self._own(name, value):
+        """A segment as it is on the state topic; of what an older version mixed the run's own part counts.
+
+        Raises OSError where the disk is full.
+        """
+        try:
+            own = list(self._own(name, value))
+        except InvalidRecord as error:  # a newer worker has written it again
+            log.warning("state entry %r skipped: %s", name[:80], error)
+            return
+        for segment in own:
             place = (segment.first_offset, segment.last_offset, segment.part, name)
             self.names[place] = self.file.tell(), len(value)
             self.file.write(value)
+            self.file.flush()  # so that a full disk shows here
 
     def __iter__(self) -> Iterator[Segment]:
         for (*_, name), (begin, size) in sorted(self.names.items()):
@@ -60,7 +73,7 @@ async def spilled_records(
 ) -> SpilledRecords:
     """-> a run's segments of these state keys. `here`: entries that the state topic does not have yet.
 
-    Raises BrokerError.
+    Raises BrokerError, and OSError where they can't be kept.
     """
     wanted = {name.encode() for name in names}
     found = SpilledRecords(run)
@@ -69,8 +82,9 @@ async def spilled_records(
             wanted.remove(name)
             found.add(name, value)
     if wanted:
-        async for name, value in read_entries(settings, partition, wanted):
-            found.add(name, value)
+        async with aclosing(read_entries(settings, partition, wanted)) as entries:
+            async for name, value in entries:
+                found.add(name, value)
     return found
 
 
@@ -83,7 +97,7 @@ def buried(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
 
 async def read_entries(
     settings: Settings, partition: int, wanted: Collection[bytes]
-) -> AsyncIterator[tuple[bytes, bytes]]:
+) -> AsyncGenerator[tuple[bytes, bytes]]:
     """-> the entries of these state keys that the topic has; those that were written again come again.
 
     Raises BrokerError.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipeline.assembly import parked_runs
 from pipeline.assembly.partition import Partition
-from pipeline.worker.assemble_work import AssembleWork
+from pipeline.worker.assemble_work import AssembleWork, Held
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.work import Records
 
@@ -28,7 +27,7 @@ def watch_assembly(work: AssembleWork, problems: list[str]) -> None:
         held = work.held.get(partition)
         if held is not None:
             look(partition, held.core, spilled=True)
-            look_at_all(partition, held.core)
+            look_at_all(held)
 
     def look(partition: int, core: Partition, *, spilled: bool = False) -> None:
         limits, runs = core.limits, core.runs
@@ -47,15 +46,15 @@ def watch_assembly(work: AssembleWork, problems: list[str]) -> None:
             if size > allowed:
                 problems.append(f"partition {partition}: {what} hold {size} bytes in memory, {allowed} are allowed")
 
-    def look_at_all(partition: int, core: Partition) -> None:
-        weight, most = sum(parked_runs.weight(held.core) for held in work.held.values()), work.settings.assembly_bytes
-        heaviest = max([run.size for run in core.runs.open.values() if run.read is None], default=0)
-        heavy = (
-            weight > most and parked_runs.weight(core) > most // len(work.held) and heaviest >= core.limits.park_bytes
-        )
-        if heavy and core in too_heavy:  # it has made no room at this tick, nor at the one before
+    def look_at_all(held: Held) -> None:
+        """By what each partition weighed when it was looked at last: it may have grown since, until its next tick."""
+        weight, most = sum(each.weight for each in work.held.values()), work.settings.assembly_bytes
+        open_runs = held.core.runs.open.values()
+        heaviest = max([run.size for run in open_runs if run.read is None], default=0)
+        heavy = weight > most and held.weight > most // len(work.held) and heaviest >= held.core.limits.park_bytes
+        if heavy and held.core in too_heavy:  # it has made no room at this tick, nor at the one before
             problems.append(f"the open runs of a worker weigh {weight} bytes, {most} are allowed")
-        (too_heavy.add if heavy else too_heavy.discard)(core)
+        (too_heavy.add if heavy else too_heavy.discard)(held.core)
 
     too_heavy: set[Partition] = set()
     work.handle, work.tick = handled, ticked  # type: ignore[method-assign]
