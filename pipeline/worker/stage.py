@@ -155,14 +155,20 @@ class Stage:
             return
         self._listen()
         self._look_for_progress()
+        async with self._busy:
+            for partition in list(self.next) if self._accept else ():
+                if partition in self.next:
+                    await self._tick(partition)
         try:
-            async with self._busy:
-                for partition in list(self.next) if self._accept else ():
-                    if partition in self.next:
-                        await self.work.tick(partition, self._idle_ms(partition))
             await self.work.flush()
+        except Exception:  # as below
+            log.exception("%s: no flush now", self.name)
+
+    async def _tick(self, partition: int) -> None:
+        try:
+            await self.work.tick(partition, self._idle_ms(partition))
         except Exception:  # the producer is in trouble: what was to be sent waits for the next time
-            log.exception("%s: no deadlines now", self.name)
+            log.exception("%s: no deadlines of %s/%d now", self.name, self.topic, partition)
 
     def _listen(self) -> None:
         """Note whether the broker has answered since the last time, or has not been asked."""

@@ -69,15 +69,16 @@ def work() -> Work:
 
 
 class Source:
-    """One partition, from its first offset on; `reread` is what was read again."""
+    """Partitions from their `starts` on, one unless a test adds more; `reread` is what was read again."""
 
     def __init__(self) -> None:
+        self.starts = {0: 0}
         self.reread: list[tuple[int, int]] = []
         self.highwater: int | None = None
         self.polled: int | None = None
 
     async def seek_to_starts(self) -> dict[int, int]:
-        return {0: 0}
+        return self.starts
 
     async def read_again(self, partition: int, offset: int) -> None:
         self.reread.append((partition, offset))
@@ -273,14 +274,18 @@ async def test_time_passes_only_while_the_broker_says_that_nothing_is_left(
     assert await after(1, 1) == 0
 
 
-async def test_a_tick_that_fails_does_not_end_the_worker(
+async def test_a_tick_that_fails_ends_neither_the_worker_nor_those_of_other_partitions(
     stage: Stage, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def tick(_: int, __: int) -> None:
+    ticked = []
+
+    async def tick(partition: int, _: int) -> None:
+        ticked.append(partition)
         raise KafkaError("no room")
 
     monkeypatch.setattr(stage.work, "tick", tick)
+    source.starts[1] = 0
     stage.assigned(source, GENERATION)
     await stage.process(0, batch(0, 1), GENERATION)
     await stage.tick()
-    assert stage.ready
+    assert (stage.ready, ticked) == (True, [0, 1])
