@@ -84,7 +84,8 @@ class ClientSettings(BaseSettings):
     )
     home: Path = Field(
         Path(".threadmill"),
-        description="Folder for the development broker's data, the SQLite file, the spool and logs.",
+        description="Folder for the development broker's data, the SQLite file, the spool and logs; also "
+        "for the records of a large run while a worker builds it.",
     )
     spool: Path | None = Field(
         None,

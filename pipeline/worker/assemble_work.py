@@ -113,7 +113,7 @@ class AssembleWork:
         self.waiting = StateWaves()  # for the delivery of the results that they rely on
         self.ready = StateWaves()  # taken by a flush
         self.flushing = asyncio.Lock()
-        self.no_room: str | None = None  # why the temporary folder took no records, when it was asked last
+        self.no_room: str | None = None  # why THREADMILL_HOME took no records of a run, when it was asked last
         prefix = settings.topic_prefix
         self.events = catalog.EVENTS.full_name(prefix)
         self.turns = catalog.TURNS.full_name(prefix)
@@ -251,7 +251,7 @@ class AssembleWork:
     async def _spilled(self, number: int, held: Held, run: RunKey, names: Sequence[str]) -> SpilledRecords:
         """Segments of a run that are on the state topic, or on their way to it.
 
-        Raises BrokerError, and OSError where the temporary folder is full: this partition waits for room then.
+        Raises BrokerError, and OSError where THREADMILL_HOME is full: this partition waits for room then.
         """
         entries = [self._state(number, name, value) for name, value in held.core.out.segments]
         here = {entry.key: entry.value for entry in (*held.entries.segments, *entries)}
@@ -260,7 +260,7 @@ class AssembleWork:
         try:
             found = await spilled_records(self.settings, number, run, names, here)
         except OSError as error:
-            self.no_room = f"the temporary folder takes no records of a large run: {error}"
+            self.no_room = f"{self.settings.home} takes no records of a large run: {error}"
             raise
         self.no_room = None
         return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from contextlib import aclosing
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
@@ -28,12 +29,17 @@ log = logging.getLogger(__name__)
 
 
 class SpilledRecords:
-    """The segments of one run, in their order. They are kept in a file without a name: in memory is one at a time."""
+    """The segments of one run, in their order. They are kept in a file without a name: in memory is one at a time.
 
-    def __init__(self, run: RunKey) -> None:
+    The file is in `folder`, as temporary ones are small, or in memory, where a container may write nowhere else.
+    """
+
+    def __init__(self, run: RunKey, folder: Path) -> None:
+        """Raises OSError where the folder takes no file."""
         self.run = run
         self.names: dict[tuple[int, int, int, bytes], tuple[int, int]] = {}  # by its place -> where in the file
-        self.file = TemporaryFile()  # noqa: SIM115  # it is gone with the last reference to it
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = TemporaryFile(dir=folder)  # noqa: SIM115  # it is gone with the last reference to it
 
     def add(self, name: bytes, value: bytes) -> None:
         """A segment as it is on the state topic; of what an older version mixed the run's own part counts.
@@ -76,7 +82,7 @@ async def spilled_records(
     Raises BrokerError, and OSError where they can't be kept.
     """
     wanted = {name.encode() for name in names}
-    found = SpilledRecords(run)
+    found = SpilledRecords(run, settings.home)
     for name, value in here.items():
         if name in wanted and name is not None and value is not None:
             wanted.remove(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from tempfile import gettempdir
 from typing import Any, Final
 
 from pipeline.settings import Settings
@@ -30,7 +31,12 @@ CONTENT_AT: Final = 4_000  # bytes of a value that goes to the content store
 
 def settings_of(**more: Any) -> Settings:
     """The settings of a schedule's workers."""
-    given = {"max_record_bytes": RECORD_BYTES, "content": "file:///simulated", "content_threshold": CONTENT_AT}
+    given = {
+        "home": gettempdir(),
+        "max_record_bytes": RECORD_BYTES,
+        "content": "file:///simulated",
+        "content_threshold": CONTENT_AT,
+    }
     return Settings(**{**TIMES, **given, "archive": "file:///archive", **more})
 
 
@@ -104,7 +110,7 @@ SCENARIOS: Final = (
         1,
         lengths=((15.0, 8), (30.0, 12)),
     ),
-    Scenario("parked", (*MEMBERS, "compact", *OUTAGES), ROUGH, MEMORY, 2, PARKED, {"park_bytes": 0}, share=2),
+    Scenario("parked", (*MEMBERS, "compact", "disk", *OUTAGES), ROUGH, MEMORY, 2, PARKED, {"park_bytes": 0}, share=2),
     Scenario("full", ("full", "full", "calm", "kill", "start"), {}, ("unstorable",), 4),
     Scenario(
         "sqlite",

@@ -7,11 +7,14 @@ at each turn that replaces another: none may ever hold less than before.
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import random
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,6 +66,34 @@ class Faults:
         await asyncio.sleep(self.delay())
         if self.rng.random() < self.doubt:
             raise StoreError(f"{what} has not answered", transient=True)
+
+
+@dataclass(slots=True)
+class Disk:
+    """Where workers keep the records of a run that they build, in memory; `full`: it takes no more."""
+
+    full: bool = False
+
+    def mend(self) -> None:
+        """There is room again."""
+        self.full = False
+
+    def file(self, **_: object) -> DiskFile:
+        """In place of `TemporaryFile`."""
+        return DiskFile(self)
+
+
+class DiskFile(BytesIO):
+    """A file on that disk."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__()
+        self.disk = disk
+
+    def write(self, value: Any, /) -> int:
+        if self.disk.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(value)
 
 
 @dataclass(slots=True)

@@ -105,6 +105,11 @@ def full(world: World) -> None:
     world.broker.weather.full = True
 
 
+def disk(world: World) -> None:
+    """No worker can keep the records of a run that it builds."""
+    world.disk.full = True
+
+
 def agent(world: World) -> None:
     """A publisher dies; another one takes its spool over."""
     living = [agent for agent in world.agents if agent.process.alive]
@@ -138,6 +143,7 @@ FAULTS: Final[Mapping[str, Callable[[World], None]]] = {
         content,
         hang,
         full,
+        disk,
         agent,
         calm,
     )

@@ -35,7 +35,7 @@ from tests.simulation.publishers import Agent
 from tests.simulation.reading import Reading
 from tests.simulation.scenarios import LONG, RECORD_BYTES, TURN_BYTES, Scenario
 from tests.simulation.sqlite import Sqlite
-from tests.simulation.stores import Archive, Database, Faults, Objects
+from tests.simulation.stores import Archive, Database, Disk, Faults, Objects
 from tests.simulation.storm import storm
 from tests.simulation.tenants import Run, good_run
 from tests.simulation.watches import GROUP_BYTES
@@ -68,7 +68,8 @@ class World:
         self.database = kind(Faults(rng, self.broker.delay), self.problems, loop.time)
         self.objects = Objects(Faults(rng, self.broker.delay))
         self.archive = Archive(Faults(rng, self.broker.delay))
-        self.stores = (self.database.faults, self.objects.faults, self.archive.faults)
+        self.disk = Disk()
+        self.stores = (self.database.faults, self.objects.faults, self.archive.faults, self.disk)
         self.processes: list[Process] = []
         self.workers: list[Worker] = []
         self.agents: list[Agent] = []
@@ -97,6 +98,7 @@ class World:
         for module in (state_reader, spilled_records):
             patch.setattr(module, "reader", reading.reader)
             patch.setattr(module, "read", reading.read)
+        patch.setattr(spilled_records, "TemporaryFile", self.disk.file)
         patch.setattr(store_role, "ThreadStore", self.database)
         patch.setattr(archive_role, "Archive", self.archive)
         patch.setattr(content, "Objects", lambda: self.objects)

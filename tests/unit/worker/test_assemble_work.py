@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,12 +65,13 @@ async def producer() -> Producer:
 
 
 @pytest.fixture
-async def work(producer: Producer, monkeypatch: pytest.MonkeyPatch) -> AssembleWork:
+async def work(producer: Producer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AssembleWork:
     async def nothing(_: Settings, partitions: Mapping[int, int], __: object) -> dict[int, RestoredState]:
         return {partition: RestoredState() for partition in partitions}
 
     monkeypatch.setattr(assemble_work_module, "read_state", nothing)
-    checkpoint = AssembleWork(SETTINGS, TOYS, producer, AssemblyMetrics(Metrics(10), "events"))
+    settings = SETTINGS.model_copy(update={"home": tmp_path})
+    checkpoint = AssembleWork(settings, TOYS, producer, AssemblyMetrics(Metrics(10), "events"))
     await checkpoint.assign({0: 0})
     return checkpoint
 

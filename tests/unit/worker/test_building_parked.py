@@ -72,7 +72,7 @@ async def test_a_full_disk_holds_the_floor_and_loses_nothing(
 ) -> None:
     log = await parked(work, "r")
 
-    def full() -> Any:
+    def full(**_: object) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
