@@ -226,10 +226,14 @@ class Partition:
 
     def _close_if_over(self, key: RunKey) -> State:
         """Close a spilled run that was over when its worker died, before that could write its mark -> its state."""
-        run = self.run_of(key, SPILLED) if key not in self.ends.awaited else None
+        if key in self.ends.awaited:
+            return SPILLED
+        run = self.run_of(key, SPILLED)
         event = ended(run, self.limits) if run is not None else None
         if run is not None and event is not None:
             self.ends.close(key, run, event, self.now)
+        elif run is None and self.runs.spilled[key].read is not None:  # so its records become dead letters
+            self.ends.await_build(key)
         return self.runs.state(key)
 
     def _reopened(self, run: Run | None, closed: Closed, envelope: Envelope, record: Record) -> Run:
@@ -270,6 +274,9 @@ class Partition:
     def _close_spilled(self, key: RunKey, event: Event) -> None:
         """Close a spilled run whose deadline has passed; once it is built again, it may tell more of its end."""
         run = self.run_of(key, SPILLED)
+        if run is None and self.runs.spilled[key].read is not None:  # as above
+            self.ends.await_build(key)
+            return
         if run is None:
             self.runs.give_up(key)
             return

@@ -52,7 +52,10 @@ class RunEnds:
         try:
             after = self.runs.after(key, event)
             if run.read is not None:
-                self._await(key, run)
+                if key in self.runs.open:
+                    self.store(key, run)
+                    self.runs.spill(key, Event.MEMORY_BOUND)
+                self.await_build(key)
                 return
             large = is_large(run)
             try:
@@ -114,11 +117,8 @@ class RunEnds:
     def remove_segments(self, key: RunKey) -> None:
         self.out.marks.extend((name, None) for name in self.segments.remove(key))
 
-    def _await(self, key: RunKey, run: Run) -> None:
-        """A parked run is over: the host reads its records, and calls `parked_runs.build`."""
-        if key in self.runs.open:
-            self.store(key, run)
-            self.runs.spill(key, Event.MEMORY_BOUND)
+    def await_build(self, key: RunKey) -> None:
+        """A parked run is over, or can't be followed: the host reads its records, and calls `parked_runs.build`."""
         self.awaited[key] = []
         self.out.parked.append(Parked(key, self.segments.of(key)))
 

@@ -12,7 +12,7 @@ from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
 from threadmill import traceparent
 from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord
+from threadmill.errors import InvalidRecord, Reason
 from topics.state import MAX_SEGMENT_BYTES, Clocks, RunKey, Segment
 
 DialectOf = Callable[[Envelope], Dialect]  # raises InvalidRecord for an envelope of none
@@ -117,13 +117,16 @@ def rebuild(
             try:
                 envelope = decode(value)
                 dialect = dialect_of(envelope)
+                run = run or Run(envelope, dialect, record, most)
+                if run.end is not None and not run.knows(envelope):  # it was closed, and this record opened it again
+                    run.reopen(run.revision, record.timestamp)
+                run.feed(envelope, record)
             except InvalidRecord as error:  # a newer worker could read it
                 dead.append(Refused(record, error.reason, error.detail))
                 continue
-            run = run or Run(envelope, dialect, record, most)
-            if run.end is not None and not run.knows(envelope):  # it was closed then, and this record opened it again
-                run.reopen(run.revision, record.timestamp)
-            run.feed(envelope, record)
+            except Exception as error:  # nothing in one record may stop the rest: as `Partition.take`
+                dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
+                continue
             run.spilled = run.size
             run.last_offset = max(run.last_offset, segment.last_offset)
             if unread is not None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.parked_runs import park, weight
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.records import StoredRecord
+from pipeline.assembly.records import Envelope, Record, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
+from pipeline.assembly.run import Run
 from tests.support.partitions import built, fed, taken
 from tests.support.toy import START, THREAD, TOYS, Event, envelope, text
 from threadmill.envelope import encode
-from topics.state import RunKey
+from topics import state as state_topic
+from topics.state import RunKey, Segment
 
 
 def more(partition: Partition, seq: int, events: list[Event], run_id: str = "r", **fields: object) -> None:
@@ -75,3 +79,48 @@ def test_a_restart_without_room_holds_outlines() -> None:
     built(again, dict(out.segments))
     [turn] = taken(again).turns
     assert (turn["status"], turn["events"]) == ("complete", 3)
+
+
+@pytest.mark.parametrize("room", [10**6, 0])
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_of_a_run_that_only_a_newer_worker_can_read_each_record_becomes_a_dead_letter(
+    room: int,
+    goes_on: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    key, newer = RunKey(None, THREAD, "r"), encode(envelope(0, text("a"))).replace(b'"v":1', b'"v":2')
+    segment = Segment(0, 0, START, [newer])
+    state = {state_topic.segment_key(key, segment): state_topic.encode(key, segment)}
+    found = RestoredState(TOYS, room)
+    for name, value in state.items():
+        found.take(name.encode(), value)
+    partition = Partition(TOYS, Limits(idle_ms=1000), 1)
+    partition.restore(found)
+    if goes_on:
+        more(partition, 0, text("b"), end="complete")
+    else:
+        partition.tick(START + 5000)
+    built(partition, state)
+    out = taken(partition)
+    assert [refused.record.value for refused in out.dead] == [newer]
+    assert (len(out.turns), partition.open_runs()) == (int(goes_on), 0)
+
+
+def test_a_record_that_fails_when_a_run_is_built_again_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = fed(envelope(0, text("a")), envelope(1, text("bad")), envelope(2, text("c")), park_bytes=0)
+    park(partition, 0)
+    out = taken(partition)
+    feed = Run.feed
+
+    def fails(run: Run, given: Envelope, record: Record) -> None:
+        if "bad" in str(given["events"]):
+            raise RuntimeError("an error of ours")
+        feed(run, given, record)
+
+    monkeypatch.setattr(Run, "feed", fails)
+    more(partition, 3, text("d"), end="complete")
+    built(partition, dict(out.segments))
+    partition.tick(START + 10**6)
+    built(partition, dict(out.segments))
+    last = taken(partition)
+    assert {refused.record.value for refused in last.dead} == {encode(envelope(1, text("bad")))}
+    assert [turn["status"] for turn in last.turns] == ["interrupted"]
