@@ -1,4 +1,4 @@
-"""The recorded fleet of examples/, as if it had run over the last hours and were running now: something to look at."""
+"""The recorded fleets of examples/, on every wire, as if they had run over the last hours and were running now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pipeline.cli.recordings import Recording, Stream
-from tests.browser.stage import FLEET, recordings
+from tests.browser.stage import FLEET, WIRES, recordings
 
 HOUR = 3_600_000  # ms
 
@@ -21,7 +21,7 @@ def shifted(run: Stream, started: int) -> Stream:
 def copies(seed: int, number: int, moments: Iterable[int]) -> list[Recording]:
     """Runs of the fleet, one for each moment, under ids of their own from `number` on."""
     rng = random.Random(seed)
-    runs = [run for run in recordings(FLEET) if isinstance(run, Stream)]
+    runs = [run for run in recordings(FLEET, WIRES) if isinstance(run, Stream)]
     found: list[Recording] = []
     for n, started in enumerate(moments):
         copy = rng.choice(runs).copy(number + n, same_thread=False)

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from pipeline.cli.recordings import Envelopes, Stream
 from tests.browser import chromium, demo_fleet, showcase
-from tests.browser.stage import FLEET, ROOT, Stage, publish, recordings, settled, stage, streaming
+from tests.browser.stage import FLEET, ROOT, TROUBLE, WIRES, Stage, publish, recordings, settled, stage, streaming
 from tests.browser.watched import PATIENCE
 from threadmill.identity import thread_uuid
 
@@ -28,7 +28,7 @@ LARGEST: Final = 250_000  # bytes of a picture
 SLICES: Final = 40  # in which the past is published, so that live figures have something to show
 BETWEEN: Final = 3.0  # seconds
 THREAD: Final = thread_uuid(showcase.THREAD, "acme")[0]
-OPEN_RUNS: Final = ("trip-lisbon-1", "order-48213-1", "review-412-1", "books-sea-1", "revenue-q3-2")
+OPEN_RUNS: Final = ("trip-lisbon-1", "tickets-refund-1", "contract-notice-1", "research-tides-1", "revenue-q3-2")
 POISON: Final = tuple(
     Envelopes("poison", "poison", 1, 1, ((0, value),))
     for value in (b"\xff\xfe no JSON at all", b'{"v": 9, "thread_id": "of the future"}', b'["no", "envelope"]')
@@ -78,13 +78,13 @@ def fleet(home: Path) -> Iterator[Stage]:
             publish(running.settings, past[number::SLICES])
             time.sleep(BETWEEN)
         settled(running)
-        for run in recordings(FLEET):
+        for run in recordings(FLEET, WIRES):
             if isinstance(run, Stream) and run.run_id in OPEN_RUNS:
                 now = replace(run, thread_id=f"{run.thread_id}-now", run_id=f"{run.run_id}-now")
                 going_on.enter_context(streaming(running.settings, now))
         going_on.enter_context(traffic(running))
         time.sleep(20)
-        publish(running.settings, [*recordings(FLEET / "trouble"), *POISON])
+        publish(running.settings, [*recordings(TROUBLE), *POISON])
         yield running
 
 

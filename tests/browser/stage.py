@@ -27,6 +27,8 @@ from tests.support.workers import WorkerProcess
 from threadmill.publisher import Publisher
 
 FLEET = ROOT / "examples" / "fleet"
+WIRES = ROOT / "examples" / "wires"
+TROUBLE = FLEET / "trouble"  # runs that broke off or failed, and records that are refused
 
 T = TypeVar("T")
 
