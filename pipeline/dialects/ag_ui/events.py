@@ -120,8 +120,12 @@ def run_error(builder: Builder, event: Fields) -> None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Before the turn is built."""
-    write(builder, builder.scratch["stream"], end)
+    """Before the turn is built: only RUN_FINISHED makes it complete, the publisher's `end` does not."""
+    if end != "complete" or builder.ended is not None:
+        write(builder, builder.scratch["stream"], end)
+        return
+    write(builder, builder.scratch["stream"], "disconnected")
+    builder.end_turn("disconnected")
 
 
 def _usage(builder: Builder, stream: Stream, entries: Any) -> None:

@@ -7,7 +7,7 @@
 | chat.completion.chunk | adds the delta of choice 0 to the response; its `finish_reason` ends the call well |
 | chat.completion | a whole answer |
 | `[DONE]` | what comes behind it belongs to no call |
-| `error`, alone or beside choices | the call failed |
+| `error`, alone or beside choices | the call failed; a `finish_reason` behind it changes nothing |
 | any other with choices | as a chunk, whatever its `object` is |
 | any other | SystemMessage data-app-OBJECT |
 
@@ -176,7 +176,7 @@ def _add(builder: Builder, answers: Choices, choice: Fields) -> None:
     reason = choice.get("finish_reason")
     if isinstance(reason, str) and reason and answer.finish is None:
         answer.finish = reason
-        if answer is answers.said and reason != "error":
+        if answer is answers.said and reason != "error" and builder.ended != "error":
             _end(builder)
 
 

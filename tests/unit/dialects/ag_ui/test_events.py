@@ -108,6 +108,17 @@ def test_how_a_run_ends(events: list[Fields], status: str) -> None:
     assert run(*text("m1", "Hi"), *events).agent_turns[0]["completion_status"] == status
 
 
+@pytest.mark.parametrize("how", ["complete", "disconnected", None])
+def test_without_its_last_event_a_run_broke_off_whatever_its_publisher_says(how: str | None) -> None:
+    got = run(
+        *text("m1", "Hm."), *call("c1", "{}", parentMessageId="m1"), result("c1"), *text("m2", "Su")[:-1], end=how
+    )
+    assert got.agent_turns[0]["completion_status"] == "interrupted"
+    assert said(got) == ["Hm.", {}]
+    (shown,) = got.agent_turns[0]["meta:partial"]["messages"]
+    assert [part["content"] for part in shown["parts"]] == ["Su"]
+
+
 def test_a_run_that_breaks_off_keeps_complete_cycles() -> None:
     got = run(*text("m1", "Hm."), *call("c1", "{}", parentMessageId="m1"), result("c1"), *text("m2", "Su")[:-1])
     assert said(got) == ["Hm.", {}]

@@ -139,6 +139,12 @@ def test_an_error_in_the_stream(error: Any, *, beside: bool) -> None:
     assert not got.refused
 
 
+def test_no_finish_reason_makes_an_error_good_again() -> None:
+    got = run(request(USER), chunk({"content": "half"}), {"error": {"message": "gone"}}, chunk({}, "stop"), DONE)
+    assert got.agent_turns[0]["interruption"]["detail"] == "gone"
+    assert got.parts("response") == []
+
+
 def test_null_is_no_error() -> None:
     assert status(run(chunk({"content": "x"}, error=None), chunk({}, "stop"))) == "complete"
 
