@@ -16,7 +16,7 @@
 | on_tool_start, on_tool_end | nothing: the state has the results |
 | custom, on_custom_event | {type: data-sys-*, data}: telemetry; else SystemMessage custom:langgraph.custom |
 | error | SystemMessage `error`; the turn is interrupted |
-| end | the turn is complete |
+| end | the turn is complete; an error behind it is kept beside the answer |
 | metadata, feedback, tasks, checkpoints, debug | nothing; debug holds request headers |
 | any other | SystemMessage data-app-MODE |
 
@@ -41,7 +41,7 @@ Mode = Callable[[Builder, Stream, Heard], None]
 
 
 def read(builder: Builder, event: Fields) -> None:
-    """Any event, whatever its form. Behind the end, nothing counts."""
+    """Any event, whatever its form. Behind the end nothing counts, and only an error is kept."""
     stream: Stream = builder.scratch["stream"]
     told = heard(event)
     if told.token is not None:
@@ -49,6 +49,8 @@ def read(builder: Builder, event: Fields) -> None:
             return
         stream.replays.add(told.token)
     if stream.over:
+        if told.mode == "error":
+            _beside(builder, stream, "error", told.data)
         return
     mode = MODES.get(told.mode)
     if mode is not None:

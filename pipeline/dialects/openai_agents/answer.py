@@ -32,6 +32,15 @@ TERMINAL: Final = frozenset({"response.completed", "response.incomplete"})
 FAILED: Final = frozenset({"response.failed", "error"})
 
 
+OPENING: Final = frozenset({"response.queued", "response.in_progress"})
+ITEMS: Final = frozenset({"response.output_item.added", "response.output_item.done"})
+
+
+def is_read(kind: str) -> bool:
+    """Whether an event between the first and the terminal one is of a kind that is known here."""
+    return kind in OPENING or kind in ITEMS or kind.rpartition(".")[0] in STRETCHES
+
+
 @dataclass(slots=True, eq=False)
 class Slot:
     """One item of the output. `live`: its stretches so far, by kind and number; `parts`: of the item that is done."""

@@ -5,7 +5,8 @@
 | raw_response_event: response.created … | a response, open until its terminal event |
 | raw_response_event: response.output_item.done | the item, whole, instead of its deltas |
 | raw_response_event: response.completed, .incomplete | closes the response; its output overrules all before |
-| raw_response_event: response.failed, error | SystemMessage `error`; failed, unless another response follows |
+| raw_response_event: response.failed, error | SystemMessage `error`; failed, unless it had ended, or another follows |
+| raw_response_event: progress | nothing: the item has what it told |
 | run_item_stream_event: tool_output | the `tool-return` behind the call's response |
 | run_item_stream_event: handoff_occured | the same, and SystemMessage `handoff` |
 | run_item_stream_event: what a model said | the response's content, where raw events are missing; else nothing |

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.openai_agents.answer import FAILED, TERMINAL, Answer
+from pipeline.dialects.openai_agents.answer import FAILED, TERMINAL, Answer, is_read
 from pipeline.dialects.openai_agents.items import FAKE_ID, sources
 from pipeline.dialects.openai_agents.memory import Memory
+from pipeline.dialects.responses_progress import is_progress
 from pipeline.dialects.speakers import speaker
 from topics.json_text import Fields
 
@@ -25,15 +26,19 @@ def raw(builder: Builder, event: Fields) -> None:
     kind = told["type"] + ""
     response = told.get("response") if isinstance(told.get("response"), dict) else {}
     if kind in FAILED or kind in TERMINAL:
-        if memory.is_over:
+        if memory.is_over and kind in FAILED:
+            builder.system("error", _error_of(told, response))
+        elif memory.is_over:
             return
-        if kind in FAILED:
+        elif kind in FAILED:
             _fail(builder, told, response)
         else:
             _end(builder, response)
         return
     if kind == "response.created":
         _begin(builder, response.get("id"))
+    elif not (is_read(kind) or is_progress(kind)):
+        builder.system(f"custom:openai-agents.{kind}", {key: value for key, value in told.items() if key != "type"})
     elif not memory.is_over and kind.startswith("response."):
         answer = memory.answer or _open(builder, None)
         if OPEN not in builder.open_text:  # it is cleared where events are missing
@@ -117,14 +122,18 @@ def _end(builder: Builder, told: Fields) -> None:
 def _fail(builder: Builder, told: Fields, response: Fields) -> None:
     """The call broke off: its output so far is not in the conversation."""
     memory: Memory = builder.scratch
-    error = response.get("error") or told.get("error")
-    error = error if isinstance(error, dict) else told
-    data = {key: error[key] for key in ("code", "message", "param") if error.get(key) is not None}
+    data = _error_of(told, response)
     builder.system("error", data)
     text = data.get("message", data.get("code"))
     builder.error_text = text if isinstance(text, str) else None
     builder.ended = "error"
     memory.answer, memory.is_over = None, True
+
+
+def _error_of(told: Fields, response: Fields) -> Fields:
+    error = response.get("error") or told.get("error")
+    error = error if isinstance(error, dict) else told
+    return {key: error[key] for key in ("code", "message", "param") if error.get(key) is not None}
 
 
 def settle(builder: Builder) -> None:

@@ -14,7 +14,9 @@
 | response.incomplete | the same, cut short by the server, with the reason |
 | response.failed, error, `error` without a type | the call failed: interrupted, unless another call follows |
 | a response object, as one event | a whole answer |
-| other response.*, keepalive | nothing: progress, or a repetition of what the item has |
+| a response object whose status is queued or in_progress | begins a response: its answer is still to come |
+| progress of items and of the server's tools, keepalive | nothing: the item has what it told |
+| an error behind the end of a call | SystemMessage `error`: the answer stays whole |
 | any other | SystemMessage data-app-TYPE |
 """
 
@@ -29,9 +31,11 @@ from pipeline.dialects.model_calls import calls_of
 from pipeline.dialects.openai_responses.keys import note
 from pipeline.dialects.openai_responses.output import Output
 from pipeline.dialects.openai_responses.request import READER
+from pipeline.dialects.responses_progress import is_progress
 from topics.json_text import Fields
 
 CUT: Final = {"max_output_tokens": "length", "content_filter": "content_filter"}
+UNFINISHED: Final = ("queued", "in_progress")  # what an answer in the background is at first
 BESIDE: Final = frozenset(
     {"id", "model", "output", "usage", "error", "object", "created_at", "tools", "instructions", "input"}
 )
@@ -125,10 +129,11 @@ def ended(builder: Builder, event: Fields) -> None:
 
 
 def error(builder: Builder, event: Fields) -> None:
-    """The server gave up in mid-stream."""
-    if calls_of(builder).whole:
-        return
+    """The server gave up in mid-stream, or told of an error when the answer was there."""
     told = event.get("error") or {key: value for key, value in event.items() if key not in ("type", "sequence_number")}
+    if calls_of(builder).whole:
+        builder.system("error", {"error": told})
+        return
     _settle(builder)
     model_calls.fail(builder, told)
 
@@ -136,13 +141,15 @@ def error(builder: Builder, event: Fields) -> None:
 def unknown(builder: Builder, event: Fields) -> None:
     """Protocols grow: progress changes nothing, and what is not known is kept."""
     kind = event.get("type")
-    if kind is None and event.get("object") == "response":
+    if kind is None and event.get("object") == "response" and event.get("status") in UNFINISHED:
+        created(builder, {"type": f"response.{event['status']}", "response": event})
+    elif kind is None and event.get("object") == "response":
         _terminal(builder, event, str(event.get("status") or "completed"))
     elif kind is None and event.get("error"):
         error(builder, event)
     elif not isinstance(kind, str):
         raise Violation(f"an event's 'type' is a text, got {kind!r:.80}")
-    elif not kind.startswith("response."):
+    elif not is_progress(kind):
         model_calls.ask_first(builder)
         builder.system(f"data-app-{kind}", {key: value for key, value in event.items() if key != "type"})
 

@@ -141,6 +141,12 @@ def test_how_a_stream_ends_by_itself(events: list[Any], status: str) -> None:
     assert run(updates(ai("m1")), *events, end=None).agent_turns[0]["completion_status"] == status
 
 
+def test_an_error_behind_the_end_is_kept_beside_the_answer() -> None:
+    got = run(updates(ai("m1")), {"event": "end", "data": None}, {"event": "error", "data": {"message": "late"}})
+    assert got.agent_turns[0]["completion_status"] == "complete"
+    assert [(m["event_type"], m["event_data"]) for m in got.messages("system")] == [("error", {"message": "late"})]
+
+
 def test_forms_of_one_message() -> None:
     """The same words in every shape that LangGraph has for them."""
     lc = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "AIMessage"], "kwargs": ai("m1")}

@@ -181,6 +181,21 @@ def test_an_error_in_the_stream_is_an_error(event):
     assert got.messages("system")[0]["event_data"] == {"code": "rate_limit_exceeded", "message": "Slow down"}
 
 
+def test_an_error_behind_the_end_of_a_response_is_kept_beside_it():
+    got = run(created(), completed(message("Hi")), raw("error", message="late"))
+    assert contents(got) == ["Hi"]
+    assert got.messages("system")[0]["event_data"] == {"message": "late"}
+
+
+def test_progress_of_the_model_is_dropped_and_what_nobody_knows_is_kept():
+    known = [raw("response.content_part.added"), raw("response.web_search_call.searching"), raw("keepalive")]
+    got = run(created(), *known, raw("response.mood.changed", x=1), raw("vendor.note", y=1), completed(message("Hi")))
+    assert [(m["event_type"], m["event_data"]) for m in got.messages("system")] == [
+        ("custom:openai-agents.response.mood.changed", {"x": 1}),
+        ("custom:openai-agents.vendor.note", {"y": 1}),
+    ]
+
+
 def test_an_answer_that_was_cut_short_is_complete():
     cut = completed(message("Hel"), call(status="incomplete", arguments='{"a'), status="incomplete")
     cut["data"]["type"] = "response.incomplete"

@@ -102,6 +102,31 @@ def test_an_error_breaks_the_run_off(failed: Fields) -> None:
     assert [part["content"] for part in shown["parts"]] == ["half"]
 
 
+def test_an_error_behind_the_end_is_kept_beside_the_answer() -> None:
+    got = run(request(USER), end(message("x")), {"type": "error", "message": "late"})
+    assert (status(got), said(got)) == ("complete", [["x"]])
+    (error,) = got.messages("system")
+    assert (error["event_type"], error["event_data"]) == ("error", {"error": {"message": "late"}})
+
+
+@pytest.mark.parametrize("now", ["queued", "in_progress"])
+def test_an_answer_in_the_background_is_none_until_it_is_there(now: str) -> None:
+    body = {"object": "response", "id": "resp_1", "status": now, "output": []}
+    assert status(run(request(USER), body, end="complete")) == "interrupted"
+    got = run(request(USER), body, {**body, "status": "completed", "output": [message("x")]})
+    assert (status(got), said(got)) == ("complete", [["x"]])
+
+
+def test_progress_is_dropped_and_what_nobody_knows_is_kept() -> None:
+    known = ["response.web_search_call.searching", "response.content_part.added", "response.reasoning_part.done",
+             "response.shell_call_command.delta", "response.output_text.annotation.added", "keepalive"]  # fmt: skip
+    new = ["response.mood.changed", "vendor.note"]
+    got = run(request(USER), *({"type": kind, "x": 1} for kind in (*known, *new)), end(message("x")))
+    assert [(m["event_type"], m["event_data"]) for m in got.messages("system")] == [
+        (f"data-app-{kind}", {"x": 1}) for kind in new
+    ]
+
+
 @pytest.mark.parametrize("how", ["complete", "disconnected", None])
 def test_without_a_terminal_event_it_broke_off(how: str | None) -> None:
     assert status(run(request(USER), done(message("x")), end=how)) == "interrupted"

@@ -1,0 +1,21 @@
+"""Which events of OpenAI's Responses API only show how far the server is: an item holds what they told."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+PROGRESS: Final = re.compile(
+    r"""response\.(?:
+        (?:content|reasoning|reasoning_summary)_part\. |      # a piece of an item begins, or is whole
+        output_text\.annotation\. |
+        [a-z_]+_call(?:_[a-z_]+)?\. |                        # a tool of the server, or what a call is made of
+        (?:audio|compaction|mcp_list_tools)\.
+    )""",
+    re.VERBOSE,
+)
+
+
+def is_progress(kind: str) -> bool:
+    """Whether an event of this `type`, which no handler knows, may be dropped; what is new has to be kept."""
+    return kind == "keepalive" or PROGRESS.match(kind) is not None
