@@ -7,6 +7,7 @@ removed since. Each is packed as it comes: nothing is held of it but what will b
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
@@ -26,15 +27,18 @@ Segments = dict[str, Segment | OutlinedSegment]  # by their keys on the state to
 class RestoredState:
     """`segments` of open and reopenable runs, by their keys; `marks` of closed runs; `now`: newest broker time (ms).
 
-    Of segments beyond `most` bytes only outlines are held; `dialects` are needed for these alone.
+    Where they have more than `most` bytes, only outlines are held of what comes of runs of `light` bytes and more:
+    lighter ones are not worth reading the topic at their end. `dialects` are needed for outlines alone.
     """
 
-    def __init__(self, dialects: Mapping[str, Dialect] | None = None, most: int = sys.maxsize) -> None:
+    def __init__(self, dialects: Mapping[str, Dialect] | None = None, most: int = sys.maxsize, light: int = 0) -> None:
         self.dialects = dialects or {}
         self.segments: dict[bytes, tuple[RunKey, Segment | OutlinedSegment]] = {}
         self.marks = Marks()
         self.now = 0
-        self.room = most
+        self.room = most  # below 0 where light runs take more
+        self.light = light
+        self.sizes: Counter[RunKey] = Counter()  # bytes of each run's segments
 
     def take(self, key: bytes, value: bytes | None) -> None:
         """One record, in the topic's order; None removes what the key stands for. Raises InvalidRecord."""
@@ -46,7 +50,8 @@ class RestoredState:
         self.now = max(self.now, entry.at)
         if isinstance(entry, Segment):
             self._remove(key)
-            if run.tenant != ANYONE and self.room < len(value):
+            self.sizes[run] += entry.size
+            if run.tenant != ANYONE and self.room < entry.size and self.sizes[run] >= self.light:
                 self.segments[key] = run, outlined(entry, self.dialects)
             else:
                 self.room -= entry.size
@@ -55,10 +60,15 @@ class RestoredState:
             self.marks.add(run, entry)
 
     def _remove(self, key: bytes) -> bool:
-        found = self.segments.pop(key, None)
-        if found is not None and isinstance(found[1], Segment):
-            self.room += found[1].size
-        return found is not None
+        if key not in self.segments:
+            return False
+        run, entry = self.segments.pop(key)
+        if isinstance(entry, Segment):
+            self.room += entry.size
+        self.sizes[run] -= entry.size
+        if not self.sizes[run]:
+            del self.sizes[run]
+        return True
 
     def by_run(self) -> dict[RunKey, Segments]:
         """The segments of each run. Those of an older version are split: several runs may have the same one then."""

@@ -27,6 +27,7 @@ from pipeline.assembly import parked_runs
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused, StoredRecord
+from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Out
 from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.dead_letters import outgoing_letter
@@ -127,7 +128,9 @@ class AssembleWork:
 
     async def assign(self, starts: Mapping[int, int]) -> None:
         """Partitions with their committed offsets; open runs and closed ones come back from the state topic."""
-        remembered = await read_state(self.settings, starts, self.dialects)
+        most = self.settings.assembly_bytes // max(1, len(starts))
+        empty = partial(RestoredState, self.dialects, most, self.limits.park_bytes)
+        remembered = await read_state(self.settings, starts, empty)
         held = {}
         for number, start in starts.items():
             turns, events = (

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from aiokafka import TopicPartition
 
-from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
@@ -21,14 +20,17 @@ log = logging.getLogger(__name__)
 
 
 async def read_state(
-    settings: Settings, partitions: Iterable[int], dialects: Mapping[str, Dialect]
+    settings: Settings, partitions: Iterable[int], empty: Callable[[], RestoredState]
 ) -> dict[int, RestoredState]:
-    """-> what each partition had. A plain consumer: Faust's tables take seconds. Raises BrokerError."""
+    """-> what each partition had; `empty` makes one that has nothing. Raises BrokerError.
+
+    A plain consumer: Faust's tables take seconds.
+    """
     topic = STATE.full_name(settings.topic_prefix)
     mine = [TopicPartition(topic, partition) for partition in partitions]
     if not mine:
         return {}
-    states = {place: RestoredState(dialects, settings.assembly_bytes // len(mine)) for place in mine}
+    states = {place: empty() for place in mine}
     async with reader(settings, max_poll_records=AT_ONCE) as consumer:
         begins, ends = await consumer.beginning_offsets(mine), await consumer.end_offsets(mine)
         async for place, records in read(consumer, {place: (begins[place], ends[place]) for place in mine}):

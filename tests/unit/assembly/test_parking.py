@@ -81,6 +81,26 @@ def test_a_restart_without_room_holds_outlines() -> None:
     assert (turn["status"], turn["events"]) == ("complete", 3)
 
 
+def test_a_restart_without_room_holds_light_runs_all_the_same() -> None:
+    """Each run that was outlined is built by reading the topic at its end: of small ones there may be thousands."""
+    partition = fed(*(envelope(0, text("x" * 500), run_id=f"small-{n}") for n in range(20)), open_bytes=0)
+    large = [envelope(seq, text("y" * 900), run_id="large") for seq in range(5)]
+    for seq, each in enumerate(large):
+        more(partition, seq, each["events"], run_id="large")
+        partition.spill()
+    found = RestoredState(TOYS, 3000, 2000)
+    out = taken(partition)
+    for name, value in out.segments:
+        found.take(name.encode(), value)
+    again = Partition(TOYS, Limits(), partition.next)
+    again.restore(found)
+    assert {key.run_id for key, spilled in again.runs.spilled.items() if spilled.read is not None} == {"large"}
+    for name, value in out.segments:
+        found.take(name.encode(), None)
+        assert value
+    assert (found.room, found.sizes) == (3000, {})
+
+
 @pytest.mark.parametrize("room", [10**6, 0])
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_of_a_run_that_only_a_newer_worker_can_read_each_record_becomes_a_dead_letter(
