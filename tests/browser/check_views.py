@@ -19,6 +19,7 @@ from threadmill.identity import thread_uuid
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 THREAD = thread_uuid(showcase.THREAD, "acme")[0]
+BROKEN_OFF = thread_uuid("weather-quito", None)[0]  # its worker died in the middle of a text
 VIEWS = {
     "overview": "#/?range=24h&by=model",
     "threads": "#/threads",
@@ -68,6 +69,14 @@ def test_a_thread_shows_all_that_it_holds(running: Stage, opened: Open) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Who needs a pool of 4?")
     page.locator(".side").get_by_text("spawned from").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("What changed in deploy 8841?")
+
+
+def test_what_a_turn_had_shown_before_it_broke_off_is_marked(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{BROKEN_OFF}")
+    seen = page.get_by_role("region", name="Not finished")
+    expect(seen).to_contain_text("not finished")
+    expect(seen).to_contain_text("Quito will be")
+    expect(page.locator(".turn.agent")).to_contain_text("interrupted")
 
 
 def test_filters_and_ranges(running: Stage, opened: Open) -> None:

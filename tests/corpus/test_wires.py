@@ -23,6 +23,7 @@ GOOD_ENDS: Final[dict[str, Callable[[Any], bool]]] = {
     "claude-code": lambda event: event["type"] == "result" and not event["is_error"],
     "langgraph": lambda event: any(end in dumps(event) for end in ('"event": "end"', "on_chain_end", "lifecycle")),
 }
+CUTS: Final = 40  # of one stream
 RECORDINGS = [recording for wire in GOOD_ENDS for recording in recordings(wire)]
 
 every_recording = pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.stream.stem)
@@ -60,6 +61,16 @@ def test_a_stream_that_stops_anywhere_keeps_what_was_seen_and_is_not_complete(re
             held = "".join(texts([[turn.get("messages"), turn.get("meta:partial")] for turn in got["turns"]]))
             seen = [piece for event in said[:count] for piece in shown(recording.dialect, event)]
             assert [piece for piece in seen if piece.kind != "tool" and not is_held(piece.text, held)] == []
+
+
+@pytest.mark.parametrize(
+    "recording", [*recordings("ag-ui"), *recordings("claude-code")], ids=lambda one: one.stream.stem
+)
+def test_where_a_wire_has_an_end_its_publisher_has_no_say(recording: Recording) -> None:
+    said, ends = recording.events(), GOOD_ENDS[recording.dialect]
+    for count in range(1, len(said), max(1, len(said) // CUTS)):
+        got = assembled(recording.dialect, said[:count], {**recording.info, "end": "complete"})
+        assert status(got) == "interrupted" or any(map(ends, said[:count]))
 
 
 @every_recording
