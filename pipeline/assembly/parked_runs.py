@@ -27,7 +27,7 @@ def park(partition: Partition, most: int) -> None:
     excess = weight(partition) - most
     heavy: dict[str | None, list[tuple[int, RunKey]]] = {}
     sizes = [(run.size, key) for key, run in partition.runs.open.items() if run.read is None]
-    sizes += [(spilled.weight, key) for key, spilled in partition.runs.spilled.items()]
+    sizes += [(spilled.weight, key) for key, spilled in partition.runs.spilled.items() if spilled.read is None]
     for size, key in sizes:
         if size >= partition.limits.park_bytes:
             heavy.setdefault(key.tenant, []).append((size, key))
@@ -80,7 +80,7 @@ def build(partition: Partition, parked: Parked, segments: Iterable[Segment]) -> 
     except Exception as error:  # an error of this program: it may stop no other run
         partition.ends.give_up(key, before.run, f"the run could not be built: {type(error).__name__}: {error}")
     else:
-        _go_on(partition, key, before, run)
+        _go_on(partition, parked, before, run)
     waiting = partition.ends.awaited.pop(key)
     for record in waiting:
         partition.take(record)
@@ -88,17 +88,18 @@ def build(partition: Partition, parked: Parked, segments: Iterable[Segment]) -> 
         partition.runs.sort_open()
 
 
-def _go_on(partition: Partition, key: RunKey, before: SpilledRun, run: Run | None) -> None:
+def _go_on(partition: Partition, parked: Parked, before: SpilledRun, run: Run | None) -> None:
     """Put a run that was built again in the place of its outline, and close it; None: nothing of it can be read."""
+    key = parked.run
     if run is None:
         partition.runs.give_up(key)
         partition.ends.remove_segments(key)
         return
     run.revision = before.revision
     partition.runs.replace_spilled(key, run)
-    event = ended(run, partition.limits) or overdue(run, partition.now, partition.limits)
+    event = ended(run, partition.limits) or overdue(run, parked.at, partition.limits)
     if event is not None:
-        partition.ends.close(key, run, event, partition.now)
+        partition.ends.close(key, run, event, parked.at)
     else:  # its stream has not ended after all
         run.park()
         partition.runs.replace_spilled(key, run)

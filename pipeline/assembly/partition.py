@@ -233,7 +233,7 @@ class Partition:
         if run is not None and event is not None:
             self.ends.close(key, run, event, self.now)
         elif run is None and self.runs.spilled[key].read is not None:  # so its records become dead letters
-            self.ends.await_build(key)
+            self.ends.await_build(key, self.now)
         return self.runs.state(key)
 
     def _reopened(self, run: Run | None, closed: Closed, envelope: Envelope, record: Record) -> Run:
@@ -275,7 +275,7 @@ class Partition:
         """Close a spilled run whose deadline has passed; once it is built again, it may tell more of its end."""
         run = self.run_of(key, SPILLED)
         if run is None and self.runs.spilled[key].read is not None:  # as above
-            self.ends.await_build(key)
+            self.ends.await_build(key, self.now)
             return
         if run is None:
             self.runs.give_up(key)

@@ -53,10 +53,14 @@ class Oversized:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parked:
-    """A parked run that is over; `parked_runs.build` closes it. `segments`: state keys of all its records."""
+    """A parked run that is over since `at` (broker ms); `parked_runs.build` closes it.
+
+    `segments`: state keys of all its records.
+    """
 
     run: RunKey
     segments: tuple[str, ...]
+    at: int
 
 
 class Built(NamedTuple):

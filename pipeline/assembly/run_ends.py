@@ -55,7 +55,7 @@ class RunEnds:
                 if key in self.runs.open:
                     self.store(key, run)
                     self.runs.spill(key, Event.MEMORY_BOUND)
-                self.await_build(key)
+                self.await_build(key, now)
                 return
             large = is_large(run)
             try:
@@ -117,10 +117,10 @@ class RunEnds:
     def remove_segments(self, key: RunKey) -> None:
         self.out.marks.extend((name, None) for name in self.segments.remove(key))
 
-    def await_build(self, key: RunKey) -> None:
+    def await_build(self, key: RunKey, now: int) -> None:
         """A parked run is over, or can't be followed: the host reads its records, and calls `parked_runs.build`."""
         self.awaited[key] = []
-        self.out.parked.append(Parked(key, self.segments.of(key)))
+        self.out.parked.append(Parked(key, self.segments.of(key), now))
 
     def store(self, key: RunKey, run: Run) -> None:
         """Hand over the records of a run that the state topic does not have yet."""

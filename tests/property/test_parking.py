@@ -45,6 +45,7 @@ class Sent:
     count: int
     end: str | None
     extras: bool
+    more: bool  # the next record comes in the same batch
 
     def value(self) -> bytes:
         events = [_event(self.run_id, number) for number in range(self.seq, self.seq + self.count)]
@@ -83,7 +84,8 @@ def schedules(draw: st.DrawFn) -> list[Step]:
             end = draw(st.sampled_from([None] * 6 + ["complete", "aborted"]))
             count = draw(st.integers(0, min(3, EVENTS - seq)))
             if count or end is not None:
-                steps.append(Sent(run_id, seq, count, end, draw(st.sampled_from([False, False, True]))))
+                extras, others = draw(st.sampled_from([False, False, True])), draw(st.booleans())
+                steps.append(Sent(run_id, seq, count, end, extras, others))
                 following[run_id] = seq + count
         else:
             steps.append(what)  # type: ignore[arg-type]  # of those above
@@ -132,14 +134,17 @@ class Worker:
 
 def played(steps: list[Step], *, parking: bool) -> Results:
     log: list[StoredRecord] = []
-    now, worker = START, Worker(Partition(TOYS, LIMITS, 0))
-    for offset, step in enumerate([*steps, 3000, 3000, 3000]):
+    now, worker, batched = START, Worker(Partition(TOYS, LIMITS, 0)), False
+    for offset, step in enumerate([*steps, "spill", 3000, 3000, 3000]):
+        batched = batched and not isinstance(step, str)
         if isinstance(step, Sent):
             log.append(StoredRecord(step.value(), offset, now, b"6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"))
             worker.partition.feed(log[-1:])
+            batched = step.more
         elif isinstance(step, int):
             now += step
-            worker.partition.tick(now)
+            if not batched:
+                worker.partition.tick(now)
         elif step == "spill":
             worker.partition.spill()
         elif step == "park" and parking:
@@ -149,7 +154,8 @@ def played(steps: list[Step], *, parking: bool) -> Results:
         elif step != "park":
             worker.take()
             worker.restart(log, room=step == "die" or not parking)
-        worker.take()
+        if not batched:  # else the host has not seen it yet
+            worker.take()
     assert worker.partition.open_runs() == 0
     return replace(worker.results)
 

@@ -13,6 +13,7 @@ from pipeline.assembly.run import Run
 from tests.support.partitions import built, fed, taken
 from tests.support.toy import START, THREAD, TOYS, Event, envelope, text
 from threadmill.envelope import encode
+from threadmill.errors import Reason
 from topics import state as state_topic
 from topics.state import RunKey, Segment
 
@@ -53,6 +54,22 @@ def test_what_waits_for_a_run_holds_the_floor() -> None:
     assert [len(records) for records in partition.ends.awaited.values()] == [1]
     built(partition, {})
     assert (partition.floor(), partition.counts.reopened) == (2, 1)
+
+
+@pytest.mark.parametrize("parking", [False, True])
+def test_a_run_that_is_over_is_closed_at_its_time_whatever_its_batch_brings_behind_it(parking: bool) -> None:  # noqa: FBT001
+    """A worker reads hours of a backlog at once; a record that comes too late to reopen a run is late for all."""
+    partition = fed(envelope(0, text("a")), park_bytes=0, reopen_ms=1000)
+    if parking:
+        park(partition, 0)
+    batch = [
+        (0, envelope(1, [], end="aborted")),
+        (5000, envelope(0, text("b"), run_id="other")),
+        (5000, envelope(1, text("c"))),
+    ]
+    partition.feed([StoredRecord(encode(e), 1 + n, START + ms, THREAD.encode()) for n, (ms, e) in enumerate(batch)])
+    built(partition, {})
+    assert [refused.reason for refused in taken(partition).dead] == [Reason.LATE_EVENT]
 
 
 def test_a_stream_that_goes_on_behind_its_end_is_parked_again() -> None:
