@@ -66,9 +66,9 @@ class OutlinedSegment:
 
 
 def outline(envelope: Fields, size: int, dialect: Dialect) -> Outline:
-    """Of an early record of `size` bytes."""
+    """Of an early record of `size` bytes; without NAMES, since it waits in its run."""
     events = envelope["events"]
-    head = {name: envelope.get(name) for name in (*NAMES, "seq", "end")}
+    head = {"seq": envelope["seq"], "end": envelope.get("end")}
     return Outline(head, len(events), size + structure(events), _stream_end(events, dialect))
 
 

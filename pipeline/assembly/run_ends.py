@@ -21,7 +21,7 @@ from topics.state import Closed, RunKey, Segment
 class RunEnds:
     """The runs of a partition by their states, and in `out` what comes of those that are over.
 
-    `awaited`: parked runs that are over, which their host builds; and what has come for them since.
+    `awaited`: parked runs that are over, which their host builds; and the records that have come for them since.
     """
 
     def __init__(self, limits: Limits, finishing: Finishing) -> None:

@@ -23,8 +23,10 @@ class SpilledRun:
     """A run all of whose records are on the state topic. Times in broker ms; `size`: what its records weigh.
 
     After a restart it is only its `segments`, until it is needed and is built again from them; `gap_at` and `ended_at`
-    are those of `Run`, as far as the segments say them. `read` is that of a parked run, which is never built from what
-    is held here.
+    are those of `Run`, as far as the segments say them.
+
+    `read` is set where it is parked: the offset up to which its events were read. What is held here of a parked run
+    follows it alone, as outlines do; its turn is built by `parked_runs.build`.
     """
 
     segments: list[Segment | OutlinedSegment]
