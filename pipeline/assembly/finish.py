@@ -136,7 +136,7 @@ def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
     if thread:
         record["thread"] = thread
     links = list(builder.links)
-    parent_thread = _parent(context).get("thread_id", context.thread_id)
+    parent_thread = _parent(context)["thread_id"] if context.parent_thread_id else context.thread_id
     if parent_thread != context.thread_id:  # a sub-agent in a thread of its own
         spawned = {"thread_id": parent_thread, "relation": "spawned_from"}
         links += [] if any(spawned.items() <= link.items() for link in links) else [spawned]

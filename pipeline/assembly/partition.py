@@ -27,6 +27,7 @@ from pipeline.assembly.run_states import (
     OPEN,
     REOPENABLE,
     SPILLED,
+    UNKNOWN,
     Event,
     ImpossibleTransition,
     State,
@@ -146,7 +147,7 @@ class Partition:
                     self.ends.collect(run, record)
         finally:
             self.next, self.now = following, now
-            self.counts.records += read
+            self.ends.counts.records += read
 
     def take(self, record: Record, parsed: Any = None) -> None:
         """Take one record, whatever it is. `parsed`: its JSON (parsing again costs 2 %); None: it is not parsed yet."""
@@ -169,10 +170,10 @@ class Partition:
         state = self.runs.state(key)
         if state is SPILLED:
             state = self._close_if_over(key)
-        if key in self.ends.awaited:
-            self.ends.awaited[key].append(record)
-            return
-        run = self.run_of(key, state)
+            if key in self.ends.awaited:
+                self.ends.awaited[key].append(record)
+                return
+        run = None if state is UNKNOWN else self.run_of(key, state)
         if run is not None and run.dialect.name != dialect.name:
             raise InvalidRecord(Reason.PROTOCOL_VIOLATION, f"the run is {run.dialect.name}, this record {dialect.name}")
         closed = self.runs.marks.get(key) if state is REOPENABLE or state is CLOSED else None
@@ -187,7 +188,7 @@ class Partition:
             run = self._reopened(run, closed, envelope, record)
         if run is None:
             run = Run(envelope, dialect, record, self.limits.run_bytes)
-            self.counts.opened += 1
+            self.ends.counts.opened += 1
         if state is not OPEN:
             self.runs.resume(key, run, state)
             run.first_offset, run.unspilled_at = record.offset, record.timestamp
@@ -200,10 +201,13 @@ class Partition:
         self.unspilled += len(run.unspilled[-1])
         run.last_offset = record.offset
         run.feed(envelope, record)
-        self.counts.events[run.dialect.name] += run.next - before
-        self.counts.duplicates += run.duplicates
-        run.duplicates = 0
-        self.ends.collect(run, record)
+        counts = self.ends.counts
+        counts.events[run.dialect.name] += run.next - before
+        if run.duplicates:
+            counts.duplicates += run.duplicates
+            run.duplicates = 0
+        if run.refusals or run.builder.telemetry:
+            self.ends.collect(run, record)
         event = ended(run, self.limits)
         if event is not None:
             self.ends.close(key, run, event, self.now)

@@ -18,7 +18,7 @@ from pipeline.assembly.parking import Outline, bare, listening, outline
 from pipeline.assembly.parts import Context
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.sequence_window import SequenceWindow
-from pipeline.assembly.weight import structure, weight
+from pipeline.assembly.weight import LARGE_RECORD, LIGHT, structure, weight
 from threadmill import traceparent
 from threadmill.errors import InvalidRecord, Reason
 
@@ -115,26 +115,24 @@ class Run:
             if self.gap_at is None:
                 self.gap_at = record.timestamp
             return
-        self._apply_within(envelope, record)
+        self._apply(envelope, record)
         while (due := self.early.take_due(self.next)) is not None:
             self.ahead -= _early_weight(*due)
             self.size -= _early_weight(*due)
-            self._apply_within(*due)
+            self._apply(*due)
         self.gap_at = record.timestamp if self.early else None
 
-    def _apply_within(self, envelope: Envelope, record: Record) -> None:
-        """Apply a record unless the run weighs as much as it may."""
-        if envelope.__class__ is Outline:
-            self.size += envelope.weight
-        else:
-            self.size += weight(_size(record), envelope["events"], self.size - self.ahead)
-        if self.size - self.ahead <= self.most:
-            self._apply(envelope, record)
-        else:
-            self.beyond = [record, *(early for _, early in self.early.take_all())]
-
     def _apply(self, envelope: Envelope, record: Record) -> None:
-        """Apply the events of a record that starts at or before `next`."""
+        """Apply the events of a record that starts at or before `next`, unless the run weighs as much as it may."""
+        size, before = len(record.value or b""), self.size - self.ahead
+        if envelope.__class__ is Outline:
+            size = envelope.weight
+        elif size > LARGE_RECORD or before + size > LIGHT:  # else it weighs its bytes
+            size = weight(size, envelope["events"], before)
+        self.size += size
+        if before + size > self.most:
+            self.beyond = [record, *(early for _, early in self.early.take_all())]
+            return
         events, dt = envelope["events"], envelope.get("dt")
         seen = self.next - envelope["seq"]
         if seen:
@@ -279,7 +277,7 @@ class Run:
     def past_the_holes(self, builder: Builder) -> None:
         """Go on past the holes with a builder, which is as far as this run: parts that were open across one go."""
         ahead = copy.copy(self)
-        ahead.refusals = []
+        ahead.refusals, ahead.most = [], sys.maxsize
         ahead.builder = builder
         ahead.builder.notes["meta:missing"] = self.missing()
         ahead.builder.lossy = True

@@ -115,7 +115,8 @@ class RunEnds:
             self.out.dead += [Refused(record, Reason.INVALID_EVENT, detail) for record in records]
 
     def remove_segments(self, key: RunKey) -> None:
-        self.out.marks.extend((name, None) for name in self.segments.remove(key))
+        if key in self.segments:
+            self.out.marks.extend((name, None) for name in self.segments.remove(key))
 
     def await_build(self, key: RunKey, now: int) -> None:
         """A parked run is over, or can't be followed: the host reads its records, and calls `parked_runs.build`."""

@@ -20,6 +20,9 @@ class SegmentNames:
     def __len__(self) -> int:
         return len(self._of)
 
+    def __contains__(self, key: RunKey) -> bool:
+        return key in self._of
+
     def restore(self, found: Mapping[RunKey, Segments]) -> None:
         """Take those that a restart has found."""
         self._of = {key: list(own) for key, own in found.items()}
