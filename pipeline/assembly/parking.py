@@ -16,6 +16,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect, StreamEnd
 from pipeline.assembly.parts import Context
 from pipeline.assembly.weight import structure, weight
+from threadmill.envelope import ENDS as envelope_ends  # noqa: N811  # as this module has ENDS, with None
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
 from threadmill.wires import Wire
@@ -23,7 +24,7 @@ from topics.json_text import Fields
 from topics.state import Clocks, Segment
 
 STREAM_ENDS: Final[tuple[StreamEnd | None, ...]] = (None, "complete", "aborted")
-ENDS: Final = (None, "complete", "aborted", "error", "disconnected")
+ENDS: Final = (None, *sorted(envelope_ends))
 NAMES: Final = ("thread_id", "run_id", "agent_id", "dialect", "ts", "tenant")
 
 

@@ -236,9 +236,18 @@ class Partition:
         event = ended(run, self.limits) if run is not None else None
         if run is not None and event is not None:
             self.ends.close(key, run, event, self.now)
-        elif run is None and self.runs.spilled[key].read is not None:  # so its records become dead letters
-            self.ends.await_build(key, self.now)
+        elif run is None:
+            self._await_unreadable(key)
         return self.runs.state(key)
+
+    def _await_unreadable(self, key: RunKey) -> bool:
+        """Of a parked run that nobody here can read the host reads the records: they become dead letters. -> whether
+        it is parked.
+        """
+        parked = self.runs.spilled[key].read is not None
+        if parked:
+            self.ends.await_build(key, self.now)
+        return parked
 
     def _reopened(self, run: Run | None, closed: Closed, envelope: Envelope, record: Record) -> Run:
         """An interrupted run goes on: its turn will be replaced by a newer revision. Raises InvalidRecord."""
@@ -278,11 +287,9 @@ class Partition:
     def _close_spilled(self, key: RunKey, event: Event) -> None:
         """Close a spilled run whose deadline has passed; once it is built again, it may tell more of its end."""
         run = self.run_of(key, SPILLED)
-        if run is None and self.runs.spilled[key].read is not None:  # as above
-            self.ends.await_build(key, self.now)
-            return
         if run is None:
-            self.runs.give_up(key)
+            if not self._await_unreadable(key):
+                self.runs.give_up(key)
             return
         known = ended(run, self.limits) or overdue(run, self.now, self.limits)
         self.ends.close(key, run, known or event, self.now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,3 +45,11 @@ class Refused:
     record: Record
     reason: Reason
     detail: str
+
+
+def buried(values: Iterable[bytes], offset: int, at: int, thread_id: str, detail: str) -> list[Refused]:
+    """A dead letter for each raw record of a run that has no turn. `offset` and `at`, the broker's time (ms), are those
+    of the newest of them.
+    """
+    key = thread_id.encode()
+    return [Refused(StoredRecord(value, offset, at, key), Reason.INVALID_EVENT, detail) for value in values]

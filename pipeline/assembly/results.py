@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipeline.assembly.records import Refused, StoredRecord
-from threadmill.errors import Reason
+from pipeline.assembly.records import Refused, buried
 from topics.state import RunKey, Segment
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
@@ -120,9 +119,7 @@ class Out:
                 detail = f"the turn could not be encoded: {type(error).__name__}: {error}"
                 if run.segments:
                     self.unbuilt.append(Unbuilt(run.run, run.segments, detail))
-                key = run.run.thread_id.encode()
-                records = [StoredRecord(value, run.offset, run.at, key) for value in run.records]
-                self.dead += [Refused(record, Reason.INVALID_EVENT, detail) for record in records]
+                self.dead += buried(run.records, run.offset, run.at, run.run.thread_id, detail)
             else:
                 self.turns += own
                 self.built.append(run)

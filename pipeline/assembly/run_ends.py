@@ -7,7 +7,7 @@ from itertools import groupby
 from pipeline.assembly.finishing import Finishing, is_large
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.oversized import with_key
-from pipeline.assembly.records import Record, Refused, StoredRecord
+from pipeline.assembly.records import Record, Refused, buried
 from pipeline.assembly.results import Built, Counts, Out, Oversized, Parked, Unbuilt
 from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import CLOSED, REOPENABLE, Event, ImpossibleTransition, RunStates
@@ -110,9 +110,7 @@ class RunEnds:
         if spilled:
             self.out.unbuilt.append(Unbuilt(key, spilled, detail))
         if run is not None:
-            thread = key.thread_id.encode()
-            records = [StoredRecord(value, run.last_offset, run.last_at, thread) for value in run.unspilled]
-            self.out.dead += [Refused(record, Reason.INVALID_EVENT, detail) for record in records]
+            self.out.dead += buried(run.unspilled, run.last_offset, run.last_at, key.thread_id, detail)
 
     def remove_segments(self, key: RunKey) -> None:
         if key in self.segments:

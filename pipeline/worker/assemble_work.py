@@ -38,7 +38,7 @@ from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from pipeline.worker.retry import Retry
-from pipeline.worker.spilled_records import SpilledRecords, buried, spilled_records
+from pipeline.worker.spilled_records import SpilledRecords, letters_of, spilled_records
 from pipeline.worker.state_reader import read_state
 from pipeline.worker.state_waves import StateWaves
 from pipeline.worker.work import Records
@@ -232,7 +232,7 @@ class AssembleWork:
         turns = self._turns(number, out)
         while out.unbuilt:
             unbuilt = out.unbuilt[0]
-            out.dead += buried(unbuilt, await self._spilled(number, held, unbuilt.run, unbuilt.segments))
+            out.dead += letters_of(unbuilt, await self._spilled(number, held, unbuilt.run, unbuilt.segments))
             del out.unbuilt[0]
         held.unsent += [*turns, *self._results(number, out)]
         held.entries.segments.extend(self._state(number, name, value) for name, value in out.segments)

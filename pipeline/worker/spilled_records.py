@@ -13,12 +13,12 @@ from typing import Final
 
 from aiokafka import TopicPartition
 
-from pipeline.assembly.records import Refused, StoredRecord
+from pipeline.assembly.records import Refused, buried
 from pipeline.assembly.restored_state import split
 from pipeline.assembly.results import Unbuilt
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
-from threadmill.errors import InvalidRecord, Reason
+from threadmill.errors import InvalidRecord
 from topics import state
 from topics.catalog import STATE
 from topics.state import ANYONE, RunKey, Segment
@@ -94,11 +94,10 @@ async def spilled_records(
     return found
 
 
-def buried(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
+def letters_of(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
     """One for each raw record of a run that could not be built."""
-    key = unbuilt.run.thread_id.encode()
-    records = [StoredRecord(value, one.last_offset, one.at, key) for one in segments for value in one.records]
-    return [Refused(record, Reason.INVALID_EVENT, unbuilt.detail) for record in records]
+    thread_id, detail = unbuilt.run.thread_id, unbuilt.detail
+    return [letter for s in segments for letter in buried(s.records, s.last_offset, s.at, thread_id, detail)]
 
 
 async def read_entries(
