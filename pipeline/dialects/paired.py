@@ -20,7 +20,7 @@ class Names:
 
 
 def paired(found: list[Fields], names: Names) -> list[Fields]:
-    """Each call with its result behind it, before anything else is said; open calls stay at the thread's end alone."""
+    """The result of each call follows the call directly; one without a result stays only at the end of the thread."""
     out: list[Fields] = []
     for place, message in enumerate(found):
         if message[names.role] == names.tool:

@@ -1,4 +1,4 @@
-"""Which events of OpenAI's Responses API only show how far the server is: an item holds what they told."""
+"""Which events of OpenAI's Responses API only show how far the server is: an item holds all that they hold."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def call_id(identity: object) -> str:
 
 
 class OwnIds:
-    """One id for each call of a conversation, told in order of calls and results. `known`: the ids that it has."""
+    """Gives each call of a conversation one id, in the order of calls and results. `known`: the ids that it has."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = set(known)

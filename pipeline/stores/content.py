@@ -230,7 +230,7 @@ def folder(key: ThreadKey) -> str:
 
 
 def digests_in(turn: Fields) -> set[str]:
-    """The SHA-256 of all objects of ours that a turn refers to, whoever put the reference there."""
+    """The SHA-256 of all objects of ours that a turn refers to, whether we or its agent put the reference there."""
     return {ours[1] for _, ref in references(turn) if (ours := _ours(str(ref.get("uri")))) is not None}
 
 

@@ -42,7 +42,7 @@ async def erase(settings: Settings, store: ThreadStore, key: ThreadKey) -> Erasu
 
 
 async def _marked(store: ThreadStore, key: ThreadKey) -> list[ThreadKey]:
-    """Mark a thread and those of its sub-agents, and of theirs -> all of them, each behind one that started it."""
+    """Mark a thread and the threads of its sub-agents, at any depth -> all, each behind the one that started it."""
     family = [key]
     for one in family:  # it grows meanwhile
         await store.mark_erased(one)

@@ -81,7 +81,7 @@ def _words(part: Fields) -> Iterator[Fields]:
 
 
 def _answered(part: Fields, *, own: bool) -> Iterator[Fields]:
-    """A part of a response -> blocks of the assistant's message; what nobody knows goes back to where it came from."""
+    """A part of a response -> blocks of the assistant's message; a block of an unknown type goes back as it came."""
     kind, meta = part.get("part_kind", ""), part.get(META, {})
     if kind == "text":
         if part.get("content"):

@@ -34,7 +34,7 @@ def normal(usage: Any) -> Fields:
 
 
 def settle(builder: Builder, thread: Thread, told: list[Any]) -> None:
-    """Set the tokens of the run's responses by the sums in its `result` lines (`told`).
+    """Set the tokens of the run's responses by the sums in its `result` lines: these are `told`.
 
     Where responses have whole counts of their own, from partial messages, and these add up to the sum, they stay.
     Otherwise the last response gets the sum.

@@ -129,7 +129,7 @@ def ended(builder: Builder, event: Fields) -> None:
 
 
 def error(builder: Builder, event: Fields) -> None:
-    """The server gave up in mid-stream, or told of an error when the answer was there."""
+    """The server gave up in mid-stream, or sent an error behind its answer."""
     told = event.get("error") or {key: value for key, value in event.items() if key not in ("type", "sequence_number")}
     if calls_of(builder).whole:
         builder.system("error", {"error": told})

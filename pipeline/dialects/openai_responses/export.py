@@ -163,7 +163,7 @@ def _has_item(part: Fields, parts: list[Fields]) -> bool:
 
 
 def _is_own_block(part: Fields) -> bool:
-    """Whether the API takes such an item back; calls that were cut short and what nobody knows are none."""
+    """Whether the API accepts such an item as input: no call that was cut short, and no item of an unknown type."""
     block = part.get("block")
     if not isinstance(block, dict) or f"custom:{block.get('type')}" != part["part_kind"]:
         return False

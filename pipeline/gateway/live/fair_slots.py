@@ -40,7 +40,7 @@ class FairSlots:
             raise
 
     def _give(self) -> None:
-        """Give a place to who waits next; who has gone is passed over."""
+        """Give a place to the request that waits next; one whose client has gone is passed over."""
         while self._waiting:
             tenant, those = self._waiting.popitem(last=False)
             first = those.popleft()
