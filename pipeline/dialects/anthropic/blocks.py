@@ -42,8 +42,8 @@ class Block:
     given: Any = None
     citations: list[Any] = field(default_factory=list)
 
-    def add(self, delta: Fields) -> None:
-        """Take one delta; one that does not belong to this kind of block changes nothing."""
+    def add(self, delta: Fields) -> bool:
+        """Take one delta; False where it does not belong to this kind of block, which is then as it was."""
         match self.part.fields["part_kind"], delta:
             case "text", {"type": "text_delta", "text": str(text)}:
                 self.part.chunks.append(text)
@@ -57,6 +57,9 @@ class Block:
                 self.part.chunks.append(text)
             case kind, {"type": str()} if kind.startswith("custom:"):
                 self.part.fields["block"] |= {key: value for key, value in delta.items() if key != "type"}
+            case _:
+                return False
+        return True
 
     def grows_by(self, kind: str) -> str | None:
         """The key of the text in deltas of this type; None where such deltas add none."""
@@ -83,6 +86,7 @@ def opened(block: Fields, provider: str) -> Block:
         found = Block(Part({"part_kind": "text", "content": ""}), kind)
         found.part.chunks += _texts(block.get("text"))
         found.citations += block["citations"] if isinstance(block.get("citations"), list) else ()
+        note(found.part.fields, **_rest(block, "type", "text", "citations"))
         return found
     if kind in ("thinking", REDACTED):
         return Block(_thought(block, kind, provider), kind)
@@ -115,7 +119,7 @@ def _thought(block: Fields, kind: str, provider: str) -> Part:
     elif _text(block.get("signature")):
         part.fields["signature"] = block["signature"]
     part.chunks += _texts(block.get("thinking"))
-    note(part.fields, type=kind)
+    note(part.fields, type=kind, **_rest(block, "type", "thinking", "signature", "data"))
     return part
 
 

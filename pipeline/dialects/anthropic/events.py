@@ -7,9 +7,11 @@
 | message_start | begins a response; blocks that it holds stand first; a second one before any block changes nothing |
 | content_block_start | begins a part: text, thinking, a call, the result of a server's tool, custom:TYPE |
 | content_block_delta | extends the block of its index; a signature replaces |
+| content_block_delta of an unknown type, or of another kind of block | SystemMessage data-app-content_block_delta |
 | content_block_stop | nothing: `message_stop` closes all |
 | message_delta | why the message ends, and its usage so far, which replaces the usage before |
-| message_stop | the call ended well; what follows it belongs to no message |
+| message_stop | the call ended well |
+| a block, or a delta, behind the end of its call | refused: it belongs to no message |
 | message | a whole answer, as one event |
 | error | the call failed: interrupted, unless another call follows |
 | ping | nothing |
@@ -23,6 +25,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
 from pipeline.dialects import model_calls
+from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import Answer
 from pipeline.dialects.anthropic.request import READER
 from pipeline.dialects.model_calls import calls_of
@@ -63,9 +66,7 @@ def content_block_start(builder: Builder, event: Fields) -> None:
     index, block = _index(event), event["content_block"]
     if not isinstance(block, dict):
         raise Violation(f"content_block_start: 'content_block' is an object, got {block!r:.80}")
-    answer = _open_answer(builder)
-    if answer is not None:
-        answer.open(index, block, builder.at)
+    _writing(builder, event).open(index, block, builder.at)
 
 
 def content_block_delta(builder: Builder, event: Fields) -> None:
@@ -73,9 +74,9 @@ def content_block_delta(builder: Builder, event: Fields) -> None:
     index, delta = _index(event), event["delta"]
     if not isinstance(delta, dict):
         raise Violation(f"content_block_delta: 'delta' is an object, got {delta!r:.80}")
-    answer = _open_answer(builder)
-    if answer is not None:
-        answer.add(index, delta, builder.at)
+    taken = _writing(builder, event).add(index, delta, builder.at)
+    if not taken and any(value for key, value in delta.items() if key != "type"):
+        builder.system(f"data-app-{event['type']}", _beside(event))
 
 
 def content_block_deltas(builder: Builder, events: list[Any], start: int) -> int:
@@ -112,12 +113,15 @@ def message_delta(builder: Builder, event: Fields) -> None:
     answer = _open_answer(builder)
     if answer is not None:
         answer.end(delta if isinstance(delta, dict) else {}, event.get("usage"))
+        note(answer.response.fields, **_beside(event, "delta", "usage"))
         _count(builder, answer)
 
 
 def message_stop(builder: Builder, event: Fields) -> None:
     """The message is whole."""
-    if _open_answer(builder) is not None:
+    answer = _open_answer(builder)
+    if answer is not None:
+        note(answer.response.fields, **_beside(event))
         _end(builder)
 
 
@@ -137,7 +141,7 @@ def unknown(builder: Builder, event: Fields) -> None:
     if not isinstance(kind, str):
         raise Violation(f"an event's 'type' is a text, got {kind!r:.80}")
     model_calls.ask_first(builder)
-    builder.system(f"data-app-{kind}", {key: value for key, value in event.items() if key != "type"})
+    builder.system(f"data-app-{kind}", _beside(event))
 
 
 def _start(builder: Builder, message: Fields) -> None:
@@ -158,6 +162,14 @@ def _open_answer(builder: Builder) -> Answer | None:
     if calls.answer is None:
         _start(builder, {})
     answer: Answer = calls.answer
+    return answer
+
+
+def _writing(builder: Builder, event: Fields) -> Answer:
+    """The answer that takes a piece of content. Violation behind its end."""
+    answer = _open_answer(builder)
+    if answer is None:
+        raise Violation(f"{event['type']}: the call is over")
     return answer
 
 
@@ -183,6 +195,11 @@ def _settle(builder: Builder) -> None:
     answer.settle(builder.scratch["names"], whole=whole)
     for part in answer.calls() if whole else ():
         builder.calls[part.fields["tool_call_id"]] = (answer.response, part)
+
+
+def _beside(event: Fields, *known: str) -> Fields:
+    """What an event says beside its type and what is known of it."""
+    return {key: value for key, value in event.items() if key != "type" and key not in known}
 
 
 def _index(event: Fields) -> int:

@@ -51,15 +51,15 @@ class Answer:
             self.response.fields["model_name"] = block["to"]["model"]
         return found
 
-    def add(self, index: int, delta: Fields, at: int) -> None:
-        """A delta for the newest block of this index."""
+    def add(self, index: int, delta: Fields, at: int) -> bool:
+        """A delta for the newest block of this index; False where no block takes it."""
         block = self.at(index)
         if block is None:
             block = hollow(delta, self.provider)
             if block is None:
-                return
+                return False
             self._append(index, block, at)
-        block.add(delta)
+        return block.add(delta)
 
     def at(self, index: int) -> Block | None:
         """The newest block of this index."""

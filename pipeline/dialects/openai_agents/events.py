@@ -6,6 +6,7 @@
 | raw_response_event: response.output_item.done | the item, whole, instead of its deltas |
 | raw_response_event: response.completed, .incomplete | closes the response; its output overrules all before |
 | raw_response_event: response.failed, error | SystemMessage `error`; failed, unless it had ended, or another follows |
+| raw_response_event: an item or a delta behind those | refused: it belongs to no response |
 | raw_response_event: progress | nothing: the item has what it told |
 | run_item_stream_event: tool_output | the `tool-return` behind the call's response |
 | run_item_stream_event: handoff_occured | the same, and SystemMessage `handoff` |

@@ -6,8 +6,9 @@ from operator import is_
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.openai_agents.answer import FAILED, TERMINAL, Answer, is_read
+from pipeline.dialects.openai_agents.answer import FAILED, OPENING, TERMINAL, Answer, is_read
 from pipeline.dialects.openai_agents.items import FAKE_ID, sources
 from pipeline.dialects.openai_agents.memory import Memory
 from pipeline.dialects.responses_progress import is_progress
@@ -39,6 +40,8 @@ def raw(builder: Builder, event: Fields) -> None:
         _begin(builder, response.get("id"))
     elif not (is_read(kind) or is_progress(kind)):
         builder.system(f"custom:openai-agents.{kind}", {key: value for key, value in told.items() if key != "type"})
+    elif memory.is_over and is_read(kind) and kind not in OPENING:
+        raise Violation(f"{kind}: the response is over")
     elif not memory.is_over and kind.startswith("response."):
         answer = memory.answer or _open(builder, None)
         if OPEN not in builder.open_text:  # it is cleared where events are missing

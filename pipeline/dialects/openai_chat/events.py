@@ -6,7 +6,7 @@
 | threadmill.error | the server refused the call: interrupted, unless another call follows |
 | chat.completion.chunk | adds the delta of choice 0 to the response; its `finish_reason` ends the call well |
 | chat.completion | a whole answer |
-| `[DONE]` | what comes behind it belongs to no call |
+| `[DONE]` | the end of a call's stream; behind it an error is SystemMessage `error`, and all else refused |
 | `error`, alone or beside choices | the call failed; a `finish_reason` behind it changes nothing |
 | any other with choices | as a chunk, whatever its `object` is |
 | any other | SystemMessage data-app-OBJECT |
@@ -54,8 +54,7 @@ def begin(builder: Builder) -> None:
 
 def chunk(builder: Builder, event: Fields) -> None:
     """A piece of the answer, or all of it."""
-    calls = calls_of(builder)
-    if calls.shut:
+    if _is_over(builder, event):
         return
     choices, failure = event.get("choices"), event.get("error")
     answers = _choices(builder)
@@ -122,13 +121,12 @@ def _piece(event: Any) -> Piece | None:
 
 def whole(builder: Builder, event: Fields) -> None:
     """An answer that was not streamed: one event, and nothing follows."""
-    calls = calls_of(builder)
-    if calls.shut:
+    if _is_over(builder, event):
         return
     chunk(builder, event)
     if builder.ended != "error":
         _end(builder)
-    calls.shut = True
+    calls_of(builder).shut = True
 
 
 def unknown(builder: Builder, event: Fields) -> None:
@@ -151,6 +149,16 @@ def _done(builder: Builder) -> None:
     if calls.response is not None and not calls.shut and builder.ended != "error":
         _end(builder)
     calls.shut = True
+
+
+def _is_over(builder: Builder, event: Fields) -> bool:
+    """Whether the call has ended: then an error is kept beside its answer. Violation where the event is another one."""
+    if not calls_of(builder).shut:
+        return False
+    if not event.get("error"):
+        raise Violation(f"{event.get('object', 'choices')!s:.80}: the call is over")
+    builder.system("error", {"error": event["error"]})
+    return True
 
 
 def _choices(builder: Builder) -> Choices:

@@ -17,6 +17,7 @@
 | a response object whose status is queued or in_progress | begins a response: its answer is still to come |
 | progress of items and of the server's tools, keepalive | nothing: the item has what it told |
 | an error behind the end of a call | SystemMessage `error`: the answer stays whole |
+| an item or a delta behind the end of a call | refused: it belongs to no answer |
 | any other | SystemMessage data-app-TYPE |
 """
 
@@ -62,16 +63,12 @@ def created(builder: Builder, event: Fields) -> None:
 
 def added(builder: Builder, event: Fields) -> None:
     """An item begins."""
-    output = _output(builder)
-    if output is not None:
-        output.add(event)
+    _writing(builder, event).add(event)
 
 
 def done(builder: Builder, event: Fields) -> None:
     """An item is whole."""
-    output = _output(builder)
-    if output is not None:
-        output.finish(event)
+    _writing(builder, event).finish(event)
 
 
 def _delta(kind: str, place: str) -> Handler:
@@ -79,9 +76,7 @@ def _delta(kind: str, place: str) -> Handler:
         text = event["delta"]
         if not isinstance(text, str):
             raise Violation(f"{event['type']}: 'delta' is a text, got {text!r:.80}")
-        output = _output(builder)
-        if output is not None:
-            output.grow(event, kind, _place(event, place), text, builder.at)
+        _writing(builder, event).grow(event, kind, _place(event, place), text, builder.at)
 
     return delta
 
@@ -115,9 +110,9 @@ def _deltas(kind: str, place: str) -> Stretch:
 
 def _whole(kind: str, place: str, key: str) -> Handler:
     def whole(builder: Builder, event: Fields) -> None:
-        output, text = _output(builder), event.get(key)
-        if output is not None and isinstance(text, str):
-            output.tell(event, kind, _place(event, place), text)
+        text = event.get(key)
+        if isinstance(text, str):
+            _writing(builder, event).tell(event, kind, _place(event, place), text)
 
     return whole
 
@@ -187,6 +182,14 @@ def _output(builder: Builder) -> Output | None:
         calls.answer = Output(response)
     found: Output = calls.answer
     return found
+
+
+def _writing(builder: Builder, event: Fields) -> Output:
+    """The output that takes a piece of an answer. Violation behind its end."""
+    output = _output(builder)
+    if output is None:
+        raise Violation(f"{event['type']}: the call is over")
+    return output
 
 
 def _describe(builder: Builder, response: Fields) -> None:

@@ -168,8 +168,17 @@ def test_a_message_that_another_one_cuts_off_is_given_up() -> None:
     assert said(got) == [[], ["x"]], "its tokens were spent"
 
 
-def test_what_comes_behind_the_end_belongs_to_nobody() -> None:
-    assert said(run(start(), *text("x"), *stop(), *text("y", index=0), STOP, {"type": "ping"})) == [["x"]]
+def test_what_comes_behind_the_end_belongs_to_no_message_and_is_refused() -> None:
+    got = run(start(), *text("x"), *stop(), *text("y", "z", index=0), STOP, {"type": "ping"})
+    assert (status(got), said(got)) == ("complete", [["x"]])
+    kinds = ("content_block_start", "content_block_delta", "content_block_delta")
+    assert got.refused == [f"protocol_violation: seq 0+: {kind}: the call is over" for kind in kinds]
+
+
+def test_what_comes_behind_an_error_is_refused() -> None:
+    got = run(start(), {"type": "error", "error": {"message": "overloaded"}}, *text("late"))
+    assert status(got) == "interrupted"
+    assert len(got.refused) == 2
 
 
 def test_deltas_without_a_start() -> None:
@@ -183,6 +192,31 @@ def test_what_nobody_knows_is_kept() -> None:
     assert got.parts("response")[0] == {"part_kind": "custom:hologram", "block": {"type": "hologram", "a": 1, "b": 2}}
     assert [m["event_type"] for m in got.messages("system")] == ["data-app-news"]
     assert got.export("anthropic")[0]["content"][0] == {"type": "hologram", "a": 1, "b": 2}
+
+
+def test_unknown_deltas_of_known_blocks_are_kept_beside_the_text() -> None:
+    mood, stray = {"type": "mood_delta", "mood": "calm"}, {"type": "thinking_delta", "thinking": "Hm"}
+    words = block(0, {"type": "text", "text": ""}, mood, {"type": "text_delta", "text": "x"}, stray)
+    orphan = {"type": "content_block_delta", "index": 7, "delta": mood}
+    empty = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": None}}
+    got = run(start(), *words, orphan, empty, *stop())
+    assert (said(got)[0], got.refused) == (["x"], [])
+    kept = [(m["event_type"], m["event_data"]) for m in got.messages("system")]
+    assert kept == [
+        ("data-app-content_block_delta", {"index": index, "delta": delta})
+        for index, delta in ((0, mood), (0, stray), (7, mood))
+    ]
+
+
+def test_unknown_fields_are_kept() -> None:
+    words = block(0, {"type": "text", "text": "x", "later": True})
+    thought = block(1, {"type": "thinking", "thinking": "Hm", "signature": "s", "seen": 1})
+    edits = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "context_management": {"edits": 1}}
+    got = run(start(), *words, *thought, edits, {**STOP, "metrics": {"ms": 4}})
+    response = got.messages("response")[0]
+    assert [part["meta:anthropic"] for part in response["parts"]] == [{"later": True}, {"type": "thinking", "seen": 1}]
+    kept = {"context_management": {"edits": 1}, "metrics": {"ms": 4}}
+    assert response["meta:anthropic"].items() >= kept.items()
 
 
 def test_a_whole_answer() -> None:

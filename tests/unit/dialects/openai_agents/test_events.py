@@ -313,9 +313,10 @@ def test_sources_and_what_is_not_known_are_kept():
     ]
 
 
-def test_what_comes_behind_the_terminal_event_is_ignored():
+def test_what_comes_behind_the_terminal_event_is_in_no_response():
     got = run(created(), completed(message("Hi")), delta("!"), completed(message("Other")), created())
     assert contents(got) == ["Hi"]
+    assert got.refused == ["protocol_violation: seq 0+: response.output_text.delta: the response is over"]
 
 
 def test_the_users_words_are_in_the_arguments_of_the_run():

@@ -125,8 +125,22 @@ def test_without_a_finish_reason_it_broke_off(end: str | None) -> None:
 
 
 def test_done_without_a_finish_reason_keeps_the_content() -> None:
-    got = run(chunk({"content": "x"}), DONE, chunk({"content": "nobody's"}))
+    got = run(chunk({"content": "x"}), DONE)
     assert [part["content"] for part in got.parts("response")] == ["x"]
+
+
+def test_an_answer_behind_the_end_is_refused() -> None:
+    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": {"content": "nobody's"}}]}
+    got = run(chunk({"content": "x"}, "stop"), DONE, chunk({"content": "nobody's"}), whole, DONE)
+    assert (status(got), [part["content"] for part in got.parts("response")]) == ("complete", ["x"])
+    kinds = ("chat.completion.chunk", "chat.completion")
+    assert got.refused == [f"protocol_violation: seq 0+: {kind}: the call is over" for kind in kinds]
+
+
+def test_an_error_behind_the_end_is_kept_beside_the_answer() -> None:
+    got = run(chunk({"content": "x"}, "stop"), DONE, {"error": {"message": "late"}})
+    assert (status(got), got.refused) == ("complete", [])
+    assert [m["event_data"] for m in got.messages("system")] == [{"error": {"message": "late"}}]
 
 
 @pytest.mark.parametrize("error", [{"message": "gone", "code": 502}, "gone"])

@@ -68,6 +68,7 @@ def test_the_whole_overrules_its_fragments(events: list[Fields], text: str) -> N
     got = run(request(USER), *events, delta("behind the end"))
     assert (status(got), said(got)) == ("complete", [[text]])
     assert got.agent_turns[0]["total_usage"]["input_tokens"] == 3
+    assert got.refused == ["protocol_violation: seq 0+: response.output_text.delta: the call is over"]
 
 
 def test_items_stand_in_the_order_of_their_indices() -> None:
