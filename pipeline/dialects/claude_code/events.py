@@ -15,6 +15,7 @@ Agent SDK reads it.
 | other `system` lines (hooks, `compact_boundary`, …), `rate_limit_event` | SystemMessage `custom:claude-code.SUBTYPE` |
 | `control_request` `can_use_tool`, `hook_callback`; its answer | SystemMessage `custom:claude-code.control_…` |
 | `result` | tokens, cost, denials; `success` without `is_error`: the run is complete, unless it goes on |
+| `result`, twice in a row | the same line, even without a `uuid` |
 | `keep_alive`, `tool_progress`, `status`, `thinking_tokens` and their like | nothing |
 | any other | SystemMessage data-app-TYPE |
 
@@ -75,8 +76,9 @@ def result(builder: Builder, event: Fields) -> None:
     """The end of what one prompt began; the run's last one is its end."""
     kind, failed = event["subtype"] + "", event.get("is_error") is True
     session: Session = builder.scratch
-    if not session.is_new(event):
+    if not session.is_new(event) or event == session.ended:
         return
+    session.ended = event
     thread = session.main
     thread.shut()
     session.usages.append(event.get("usage"))
@@ -174,7 +176,7 @@ def _end_of(session: Session, thread: Thread, end: str) -> str:
 def _init(builder: Builder, session: Session, event: Fields, data: Fields) -> None:
     """A turn of the program begins: again for each prompt, and behind a background task."""
     session.main.shut()
-    builder.ended = None
+    session.ended = builder.ended = None
     context, model = builder.context, event.get("model")
     if context.model_name is None and isinstance(model, str):
         context.model_name = model

@@ -55,13 +55,15 @@ class Thread:
 class Session:
     """A run of Claude Code. `tasks`: what became of sub-agents, and `agents` their types, by the call's id.
 
-    `init`: the newest line of its kind. `asked`: ids of control requests whose answers matter.
+    `init`: the newest line of its kind. `ended`: the newest `result`, until the conversation goes on. `asked`: ids of
+    control requests whose answers matter.
     """
 
     threads: dict[str, Thread]
     seen: dict[str, str] = field(default_factory=dict)
     usages: list[Any] = field(default_factory=list)  # of the `result` lines
     init: Fields | None = None
+    ended: Fields | None = None
     agents: dict[str, str] = field(default_factory=dict)
     tasks: dict[str, str] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
@@ -100,6 +102,7 @@ def name_of(event: Fields) -> str:
 def thread_of(builder: Builder, event: Fields) -> Thread:
     """The thread that a line belongs to; a sub-agent's begins with its first line."""
     session: Session = builder.scratch
+    session.ended = None
     name = name_of(event)
     found = session.threads.get(name)
     if found is None:

@@ -267,6 +267,19 @@ def test_an_interrupt_is_the_users() -> None:
     assert turn["meta:partial"]["messages"][0]["parts"][0]["content"] == "Half"
 
 
+def test_a_result_without_uuid_that_comes_twice_counts_once() -> None:
+    late = {"type": "system", "subtype": "session_state_changed", "state": "idle"}
+    got = run(INIT, said("m1", text("Hi")), result(7), late, result(7))
+    assert got.agent_turns[0]["total_usage"]["output_tokens"] == 7
+    assert len(systems(got, "custom:claude-code.result")) == 1
+
+
+def test_equal_results_of_two_turns_count_both() -> None:
+    for between in ([INIT], [said("m2", text("again"))]):
+        got = run(INIT, said("m1", text("Hi")), result(7), *between, result(7))
+        assert got.agent_turns[0]["total_usage"]["output_tokens"] == 14
+
+
 def test_a_turn_that_goes_on_behind_a_result_needs_its_own() -> None:
     events = [INIT, said("m1", text("Hi")), result(), INIT]
     assert run(*events).agent_turns[0]["completion_status"] == "interrupted"
