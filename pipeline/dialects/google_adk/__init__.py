@@ -16,6 +16,7 @@ DIALECT: Final = Dialect(
     unknown=events.event,
     stretches=events.STRETCHES,
     begin=events.begin,
+    finish=events.finish,
     recognises=live.recognises,
     shows=live.shows,
     losses=losses.LOSSES,

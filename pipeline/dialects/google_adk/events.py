@@ -14,6 +14,7 @@
 | a list of Events (`POST /run`) | each of them |
 
 Events have no type: what they hold decides. The stream has no last event either: the publisher's `end` is the end.
+Fragments whose whole event never came show that the run broke off, even where that `end` is `complete`.
 """
 
 from __future__ import annotations
@@ -94,6 +95,13 @@ def apply(builder: Builder, said: Event) -> None:
         whole.forget_fragments(builder, said)
     whole.spend(builder, said)
     facts.tell(builder, said)
+
+
+def finish(builder: Builder, end: str) -> None:
+    """Before the turn is built: an agent that was still speaking had not finished, whatever the publisher says."""
+    memory: Memory = builder.scratch
+    if end == "complete" and memory.open:
+        builder.end_turn("disconnected")
 
 
 STRETCHES: Final[dict[str | None, Stretch]] = {None: fragments_of}

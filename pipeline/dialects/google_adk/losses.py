@@ -10,6 +10,7 @@ from pipeline.turns.losses import Carrier, Loss
 # What readers of the docs should know.
 LOSSES: Final = {
     "how a run ended": "from the publisher's `end`; an error line of the server is an error whatever `end` says",
+    "fragments without their whole event": "the run broke off, whatever `end` says: they are in `meta:partial`",
     "the user's message": "from the request body, where the run has it",
     "instructions, tools": "not there",
     "what the agent of an AgentTool said": "it runs in a session of its own: its return is all there is",

@@ -53,6 +53,14 @@ def test_fragments_are_what_was_seen_of_a_run_that_broke_off():
     assert [part.get("content", part.get("tool_name")) for part in seen["parts"]] == ["Hm", "Hello", "get"]
 
 
+def test_fragments_without_their_whole_event_broke_off_whatever_the_publisher_says():
+    got = run(event(text("First"), number=1), event(text("Hel"), partial=True, number=2), end="complete")
+    (turn,) = got.agent_turns
+    assert (turn["completion_status"], turn["interruption"]["reason"]) == ("interrupted", "network_failure")
+    assert [part["content"] for part in got.parts("response")] == ["First"]
+    assert [part["content"] for part in turn["meta:partial"]["messages"][0]["parts"]] == ["Hel"]
+
+
 def test_only_the_publisher_says_that_a_run_is_complete():
     assert run(event(text("Hello")), end="disconnected").agent_turns[0]["completion_status"] == "interrupted"
 
