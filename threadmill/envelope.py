@@ -103,9 +103,7 @@ def _problem(value: dict[str, Any]) -> str | None:
     if not isinstance(value.get("events"), list):
         return f"'events' must be a list, got {reprlib.repr(value.get('events'))}"
     dt = value.get("dt")
-    if dt is not None and not (
-        isinstance(dt, list) and len(dt) == len(value["events"]) and all(type(d) is int for d in dt)
-    ):
+    if dt is not None and not (isinstance(dt, list) and len(dt) == len(value["events"]) and {*map(type, dt)} <= {int}):
         return "'dt' must be a list of integers, one per event"
     end = value.get("end")
     if end is not None and not (isinstance(end, str) and end in ENDS):

@@ -70,8 +70,7 @@ class Segment:
         return sum(map(len, self.records))
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(NamedTuple):
     """A run that is over. All events up to `seq` were seen, `at` is broker ms; a complete one can't be reopened, nor
     one that was cut off because it was too large.
     """

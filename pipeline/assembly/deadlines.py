@@ -31,7 +31,7 @@ def ended(run: Run, limits: Limits) -> Event | None:
     if run.end is not None:
         complete = run.verdict() == "complete" and not run.early
         return Event.PUBLISHER_COMPLETE if complete else Event.PUBLISHER_INTERRUPTED
-    return Event.WINDOW_FULL if window_is_full(run, limits) else None
+    return Event.WINDOW_FULL if run.early and window_is_full(run, limits) else None
 
 
 def window_is_full(run: Run, limits: Limits) -> bool:

@@ -47,9 +47,8 @@ def finish(
         turns.append((str(number or ""), native, []))
     records = [_record(builder, ordinal, turn, events, ranges, revision, timings) for ordinal, turn, timings in turns]
     records = records or [{**_record(builder, "", None, events, ranges, revision, []), "at": bounded(builder.last_at)}]
-    for number, record in enumerate(records):
-        if number:
-            record["ordinal"] = number
+    for number, record in enumerate(records[1:], 1):
+        record["ordinal"] = number
     _add_facts(builder, records[-1], start)
     for child in builder.children:
         records += finish(child, end, events=events, missing=missing, revision=revision, keep_telemetry=keep_telemetry)
@@ -119,15 +118,14 @@ def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
     """What the run says of its thread goes with its last record."""
     context = builder.context
     agents = list(builder.agents)
-    if not builder.facts_only and context.agent_id not in {agent.get("agent_id") for agent in agents}:
-        own = {
-            "agent_id": context.agent_id,
-            "agent_name": context.agent_name or context.agent_id,
-            "model_name": context.model_name,
-            "provider_name": context.provider_name,
-            "created_at": iso(start if start is not None else builder.began_at),
-        }
-        agents.insert(0, {key: value for key, value in own.items() if value is not None})
+    if not builder.facts_only and context.agent_id not in [agent.get("agent_id") for agent in agents]:
+        own = {"agent_id": context.agent_id, "agent_name": context.agent_name or context.agent_id}
+        if context.model_name is not None:
+            own["model_name"] = context.model_name
+        if context.provider_name is not None:
+            own["provider_name"] = context.provider_name
+        own["created_at"] = iso(start if start is not None else builder.began_at)
+        agents.insert(0, own)
     if agents:
         record["agents"] = agents
     thread = dict(builder.thread)

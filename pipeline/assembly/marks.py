@@ -22,6 +22,7 @@ PLACE: Final = Struct("<q")  # the second of these
 LENGTH: Final = Struct("<I")  # in bytes, of what follows: behind an entry come the name of its run and its tenant
 NOBODY: Final = b"-"  # instead of a tenant
 NAMED: Final = b"="  # before one
+UNNAMED: Final = LENGTH.pack(len(NOBODY)) + NOBODY  # behind the name of a run that has none
 REMOVED, INTERRUPTED, COMPLETE, CUT = 0, 1, 2, 3  # states
 FREE, DELETED = 0, -1  # slots: never used, used before
 FEWEST: Final = 64  # slots
@@ -39,7 +40,6 @@ class Marks:
         self._pages: deque[bytearray] = deque([bytearray()])
         self._dropped = 0  # number of pages that were dropped from the front
         self._head = 0  # offset in the first page of the oldest entry
-        self._count = 0
         self._bytes = 0  # of all entries that were not removed
         self._ends: dict[str | None, list[int]] = {}  # of each tenant the places of its oldest and of its newest mark
         self.shares = Shares()
@@ -47,7 +47,7 @@ class Marks:
         self._used = 0  # slots that are not FREE
 
     def __len__(self) -> int:
-        return self._count
+        return self.shares.total
 
     def __iter__(self) -> Iterator[RunKey]:
         """Oldest first."""
@@ -81,7 +81,6 @@ class Marks:
         place = (self._dropped + len(self._pages) - 1) * PAGE + len(page)
         self._put(name, place)
         page += entry
-        self._count += 1
         self._bytes += len(entry)
         self.shares.add(key.tenant, 1)
         ends = self._ends.get(key.tenant)
@@ -111,7 +110,6 @@ class Marks:
             page, at = self._at(place)
             page[at] = REMOVED
             self._slots[slot] = DELETED
-            self._count -= 1
             self._bytes -= ENTRY.size + len(packed)
             self.shares.add(key.tenant, -1)
             if self._ends[key.tenant][0] == place:
@@ -224,7 +222,7 @@ class Marks:
 
     def _rebuild(self) -> None:
         size = FEWEST
-        while size < 4 * (self._count + 1):
+        while size < 4 * (self.shares.total + 1):
             size *= 2
         self._slots, self._used = array("q", bytes(8 * size)), 0
         for place in self._places():
@@ -234,7 +232,9 @@ class Marks:
 def _packed(key: RunKey) -> tuple[bytes, bytes]:
     """-> the name of a run, and the same with its tenant. Both begin with their lengths: none is another's prefix."""
     name = _name(key.thread_id, key.run_id)
-    tenant = NOBODY if key.tenant is None else NAMED + key.tenant.encode()
+    if key.tenant is None:
+        return name, name + UNNAMED
+    tenant = NAMED + key.tenant.encode()
     return name, b"".join((name, LENGTH.pack(len(tenant)), tenant))
 
 

@@ -167,13 +167,15 @@ class Partition:
         """Give a record to its run, by the state of that run: an open one goes on, a closed one may be opened again."""
         dialect = self.dialect_of(envelope)
         key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
-        state = self.runs.state(key)
+        run = self.runs.open.get(key)
+        state = self.runs.state(key) if run is None else OPEN
         if state is SPILLED:
             state = self._close_if_over(key)
             if key in self.ends.awaited:
                 self.ends.awaited[key].append(record)
                 return
-        run = None if state is UNKNOWN else self.run_of(key, state)
+        if run is None and state is not UNKNOWN:
+            run = self.run_of(key, state)
         if run is not None and run.dialect.name != dialect.name:
             raise InvalidRecord(Reason.PROTOCOL_VIOLATION, f"the run is {run.dialect.name}, this record {dialect.name}")
         closed = self.runs.marks.get(key) if state is REOPENABLE or state is CLOSED else None
@@ -200,7 +202,7 @@ class Partition:
         run.unspilled.append(record.value or b"")
         self.unspilled += len(run.unspilled[-1])
         run.last_offset = record.offset
-        run.feed(envelope, record)
+        run.take(envelope, record)
         counts = self.ends.counts
         counts.events[run.dialect.name] += run.next - before
         if run.duplicates:

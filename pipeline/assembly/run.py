@@ -104,7 +104,11 @@ class Run:
         """Take one record, in any order; afterwards look at `end`, `ended_at`, `refusals`."""
         if self.knows(envelope):
             self.duplicates += len(envelope["events"])
-            return
+        else:
+            self.take(envelope, record)
+
+    def take(self, envelope: Envelope, record: Record) -> None:
+        """As `feed`, of a record that brings something new."""
         self.last_at = max(self.last_at, record.timestamp)
         if envelope["seq"] > self.next:
             if self.read is not None:
@@ -116,7 +120,7 @@ class Run:
                 self.gap_at = record.timestamp
             return
         self._apply(envelope, record)
-        while (due := self.early.take_due(self.next)) is not None:
+        while self.early and (due := self.early.take_due(self.next)) is not None:
             self.ahead -= _early_weight(*due)
             self.size -= _early_weight(*due)
             self._apply(*due)

@@ -80,8 +80,8 @@ class RunEnds:
                 self.out.built.append(Built(key, len(turns), run.unspilled, spilled, run.last_offset, run.last_at))
             if after is REOPENABLE:
                 self.store(key, run)
-            if event is Event.UNBUILDABLE:
-                self.segments.bury(key)
+                if event is Event.UNBUILDABLE:
+                    self.segments.bury(key)
             self.out.turns.extend(turns)
             self.out.telemetry.extend(telemetry)
             self.out.marks.append((state_topic.closed_key(key, closed), state_topic.encode(key, closed)))

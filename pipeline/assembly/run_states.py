@@ -225,7 +225,7 @@ class RunStates:
             while len(self.marks) > self.limits.closed_runs:
                 self._leave(self.marks.of_most(), Event.CLOSED_BOUND)
             self.marks = self.marks.packed()
-        while self.reopenable_bytes > self.limits.reopen_bytes:
+        while self._reopenable_bytes.total > self.limits.reopen_bytes:
             self._leave(next(iter(self._reopenable_of[self._reopenable_bytes.most()])), Event.REOPEN_BOUND)
 
     def _put_spilled(self, key: RunKey, spilled: SpilledRun) -> None:
