@@ -10,6 +10,7 @@
 | on_chat_model_stream, on_chat_model_end | the same of `astream_events` |
 | on_chain_start, on_chain_stream, on_chain_end | of the root: its input, what nodes wrote, its last state and the end |
 | lifecycle (v3) | of the root: completed, interrupted: the turn is complete; failed: it is not |
+| on_chain_start, lifecycle running, of the root | only the root's end makes the turn complete |
 | messages (v3) | content blocks of a message, and its tokens |
 | input.requested (v3) | SystemMessage custom:langgraph.interrupt |
 | tools (v3) | results, where no state tells them |
@@ -110,8 +111,13 @@ def _chunk(event: Any) -> Chunk | None:
 
 
 def finish(builder: Builder, end: str) -> None:
-    """Before the turn is built."""
-    write(builder, builder.scratch["stream"], end)
+    """Before the turn is built. A stream with the root's start has its end, too: without it the run broke off."""
+    stream: Stream = builder.scratch["stream"]
+    if end == "complete" and builder.ended is None and stream.begun:
+        write(builder, stream, "disconnected")
+        builder.end_turn("disconnected")
+    else:
+        write(builder, stream, end)
 
 
 def _nothing(builder: Builder, stream: Stream, told: Heard) -> None:
@@ -224,12 +230,15 @@ def _end(builder: Builder, stream: Stream, told: Heard) -> None:
 
 
 def _events(builder: Builder, stream: Stream, told: Heard) -> None:
-    """`astream_events`: the root has no parents, its nodes one."""
+    """`astream_events`: the root has no parents, its nodes one. In version 1 nobody has any: the root starts first."""
     event = told.data
     kind, data, parents = event["event"], event["data"], event.get("parent_ids") or []
     metadata = event.get("metadata") if isinstance(event.get("metadata"), dict) else {}
     task = metadata.get("langgraph_checkpoint_ns")
     namespace = tuple(task.split("|")[:-1]) if isinstance(task, str) else ()
+    if kind == "on_chain_start" and not parents and not stream.begun:
+        stream.begun, stream.root = True, event.get("run_id")
+    is_root = not parents and (not stream.begun or event.get("run_id") == stream.root)
     if kind == "on_chat_model_stream":
         _hear(builder, stream, namespace, data["chunk"], metadata)
     elif kind == "on_chat_model_end":
@@ -239,11 +248,11 @@ def _events(builder: Builder, stream: Stream, told: Heard) -> None:
         messages = given.get("messages") if isinstance(given, dict) else None
         if parents and isinstance(messages, list):  # of the root, they have no ids yet
             stream.set(messages, builder.at)
-    elif kind == "on_chain_stream" and not parents and isinstance(data.get("chunk"), dict):
+    elif kind == "on_chain_stream" and is_root and isinstance(data.get("chunk"), dict):
         _updates(builder, stream, Heard("updates", (), data["chunk"]))
     elif kind == "on_chain_end" and len(parents) == 1 and metadata.get("langgraph_node") == event.get("name"):
         _updates(builder, stream, Heard("updates", (), {event["name"]: data.get("output")}))
-    elif kind == "on_chain_end" and not parents:
+    elif kind == "on_chain_end" and is_root:
         if isinstance(data.get("output"), dict) and (stream.based or not stream.told):
             _values(builder, stream, Heard("values", (), data["output"]))
         builder.ended, stream.over = "complete", True
@@ -254,11 +263,13 @@ def _events(builder: Builder, stream: Stream, told: Heard) -> None:
 
 def _lifecycle(builder: Builder, stream: Stream, told: Heard) -> None:
     kind = told.data["event"]
-    if told.namespace or kind not in ("completed", "failed", "interrupted"):
+    if told.namespace:
         return
-    if kind == "failed":
+    if kind in ("started", "running"):
+        stream.begun = True
+    elif kind == "failed":
         _error(builder, stream, told._replace(data={"message": told.data.get("error")}))
-    else:
+    elif kind in ("completed", "interrupted"):
         builder.ended, stream.over = "complete", True
 
 

@@ -10,6 +10,7 @@ from pipeline.turns.losses import Carrier, Loss
 # What readers of the docs should know.
 LOSSES: Final = {
     "how a run ended": "tuples and today's platform say nothing: `end` of the publisher; `error` is on the wire",
+    "the root's start without its end (`astream_events`, v3)": "the run broke off, whatever the publisher's `end` says",
     "chunks of messages that never get into the state": "dropped; of a run that broke off in `meta:partial`",
     "messages alone (no updates, no values)": "chunks and whole messages of the root are all there is",
     "messages that a node takes back (RemoveMessage)": "not in the turn",

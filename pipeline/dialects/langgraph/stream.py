@@ -83,12 +83,16 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One run so far. `told`: updates or states were there. `valued`: the newest word was a whole state."""
+    """One run so far. `told`: updates or states were there. `valued`: the newest word was a whole state. `begun`: the
+    root's start was there, in a form that writes its end, too; `root`: its run id, where it has one.
+    """
 
     state: list[Entry] = field(default_factory=list)
     told: bool = False
     based: bool = False
     valued: bool = False
+    begun: bool = False
+    root: str | None = None
     over: bool = False
     heard: list[Entry] = field(default_factory=list)
     open: dict[str, Entry] = field(default_factory=dict)  # by task, and by id

@@ -141,6 +141,36 @@ def test_how_a_stream_ends_by_itself(events: list[Any], status: str) -> None:
     assert run(updates(ai("m1")), *events, end=None).agent_turns[0]["completion_status"] == status
 
 
+def root(kind: str, run_id: str = "r", **data: Any) -> Fields:
+    return {"event": kind, "run_id": run_id, "parent_ids": [], "name": "LangGraph", "data": data}
+
+
+def lifecycle(kind: str) -> Fields:
+    return {"type": "event", "method": "lifecycle", "params": {"namespace": [], "data": {"event": kind}}}
+
+
+STATE: Fields = {"output": {"messages": [ai("m1")]}}
+
+
+@pytest.mark.parametrize(
+    ("events", "status"),
+    [
+        ([root("on_chain_start"), root("on_chain_end", **STATE)], "complete"),
+        ([root("on_chain_start")], "interrupted"),
+        ([root("on_chain_start"), root("on_chain_start", "r2"), root("on_chain_end", "r2")], "interrupted"),
+        ([lifecycle("running"), lifecycle("completed")], "complete"),
+        ([lifecycle("running"), lifecycle("interrupted")], "complete"),
+        ([lifecycle("running")], "interrupted"),
+        ([], "complete"),
+    ],
+)
+def test_where_the_root_began_its_end_is_needed_whatever_the_publisher_says(events: list[Any], status: str) -> None:
+    streamed = {"event": "messages", "data": [ai("m1", type="AIMessageChunk"), TASK]}
+    (turn,) = run(*events[:1], streamed, *events[1:], end="complete").agent_turns
+    assert turn["completion_status"] == status
+    assert ("meta:partial" in turn) == (status == "interrupted")
+
+
 def test_an_error_behind_the_end_is_kept_beside_the_answer() -> None:
     got = run(updates(ai("m1")), {"event": "end", "data": None}, {"event": "error", "data": {"message": "late"}})
     assert got.agent_turns[0]["completion_status"] == "complete"
