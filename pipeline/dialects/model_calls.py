@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.twins import awaiting
 from topics import json_text
 from topics.json_text import Fields
 
@@ -246,6 +247,12 @@ def _answer(builder: Builder, part: Fields, name: str) -> None:
             builder.calls[call_id] = (response, call)
     if call_id not in builder.calls:
         builder.request_after(None).parts.append(Part({**part, "tool_name": name}, done=True))
+        return
+    holder = builder.calls[call_id][0]
+    twin = awaiting(holder, holder.request, call_id)
+    if twin is not None:
+        answer = Part({**part, "tool_name": twin.fields["tool_name"]}, done=True)
+        builder.request_after(holder).parts.append(answer)
         return
     beside = {key: value for key, value in part.items() if key.startswith("meta:")}
     builder.tool_return(call_id, status=part["status"], content=part["content"], **beside)

@@ -14,6 +14,7 @@ from pipeline.dialects.ag_ui.content import claims, verdict
 from pipeline.dialects.ag_ui.request import prompt_part
 from pipeline.dialects.ag_ui.stream import Item, Stream, note
 from pipeline.dialects.ag_ui.text import close
+from pipeline.dialects.twins import awaiting
 from topics.json_text import Fields
 
 
@@ -98,7 +99,11 @@ def _answer(builder: Builder, stream: Stream, item: Item) -> None:
     if call is None or call.fields["part_kind"] == "tool-call":
         request = _request(builder, item)
         same = [part for part in request.parts if part.fields.get("tool_call_id") == call_id]
-        if same:
+        response = builder.last_response()
+        twin = awaiting(response, request, call_id) if response is not None else None
+        if twin is not None:
+            request.parts.append(Part({**answer, "tool_name": twin.fields["tool_name"]}, done=True))
+        elif same:
             same[-1].fields = answer
         else:
             request.parts.append(Part(answer, done=True))

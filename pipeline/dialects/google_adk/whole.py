@@ -129,7 +129,7 @@ def _answer(builder: Builder, event: Event, part: Fields, place: int) -> Fields:
     called = builder.calls.get(call_id)
     if called is None and builder.lossy:
         raise Violation(f"result of {call_id!r:.80}, whose call was lost")
-    return return_part(part, call_id, called[1].fields["tool_name"] if called is not None else name)
+    return return_part(part, call_id, name or (called[1].fields["tool_name"] if called is not None else ""))
 
 
 def _open_call(builder: Builder, name: str) -> str | None:

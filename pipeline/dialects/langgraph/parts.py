@@ -21,7 +21,7 @@ MEDIA: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4"
 
 def response_parts(message: Fields) -> list[Fields]:
     """An AI message -> its parts: the content in its order, calls where a block stands for them, else behind it."""
-    calls = {_name_of(part): part for part in _calls(message)}
+    calls = _by_id(message)
     found: list[Fields] = []
     extra = message.get("additional_kwargs")
     if isinstance(extra, dict) and isinstance(extra.get("reasoning_content"), str) and extra["reasoning_content"]:
@@ -33,7 +33,19 @@ def response_parts(message: Fields) -> list[Fields]:
             found += [{"part_kind": "text", "content": block}] if block else []
         elif isinstance(block, dict):
             found += _block(block, calls)
-    return found + list(calls.values())
+    return found + [call for same in calls.values() for call in same]
+
+
+def _by_id(message: Fields) -> dict[str, list[Fields]]:
+    """The calls of each id. Only `tool_calls` may have an id twice: other lists tell the same call again."""
+    own = len(_objects(message.get("tool_calls")))
+    found: dict[str, list[Fields]] = {}
+    for number, part in enumerate(_calls(message)):
+        same = found.setdefault(str(part["tool_call_id"]), [])
+        if number >= own:
+            same.clear()
+        same.append(part)
+    return found
 
 
 def _calls(message: Fields) -> Iterator[Fields]:
@@ -51,10 +63,6 @@ def _calls(message: Fields) -> Iterator[Fields]:
         }
 
 
-def _name_of(part: Fields) -> str:
-    return str(part["tool_call_id"])
-
-
 def _arguments(given: Any, *, invalid: bool) -> Any:
     if not isinstance(given, str):
         return given
@@ -63,13 +71,13 @@ def _arguments(given: Any, *, invalid: bool) -> Any:
     return arguments(given)
 
 
-def _block(block: Fields, calls: dict[str, Fields]) -> list[Fields]:
+def _block(block: Fields, calls: dict[str, list[Fields]]) -> list[Fields]:
     kind = str(block.get("type"))
     if kind == "non_standard" and isinstance(block.get("value"), dict):
         return _block(block["value"], calls)
     if kind in CALLS:
-        call = calls.pop(str(block.get("call_id", block.get("id"))), None)
-        return [call] if call is not None else []
+        same = calls.get(str(block.get("call_id", block.get("id"))))
+        return [same.pop(0)] if same else []
     if kind in PIECES:
         return []
     if kind in ("text", "output_text", "text-plain"):

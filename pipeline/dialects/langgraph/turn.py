@@ -9,6 +9,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.langgraph.parts import META, content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream
+from pipeline.dialects.twins import awaiting
 from topics.json_text import Fields
 
 REASONS: Final = {
@@ -142,11 +143,13 @@ def _answer(builder: Builder, entry: Entry, message: Fields) -> None:
     holders = (m for m in reversed(builder.messages) if m.kind == "response" and _calls(m, call_id))
     response = next(holders, None)
     part = tool_return(message)
-    if response is not None:
-        call = next(part for part in response.parts if part.fields.get("tool_call_id") == call_id)
-        part["tool_name"] = part["tool_name"] or call.fields["tool_name"]
     request = _request(builder, response, entry.at)
-    request.parts[:] = [other for other in request.parts if other.fields.get("tool_call_id") != call_id]
+    twin = awaiting(response, request, call_id) if response is not None else None
+    if response is not None:
+        call = twin or next(part for part in response.parts if part.fields.get("tool_call_id") == call_id)
+        part["tool_name"] = part["tool_name"] or call.fields["tool_name"]
+    if twin is None:
+        request.parts[:] = [other for other in request.parts if other.fields.get("tool_call_id") != call_id]
     request.parts.append(Part(part, done=True))
 
 

@@ -44,8 +44,8 @@ class Answer:
     def __post_init__(self) -> None:
         self.tool_calls = ToolCalls(self.response)
 
-    def add(self, delta: Fields, at: int) -> None:
-        """Take the delta (or the whole message) of one chunk."""
+    def add(self, delta: Fields, at: int, *, whole: bool = False) -> None:
+        """Take the delta of one chunk, or a `whole` message."""
         before = len(self.response.parts)
         self._add_thought(delta)
         self._add_content(delta.get("content"))
@@ -58,7 +58,7 @@ class Answer:
         self.annotations += _objects(delta.get("annotations"))
         executed = delta.get("executed_tools")
         self.executed += executed if isinstance(executed, list) else ()
-        self.tool_calls.add(delta)
+        self.tool_calls.add(delta, whole=whole)
         for key, value in delta.items():
             if key not in KNOWN and key not in LISTS and key not in THOUGHTS and value is not None:
                 note(self.response.fields, **{key: _joined(self.response.fields.get(META, {}).get(key), value)})

@@ -32,6 +32,7 @@ from topics.json_text import Fields
 
 DONE: Final = "[DONE]"
 CHUNK: Final = "chat.completion.chunk"
+WHOLE: Final = "chat.completion"
 FINISH_REASONS: Final = {"length": "length", "content_filter": "content_filter", "error": "error"}
 PLAIN: Final = frozenset({"stop", "tool_calls", "function_call", *FINISH_REASONS})
 OF_CHUNK: Final = frozenset({"id", "object", "created", "model", "choices", "usage", "error", "obfuscation", "message"})
@@ -61,7 +62,7 @@ def chunk(builder: Builder, event: Fields) -> None:
     _describe(answers.said.response, event)
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict):
-            _add(builder, answers, choice)
+            _add(builder, answers, choice, whole=event.get("object") == WHOLE)
     usage = usage_of(event)
     if usage is not None:
         builder.usage(usage, answers.said.response)
@@ -170,7 +171,7 @@ def _choices(builder: Builder) -> Choices:
     return found
 
 
-def _add(builder: Builder, answers: Choices, choice: Fields) -> None:
+def _add(builder: Builder, answers: Choices, choice: Fields, *, whole: bool) -> None:
     index = choice.get("index")
     index = index if isinstance(index, int) else 0
     answer = answers.said
@@ -179,7 +180,7 @@ def _add(builder: Builder, answers: Choices, choice: Fields) -> None:
     delta = choice.get("delta")
     delta = delta if isinstance(delta, dict) else choice.get("message")
     if isinstance(delta, dict):
-        answer.add(delta, builder.at)
+        answer.add(delta, builder.at, whole=whole)
     _describe_choice(answer.response, choice)
     reason = choice.get("finish_reason")
     if isinstance(reason, str) and reason and answer.finish is None:
@@ -253,6 +254,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     model_calls.REQUEST: model_calls.request,
     model_calls.ERROR: model_calls.refused,
     CHUNK: chunk,
-    "chat.completion": whole,
+    WHOLE: whole,
 }
 STRETCHES: Final[dict[str | None, Stretch]] = {CHUNK: chunks}

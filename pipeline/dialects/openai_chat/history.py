@@ -50,7 +50,7 @@ def _respond(builder: Builder, message: Fields) -> None:
     response = builder.open_response()
     response.keep_empty = True
     answer = Answer(response)
-    answer.add(message, builder.at)
+    answer.add(message, builder.at, whole=True)
     answer.settle(whole=True)
     audio = message.get("audio")
     if isinstance(audio, dict):

@@ -29,12 +29,12 @@ class ToolCalls:
     by_index: dict[int, Part] = field(default_factory=dict)
     old: Part | None = None
 
-    def add(self, delta: Fields) -> None:
-        """Take what a delta says of calls."""
+    def add(self, delta: Fields, *, whole: bool) -> None:
+        """Take what a delta says of calls; in a `whole` message each entry is a call."""
         found = delta.get("tool_calls")
         for fragment in found if isinstance(found, list) else ():
             if isinstance(fragment, dict):
-                self._add_fragment(fragment)
+                self._add_fragment(fragment, whole=whole)
         said = delta.get(FUNCTION_CALL)
         if isinstance(said, dict):
             self.old = self.old or self._open()
@@ -49,13 +49,16 @@ class ToolCalls:
             call.done = True
         return self.calls
 
-    def _add_fragment(self, fragment: Fields) -> None:
+    def _add_fragment(self, fragment: Fields, *, whole: bool) -> None:
         function = fragment.get("function") or fragment.get("custom")
         function = function if isinstance(function, dict) else {}
         call_id = fragment.get("id")
         call_id = call_id if isinstance(call_id, str) and call_id else None
         index = fragment.get("index")
-        if isinstance(index, int):
+        call: Part | None
+        if whole:
+            call = self._open()
+        elif isinstance(index, int):
             call = self.by_index.get(index)
             if call is None or (call_id and call.fields[ID] not in ("", call_id)):
                 call = self.by_index[index] = self._open()

@@ -110,6 +110,53 @@ def test_the_user_may_speak_while_pi_works() -> None:
     assert kinds(document) == ["user", "agent"]
 
 
+SAME = [{"id": "c", "type": "function", "function": {"name": name, "arguments": "{}"}} for name in ("f", "g")]
+RESULTS = [("f", "one"), ("g", "two")]
+OF_ONE_ID: dict[str, list[dict[str, Any]]] = {
+    "openai-chat": [
+        {"role": "assistant", "content": None, "tool_calls": SAME},
+        *({"role": "tool", "tool_call_id": "c", "content": said} for _, said in RESULTS),
+    ],
+    "openai-responses": [
+        *({"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"} for name, _ in RESULTS),
+        *({"type": "function_call_output", "call_id": "c", "output": said} for _, said in RESULTS),
+    ],
+    "anthropic": [
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c", "name": name, "input": {}} for name, _ in RESULTS],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c", "content": said} for _, said in RESULTS],
+        },
+    ],
+    "langchain": [
+        {"type": "ai", "content": "", "tool_calls": [{"name": name, "args": {}, "id": "c"} for name, _ in RESULTS]},
+        *({"type": "tool", "tool_call_id": "c", "content": said} for _, said in RESULTS),
+    ],
+    "ag-ui": [
+        {"id": "a1", "role": "assistant", "toolCalls": SAME},
+        *({"id": said, "role": "tool", "toolCallId": "c", "content": said} for _, said in RESULTS),
+    ],
+    "google-adk": [
+        {"role": "model", "parts": [{"functionCall": {"id": "c", "name": name, "args": {}}} for name, _ in RESULTS]},
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"id": "c", "name": name, "response": said}} for name, said in RESULTS],
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize("form", OF_ONE_ID)
+def test_two_calls_of_one_id_are_two_and_get_their_results_in_turn(form: str) -> None:
+    (turn,) = read(form, OF_ONE_ID[form])["turns"]
+    response, request = turn["messages"]
+    assert [part["tool_name"] for part in response["parts"]] == ["f", "g"]
+    assert [(part["tool_name"], part["content"]) for part in request["parts"]] == RESULTS
+
+
 @pytest.mark.parametrize(
     ("form", "messages", "detail"),
     [

@@ -1,0 +1,25 @@
+"""Calls of one id in one response, as servers write them that number calls, and histories that were put together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.assembly.parts import Message, Part
+
+CALL: Final = "tool-call"
+
+
+def awaiting(response: Message, request: Message | None, call_id: str) -> Part | None:
+    """The call of `response` that the next result of this id answers; `request` has the results so far.
+
+    None where only one call has the id, or each of them has its result: then the newest result counts.
+    """
+    calls = [
+        part for part in response.parts if part.done and _is_of(part, call_id) and part.fields["part_kind"] == CALL
+    ]
+    told = sum(_is_of(part, call_id) for part in request.parts) if request is not None else 0
+    return calls[told] if told < len(calls) and len(calls) > 1 else None
+
+
+def _is_of(part: Part, call_id: str) -> bool:
+    return bool(part.fields.get("tool_call_id") == call_id)
