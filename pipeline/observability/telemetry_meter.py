@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from pipeline.observability import metrics as m
@@ -43,7 +43,7 @@ class TelemetryMeter:
         if count is None:
             return
         data = record.get("data")
-        if not isinstance(data, Mapping):
+        if not isinstance(data, dict):
             self.metrics.add(m.TELEMETRY_MALFORMED, type=kind)
             return
         reading = Reading(data)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
+
+from topics.json_text import Fields
 
 Path = tuple[str, ...]
 
@@ -14,7 +16,7 @@ LARGEST: Final = 2**63  # a larger number counts as this one
 class Reading:
     """One object. `malformed` counts the values of the wrong shape that were found so far."""
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
+    def __init__(self, data: Fields) -> None:
         self.data = data
         self.malformed = 0
 
@@ -52,6 +54,6 @@ class Reading:
         for path in paths:
             value: Any = self.data
             for key in path:
-                value = value.get(key) if isinstance(value, Mapping) else None
-            if value is not None and not isinstance(value, Mapping):
+                value = value.get(key) if isinstance(value, dict) else None
+            if value is not None and not isinstance(value, dict):
                 yield path, value

@@ -8,7 +8,7 @@ before the usage gets here: Anthropic's `input_tokens` leave out the tokens of i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from pipeline.turns.reading import Path, Reading
@@ -141,7 +141,7 @@ def read(usage: Reading) -> dict[str, int]:
 
 def counts(usage: Any) -> dict[str, int]:
     """As `read`, of anything; without a total that the usage states, it is that of input and output."""
-    if not isinstance(usage, Mapping):
+    if not isinstance(usage, dict):
         return {}
     known = read(Reading(usage))
     if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
