@@ -313,7 +313,8 @@ class AssembleWork:
 
     def _too_large(self, record: Outgoing) -> Outgoing:
         refused = Refused(StoredRecord(b"", 0, 0, record.key), Reason.TOO_LARGE, self._why_too_large(record))
-        return self._letter(record.partition or 0, refused)
+        self.counts.refused(record.partition, [refused])
+        return self._letter(record.partition, refused)
 
     def _why_too_large(self, record: Outgoing) -> str:
         detail = f"a record of {len(record.value or b''):,} bytes is more than {record.topic} takes"
@@ -343,7 +344,7 @@ class AssembleWork:
         try:
             await self.outbox.send(wave)
         except Exception as error:  # the rest waits for the next flush; raised, it would end the worker
-            log.warning("the producer takes nothing: %r", error)
+            self.outbox.warn(type(error).__name__, "the producer takes nothing: %r", error)
             return False
         return await self.outbox.flush()
 

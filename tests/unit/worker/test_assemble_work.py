@@ -15,6 +15,7 @@ from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.outbox import Outgoing
+from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction, TextRule
@@ -224,6 +225,23 @@ async def test_a_turn_that_no_topic_takes_is_a_dead_letter(work: AssembleWork, p
     letter = dead_letter.from_record(instead.key, instead.value, instead.headers or [])
     assert (letter.reason, letter.partition, letter.key) == (Reason.TOO_LARGE, 3, b"k")
     assert "99 bytes is more than threadmill.turns takes" in letter.detail
+    counted = work.counts.metrics.registry.get_sample_value(m.DEAD_LETTERS.name, {"reason": "too_large"})
+    assert counted == 1, "as every dead letter"
+
+
+async def test_a_producer_that_takes_no_marks_is_logged_once_a_minute(
+    work: AssembleWork, producer: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Log()
+    log.add(envelope(0, text("a"), end="complete"))
+    await feed(work, log)
+    flush = asyncio.ensure_future(work.flush())
+    await settled()
+    producer.error = ConnectionError("away")
+    producer.deliver()
+    assert not await flush
+    assert [await work.flush() for _ in range(3)] == [False] * 3
+    assert [record.getMessage() for record in caplog.records] == ["the producer takes nothing: ConnectionError('away')"]
 
 
 @pytest.mark.parametrize(
