@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.offline import assemble
-from pipeline.dialects import DIALECTS
+from pipeline.dialects import DIALECTS, FORMATS
+from pipeline.dialects.history import Origin, thread
 from pipeline.settings import Settings
 from pipeline.turns.thread_document import thread_document
 from tests.corpus.compare_wires import judge
-from tests.sdks.python_sdks import run
+from tests.sdks.python_sdks import problems, run
 from tests.sdks.scripted import CASES, QUESTION
 from tests.support.spools import away, spooled
 from tests.support.workers import environment
@@ -64,6 +65,20 @@ def assembled(truth: dict[str, Any], records: list[dict[str, Any]]) -> None:
     assert QUESTION in str(asked)
     kinds = [message["event_type"] for message in answered["messages"] if message["message_type"] == "system"]
     assert not [kind for kind in kinds if kind.startswith("data-app-")], "every event of the SDK is known"
+
+
+def test_what_the_agents_sdk_keeps_of_a_run_is_imported_and_goes_on() -> None:
+    form, exports = FORMATS["openai-responses"], {}
+    assert form.reader is not None
+    for run_id, (truth, records) in recorded("openai-agents").items():
+        if not truth["failed"]:
+            document = thread(form.reader, truth["history"], Origin(records[0]["thread_id"], "weather", 0))
+            judge(document, {**truth, "tokens": None})
+            assert document["turns"][0]["parts"] == [{"part_kind": "user-prompt", "content": QUESTION}]
+            exports[run_id] = form.write(document)
+            assert "__fake_id__" not in str(exports[run_id]), "no server knows it"
+    assert exports
+    assert problems("openai-agents", "openai_agents_loader.py", exports) == {}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -46,6 +46,7 @@ async def speak(task: Task, model: Callable[..., Model]) -> None:
     finally:
         for kind, items in groupby(result.new_items, lambda item: isinstance(item, OF_THE_MODEL)):
             task.made.messages.append(("response" if kind else "request", [said(item) for item in items]))
+        task.made.history = result.to_input_list()
         used = result.context_wrapper.usage
         task.made.input, task.made.output = used.input_tokens, used.output_tokens
 

@@ -28,13 +28,17 @@ Parts = list[list[Any]]  # in the neutral form of tests/corpus/compare_wires.py
 
 @dataclass
 class Made:
-    """What the SDK has made of a run: its messages, their tokens, and what it holds of an answer that broke off."""
+    """What the SDK has made of a run: its messages, their tokens, and what it holds of an answer that broke off.
+
+    `history`: the messages as its own applications keep them, where the SDK writes them itself.
+    """
 
     messages: list[tuple[str, Parts]] = field(default_factory=list)
     unfinished: Parts = field(default_factory=list)
     input: int = 0
     output: int = 0
     failed: str | None = None
+    history: list[Fields] | None = None
 
     def response(self, parts: Parts, read: int | None, said: int | None) -> None:
         """A whole answer of the model, and its tokens."""
@@ -115,7 +119,7 @@ async def _record(speakers: tuple[Speaker, ...]) -> Fields:
                     assert not unexpected, (run_id, unexpected)
                     assert all(answer.refused for _, answer in script), (run_id, made.failed)
                     assert (made.failed is not None) == (case in speaker.fails), (run_id, made.failed)
-                    found[run_id] = {"dialect": speaker.dialect, **made.truth()}
+                    found[run_id] = {"dialect": speaker.dialect, "history": made.history, **made.truth()}
     return found
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.openai_agents.items import FAKE_ID, REFUSAL, is_beside, parts
+from pipeline.dialects.openai_agents.items import REFUSAL, is_beside, parts
+from pipeline.dialects.openai_responses.keys import FAKE_ID
 from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 

@@ -19,12 +19,12 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, Final
 
+from pipeline.dialects.openai_responses.keys import FAKE_ID
 from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
 META: Final = "meta:openai"
 REFUSAL: Final = "meta:refusal"
-FAKE_ID: Final = "__fake_id__"
 # Type of an item -> name of the server's tool, and the fields that are its arguments; None: it has an `action`.
 HOSTED: Final[dict[str, tuple[str, tuple[str, ...] | None]]] = {
     "web_search_call": ("web_search", None),

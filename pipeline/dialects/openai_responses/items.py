@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from pipeline.dialects.openai_responses.keys import REFUSAL, note
+from pipeline.dialects.openai_responses.keys import FAKE_ID, REFUSAL, note
 from pipeline.turns.arguments import arguments
 from topics.json_text import Fields
 
@@ -52,7 +52,7 @@ def _reasoning(item: Fields) -> Parts:
     first: Fields = {}
     if _text(item.get("encrypted_content")):
         first["signature"] = item["encrypted_content"]
-    if _text(item.get("id")):
+    if _text(item.get("id")) not in ("", FAKE_ID):
         first["thinking_id"] = item["id"]
     for number, text in enumerate(summaries or raw or ([""] if first.get("signature") else [])):
         part: Fields = {"part_kind": "thinking", "content": text, **(first if number == 0 else {})}

@@ -8,7 +8,8 @@ META is out of the canonical hash. Its value is an object, in the wire's own nam
     call       type, namespace, caller, environment, … of the item
     builtin    item (as it came, without an image's data)
 
-REFUSAL marks the text of a refusal, on all wires.
+REFUSAL marks the text of a refusal, on all wires. FAKE_ID is what OpenAI's Agents SDK writes where an item of another
+provider has no id: no server knows it.
 """
 
 from __future__ import annotations
@@ -20,5 +21,6 @@ from pipeline.dialects.notes import note_under
 
 META: Final = "meta:openai_responses"
 REFUSAL: Final = "meta:refusal"
+FAKE_ID: Final = "__fake_id__"
 
 note: Final = partial(note_under, META)
