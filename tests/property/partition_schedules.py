@@ -1,7 +1,8 @@
 """Schedules of a partition, and the host that plays them.
 
 Records come with holes, twice, in other batches, late or never, between the looks at the clock, spills and restarts of
-the worker. After a restart it has room for all that the state topic holds, or for none of it.
+the worker. After a restart it has room for all that the state topic holds, or for none of it. While the records of
+parked runs are read, other records come.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pipeline.assembly.parked_runs import park, weight
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
+from pipeline.assembly.results import Parked
 from tests.support.partitions import built, taken
 from tests.support.toy import START, THREAD, TOYS, envelope
 from threadmill.envelope import encode
@@ -63,6 +65,7 @@ class Sent:
 
 
 Step = Sent | int | str  # a record, a time that passes (ms), or what the worker does
+TIMELY: Final = ("time", "die", "die without room")  # a run that waits to be built has no deadlines meanwhile
 
 
 @st.composite
@@ -72,8 +75,10 @@ def schedules(draw: st.DrawFn, tenants: Sequence[str | None], does: Sequence[str
     """
     steps: list[Step] = []
     following: dict[tuple[str | None, str], int] = {}
+    reading = False
     for _ in range(draw(st.integers(0, 40))):
-        what = draw(st.sampled_from(["record"] * 6 + ["time", *does]))
+        others = [one for one in ("time", *does) if not (reading and one in TIMELY)]
+        what = draw(st.sampled_from(["record"] * 6 + others))
         if what == "time":
             steps.append(draw(st.sampled_from([0, 40, 120, 400, 1500, 4000])))
         elif what == "record":
@@ -86,6 +91,9 @@ def schedules(draw: st.DrawFn, tenants: Sequence[str | None], does: Sequence[str
             extras, more = draw(st.sampled_from([False, False, True])), draw(st.booleans())
             steps.append(Sent(tenant, run_id, seq, count, end, extras, more))
             following[tenant, run_id] = seq + count
+        elif what == "read":
+            steps.append("build" if reading else "read")
+            reading = not reading
         else:
             steps.append(what)
     return steps
@@ -95,13 +103,16 @@ def schedules(draw: st.DrawFn, tenants: Sequence[str | None], does: Sequence[str
 class Host:
     """A partition's host, and all that the partition has handed over; `state`: what the state topic has.
 
-    Without `parking` a worker has room for all open runs.
+    Without `parking` a worker has room for all open runs. `reading`: the records of those runs in `due` are read, which
+    are parked and over.
     """
 
     limits: Limits
     parking: bool = False
     partition: Partition = field(init=False)
     now: int = START
+    reading: bool = False
+    due: list[Parked] = field(default_factory=list)
     log: list[StoredRecord] = field(default_factory=list)
     turns: set[bytes] = field(default_factory=set)
     telemetry: set[bytes] = field(default_factory=set)
@@ -129,6 +140,8 @@ class Host:
         elif what in ("die", "die without room"):
             self.take()
             self._restart(room=what == "die" or not self.parking)
+        elif what in ("read", "build"):
+            self.reading = what == "read"
         elif self.parking:
             assert what == "park"
             self.take()
@@ -137,9 +150,13 @@ class Host:
 
     def take(self) -> None:
         """Deliver what there is."""
-        built(self.partition, self.state)
+        if not self.reading:
+            self.partition.out.parked[:0], self.due = self.due, []
+            built(self.partition, self.state)
         out = taken(self.partition)
-        assert (out.unbuilt, out.parked, self.partition.ends.awaited) == ([], [], {})
+        self.due += out.parked
+        assert (out.unbuilt, self.partition.ends.awaited.keys()) == ([], {parked.run for parked in self.due})
+        assert self.reading or not self.due
         self.turns |= {turn_record.encode(turn) for turn in out.turns}
         self.telemetry |= {telemetry.encode(record) for record in out.telemetry}
         self.dead += out.dead

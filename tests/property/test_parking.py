@@ -11,12 +11,12 @@ from tests.property import partition_schedules
 from tests.property.partition_schedules import Host, Step, play, schedules
 
 LIMITS: Final = replace(partition_schedules.LIMITS, run_bytes=2000, window_events=3, park_bytes=0)
-DOES: Final = ("spill", "park", "park", "die", "die without room")
+DOES: Final = ("spill", "park", "park", "read", "die", "die without room")
 
 
 def results(steps: list[Step], *, parking: bool) -> tuple[Any, ...]:
     """The offset of a dead letter may be another one: a segment has that of its last record alone."""
-    host = play(Host(LIMITS, parking), [*steps, "spill"], [None])
+    host = play(Host(LIMITS, parking), [*steps, "build", "spill"], [None])
     dead = {(refused.record.value, refused.record.key, refused.reason) for refused in host.dead}
     return host.turns, host.telemetry, dead
 
