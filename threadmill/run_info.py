@@ -17,6 +17,8 @@ class RunInfo(BaseModel):
     provider_name: str | None = None
     parent_run_id: str | None = None
     parent_thread_id: str | None = None
+    continues: str | None = None  # the run that this one follows
+    replaces: str | None = None  # the run that this one is another version of
     started_at: str | int | None = None
     request: Any = None
     external_id: str | None = None

@@ -46,6 +46,7 @@ class TurnRecord(TypedDict):
     links: NotRequired[list[dict[str, Any]]]  # {"from": thread_id, "thread_id", "relation", "metadata"?}
     timings: NotRequired[list[dict[str, int | None]]]  # per response: ttft_ms, duration_ms
     parent: NotRequired[dict[str, str]]  # {"run_id"?, "thread_id"?} of the run that started this one
+    lineage: NotRequired[dict[str, Any]]  # what is known of its run's place among others: pipeline.turns.lineage
     traceparent: NotRequired[str]  # W3C: the publisher's span around the run
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Format
+from pipeline.turns.lineage import History
 from pipeline.turns.losses import Carrier
 from threadmill.errors import InvalidRecord, Reason
 from threadmill.wires import Wire
@@ -68,6 +69,9 @@ class Dialect:
     the one there is out of the ordinary, and its handler must look at it. It raises nothing, and must do what its
     handler would do; `builder.at` is the time of the first.
 
+    `history`: the body that the run's server was called with -> what it repeats of the conversation; it may be any
+    JSON, and this raises nothing.
+
     What others ask of single events, which may be any JSON: these raise nothing. `conversation`: the conversation's id,
     if this event tells it. `recognises`: whether it is an event of this wire, for streams that nobody has named; None:
     its type tells, being in `handlers` or not. `shows`: what it adds for people who look on. `ended`: how the run has
@@ -86,6 +90,7 @@ class Dialect:
     begin: Callable[[Builder], None] = lambda builder: None
     finish: Callable[[Builder, str], None] = lambda builder, end: None
     stretches: Mapping[str | None, Stretch] = field(default_factory=dict)
+    history: Callable[[Any], History] = lambda request: History()
     conversation: Callable[[Any], str | None] = lambda event: None
     recognises: Callable[[Any], bool | None] = lambda event: None
     shows: Callable[[Any], Sequence[Shown]] = lambda event: ()

@@ -16,6 +16,7 @@ from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import Event
 from pipeline.assembly.spilled_run import DialectOf
 from pipeline.assembly.telemetry import closing_records, polished, streamed_records
+from pipeline.turns.lineage import Redacted
 from threadmill.errors import Reason
 from topics.state import Segment
 from topics.telemetry import TelemetryRecord
@@ -30,7 +31,8 @@ PolishTelemetry = Callable[[TelemetryRecord], TelemetryRecord]
 @dataclass(frozen=True, slots=True)
 class Finishing:
     """`polish` changes each finished turn before it is handed over, and `polish_telemetry` each telemetry record:
-    redaction. `fits`: whether the turns topic takes a record of a large run, as the host sends it.
+    redaction, and so does `redacted` with a text of which a hash is kept. `fits`: whether the turns topic takes a
+    record of a large run, as the host sends it.
     """
 
     limits: Limits
@@ -38,11 +40,13 @@ class Finishing:
     polish: Polish | None = None
     polish_telemetry: PolishTelemetry | None = None
     fits: Callable[[TurnRecord], bool] | None = None
+    redacted: Redacted = str
 
     def finished(self, run: Run, event: Event) -> tuple[list[TurnRecord], list[TelemetryRecord]]:
         """The turns of a run that `event` has ended, and what only they tell of its tokens."""
         large = event is Event.TOO_LARGE or run.size > self.limits.reopen_bytes  # so it won't be opened again
-        turns, builder = close(run, ending(run, event), keep_telemetry=self.limits.keep_telemetry, last=large)
+        keep = self.limits.keep_telemetry
+        turns, builder = close(run, ending(run, event), keep_telemetry=keep, last=large, redacted=self.redacted)
         if self.polish is not None:
             turns = [self.polish(turn) for turn in turns]
         telemetry: Iterable[TelemetryRecord] = closing_records(run, builder, turns)

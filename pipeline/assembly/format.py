@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from pipeline.assembly.builder import Builder
+from pipeline.turns.branches import one_branch
 from pipeline.turns.partial_turns import with_partials
 from topics.json_text import Fields
 
@@ -63,12 +64,17 @@ class Format:
                 raise WrongOption(name, str(error)) from None
         return options
 
-    def printed(self, document: Fields, *, partial: bool = False, **options: Any) -> Fields:
+    def printed(self, document: Fields, *, branch: str | None = None, partial: bool = False, **options: Any) -> Fields:
         """What callers get of a thread: the document, or {"thread_id", "messages"}.
+
+        `branch`: only the branch that this run is in. A document has all of them without it, messages the newest one.
+        Raises UnknownBranch.
 
         `partial`: with what interrupted turns had shown and do not keep. SDKs have no mark for it, so that the answer
         also has the places of the messages that hold some of it: {"thread_id", "messages", "partial": [2]}.
         """
+        if branch is not None or not self.is_document:
+            document = one_branch(document, branch)
         written = self.write(with_partials(document) if partial else document, **options)
         if self.is_document:
             return cast("Fields", written)

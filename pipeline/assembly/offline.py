@@ -11,6 +11,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.finish import finish
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.run import Run
+from pipeline.turns.lineage import Redacted, lineage
 from threadmill.nesting import with_room
 from topics.turn_record import TurnRecord
 
@@ -32,9 +33,11 @@ def assemble(
     return close(run, run.verdict(), keep_telemetry=keep_telemetry)[0], run.refusals
 
 
-def close(run: Run, end: str, *, keep_telemetry: bool = False, last: bool = False) -> tuple[list[TurnRecord], Builder]:
+def close(
+    run: Run, end: str, *, keep_telemetry: bool = False, last: bool = False, redacted: Redacted = str
+) -> tuple[list[TurnRecord], Builder]:
     """The turns of a run as it stands, and the builder they were made of. It can go on unless it ended as complete, or
-    `last` says that it won't: a copy of a large run would fill the memory.
+    `last` says that it won't: a copy of a large run would fill the memory. `redacted`: a text as it will be stored.
     """
     if not (last or (end == "complete" and not run.early)):
         builder = with_room(lambda: copy.deepcopy(run.builder))
@@ -53,4 +56,8 @@ def close(run: Run, end: str, *, keep_telemetry: bool = False, last: bool = Fals
         revision=run.revision,
         keep_telemetry=keep_telemetry,
     )
+    context = builder.context
+    place = lineage(run.dialect.history(context.request), context.continues, context.replaces, redacted)
+    if place:
+        turns[0]["lineage"] = place
     return turns, builder

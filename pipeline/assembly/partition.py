@@ -33,6 +33,7 @@ from pipeline.assembly.run_states import (
     State,
 )
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT
+from pipeline.turns.lineage import Redacted
 from threadmill.envelope import LARGEST, checked, decode
 from threadmill.errors import InvalidRecord, Reason
 from topics import state as state_topic
@@ -53,11 +54,12 @@ class Partition:
         polish: Polish | None = None,
         polish_telemetry: PolishTelemetry | None = None,
         fits: Callable[[TurnRecord], bool] | None = None,
+        redacted: Redacted = str,
     ) -> None:
         """For `polish` and the others see `Finishing`. Where one fails, that turn or record becomes a dead letter."""
         self.dialects = dialects
         self.limits = limits
-        self.finishing = Finishing(limits, self.dialect_of, polish, polish_telemetry, fits)
+        self.finishing = Finishing(limits, self.dialect_of, polish, polish_telemetry, fits, redacted)
         self.next = start
         self.now = 0
         self.ends = RunEnds(limits, self.finishing)

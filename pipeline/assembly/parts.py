@@ -19,6 +19,8 @@ RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
     "provider_name": str,
     "parent_run_id": str,
     "parent_thread_id": str,
+    "continues": str,
+    "replaces": str,
     "started_at": (str, int, float),
     "external_id": str,
 }
@@ -90,6 +92,8 @@ class Context:
     provider_name: str | None = None
     parent_run_id: str | None = None
     parent_thread_id: str | None = None
+    continues: str | None = None
+    replaces: str | None = None
     started_at: str | int | None = None
     external_id: str | None = None
     traceparent: str | None = None  # the first one that came

@@ -29,6 +29,8 @@ RUN_INFO: Final = (
     "provider_name",
     "parent_run_id",
     "parent_thread_id",
+    "continues",
+    "replaces",
     "started_at",
     "request",
 )

@@ -25,6 +25,7 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import erase
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
+from pipeline.turns.branches import UnknownBranch, one_branch
 from pipeline.turns.partial_turns import with_partials
 from topics import json_text
 from topics.thread_key import ThreadKey
@@ -33,6 +34,7 @@ T = TypeVar("T")
 SHOWN: Final = 10  # tenants that a message names
 Line = Callable[[dict[str, Any]], dict[str, Any]]
 
+one_of = click.option("--branch", metavar="RUN", help="Of a thread that forks, only the branch with this run.")
 whose = click.option("--tenant", help="Whose they are, where several tenants have such a thread; '': no tenant's.")
 
 
@@ -89,11 +91,14 @@ def thread_table(page: ThreadPage) -> Table:
 @click.option("--json", "as_json", is_flag=True, help="Print the ThreadProtocol document.")
 @click.option("--inline", is_flag=True, help="With the large values that are kept in the content store.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
+@one_of
 @whose
-def show(thread: str, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
+def show(thread: str, branch: str | None, tenant: str | None, *, as_json: bool, inline: bool, partial: bool) -> None:
     """Show one thread: sub-agents' runs stand, indented, behind the run that started them."""
     contents = ContentStore.of(load()) if inline else None
     document, children = _with_store(lambda store: _family(store, contents, thread, tenant))
+    if branch is not None:
+        document = _only(document, branch)
     if partial:
         document = with_partials(document)
     if as_json:
@@ -140,11 +145,13 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
 @click.option("--viewing-agent", help="Id of the agent whose history it will be: others' turns as it was told them.")
 @click.option("--repeat-user-prompt", is_flag=True, help="Threads: begin agent turns with the user's words.")
 @click.option("--partial", is_flag=True, help="With what interrupted turns had shown and do not keep, marked.")
+@one_of
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to the output.")
 @whose
 def export(
     ids: Sequence[str],
     form: str,
+    branch: str | None,
     out: Path | None,
     tenant: str | None,
     *,
@@ -157,8 +164,10 @@ def export(
     `thread`: the ThreadProtocol document. Any other format: {"thread_id", "messages"}, the SDK's own messages.
     `--for-version` and `--viewing-agent` are for pydantic-ai. With `--partial`, messages that hold what interrupted
     turns had shown are marked: in a thread by `meta:partial`, else by their places in {"partial": [2]}.
+
+    Of threads that fork, `thread` has all branches, and messages are those of the newest one, or of --branch.
     """
-    line = _line(FORMATS[form], options, partial=partial)
+    line = _line(FORMATS[form], options, branch=branch, partial=partial)
     contents = ContentStore.of(load()) if inline or not FORMATS[form].is_document else None
     if out is None:
         stream = click.get_binary_stream("stdout")
@@ -172,13 +181,26 @@ def export(
         raise CallerError(f"can't write {out}: {error.strerror}; name another file by --out") from None
 
 
-def _line(form: Format, options: Mapping[str, Any], *, partial: bool) -> Line:
-    """-> a function from a document to the printed object. Raises CallerError for options that don't fit the format."""
+def _line(form: Format, options: Mapping[str, Any], *, branch: str | None, partial: bool) -> Line:
+    """-> a function from a document to the printed object. Raises CallerError for options that don't fit the format;
+    the function raises it where a thread has no such branch.
+    """
     try:
         checked = form.checked(options)
     except WrongOption as error:
         raise CallerError(f"--{error.option.replace('_', '-')}: {error.why}") from None
-    return lambda document: form.printed(document, partial=partial, **checked)
+
+    def line(document: dict[str, Any]) -> dict[str, Any]:
+        return form.printed(document if branch is None else _only(document, branch), partial=partial, **checked)
+
+    return line
+
+
+def _only(document: dict[str, Any], branch: str) -> dict[str, Any]:
+    try:
+        return one_branch(document, branch)
+    except UnknownBranch as error:
+        raise CallerError(f"{error}; `threadmill threads show --json` has them: meta:run_id") from None
 
 
 async def _export(

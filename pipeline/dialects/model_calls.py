@@ -96,6 +96,8 @@ def ask(builder: Builder, body: Any) -> None:
         withdraw(builder, calls.response)
     new = [part for item in _new(calls, items, continues) for part in calls.reader.parts(item)]
     opening = calls.items is None
+    if builder.context.request is None:
+        builder.context.request = body  # where the run belongs is to be read from it
     names = [calls.reader.names(item) for item in items if calls.reader.is_own(item)]
     write(builder, new, opening=opening, names=dict(pair for found in names for pair in found.items()))
     calls.items, calls.continues = items, continues

@@ -32,6 +32,8 @@ class Facts(BaseModel):
     provider_name: Text | None = Field(None, description="Where the stream does not say it.")
     parent_run_id: Text | None = Field(None, description="The run that started this one, a sub-agent's.")
     parent_thread_id: Text | None = Field(None, description="The thread of that run, where it is another one.")
+    continues: Text | None = Field(None, description="The run that this one follows.")
+    replaces: Text | None = Field(None, description="The run that this one is another version of.")
     request: str | None = Field(None, description="JSON: the body that the agent's server was called with.")
 
 
@@ -46,6 +48,8 @@ class FactHeaders(BaseModel):
     threadmill_provider_name: Text | None = Field(None, description="As `provider_name`.")
     threadmill_parent_run_id: Text | None = Field(None, description="As `parent_run_id`.")
     threadmill_parent_thread_id: Text | None = Field(None, description="As `parent_thread_id`.")
+    threadmill_continues: Text | None = Field(None, description="As `continues`.")
+    threadmill_replaces: Text | None = Field(None, description="As `replaces`.")
     threadmill_request: str | None = Field(None, description="As `request`.")
     threadmill_from_seq: Annotated[int, Field(ge=0, le=LARGEST)] | None = Field(None, description="As `from_seq`.")
     traceparent: str | None = Field(None, description="The span that the run is a part of (W3C).")

@@ -18,6 +18,7 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Reader
 from pipeline.stores.erasure import erase
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
+from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 
@@ -120,7 +121,7 @@ async def list_threads(
     responses={
         200: {"description": "The thread, or its messages", "content": {JSON: {"schema": {"type": "object"}}}},
         304: {"description": "Not changed since `If-None-Match`"},
-        **documented("bad-request", "unknown-thread", "conflict", "forbidden"),
+        **documented("bad-request", "unknown-thread", "unknown-branch", "conflict", "forbidden"),
     },
 )
 async def read_thread(
@@ -142,10 +143,17 @@ async def read_thread(
     partial: Annotated[  # noqa: FBT002  # FastAPI passes it by name
         bool, Query(description="With what interrupted turns had shown and do not keep, marked.")
     ] = False,
+    branch: Annotated[
+        str | None, Query(max_length=500, description="A run: of a thread that forks, only the branch with it.")
+    ] = None,
     tenant: Tenant = None,
     if_none_match: Annotated[str | None, Header(max_length=2000)] = None,
 ) -> Response:
-    """`thread`: a ThreadProtocol 0.0.4 document. Any other format: `{"thread_id", "messages"}`."""
+    """`thread`: a ThreadProtocol 0.0.4 document. Any other format: `{"thread_id", "messages"}`.
+
+    Of a thread that forks, `thread` has all branches, and messages are those of the newest one, where `branch` names no
+    other.
+    """
     form = FORMATS[format_name]
     given = {"for_version": for_version, "viewing_agent": viewing_agent, "repeat_user_prompt": repeat_prompt}
     try:
@@ -154,7 +162,10 @@ async def read_thread(
         raise Problem("bad-request", str(error)) from None
     document = await _document(gateway, principal.bounded(tenant), thread_id, inline=inline or not form.is_document)
     # In a thread: a long conversation takes longer than the event loop should stand still.
-    made = await asyncio.to_thread(form.printed, document, partial=partial, **options)
+    try:
+        made = await asyncio.to_thread(form.printed, document, branch=branch, partial=partial, **options)
+    except UnknownBranch as error:
+        raise Problem("unknown-branch", str(error)) from None
     data = (await asyncio.to_thread(json_text.dumps, made)).encode()
     tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
     headers = {**PRIVATE, "ETag": tag}

@@ -19,7 +19,7 @@ from pipeline.turns.error_mask import masked
 from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.path_rules import AGENT, INTERRUPTION, LINK, MESSAGE, PART, THREAD, TURN, PathRule
 from threadmill.nesting import with_room
-from topics import telemetry
+from topics import json_text, telemetry
 from topics.json_text import Fields
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
@@ -85,6 +85,13 @@ class Redaction:
     def turn(self, turn: Fields) -> Fields:
         """A ThreadProtocol turn -> a redacted one; the same object where no rule applied."""
         return self._by_rules(self._masked(turn, {})[0])
+
+    def words(self, text: str) -> str:
+        """A text that somebody said, as it is in a redacted turn; it is counted there, not here."""
+        before, prompt = dict(self.counts), {"part_kind": "user-prompt", "content": text}
+        turn = self._with_room(partial(self._by_rules, {"turn_type": "user", "parts": [prompt]}))
+        self.counts = before
+        return text if turn["parts"] == [prompt] else json_text.dumps(turn["parts"])
 
     def _masked(self, turn: Fields, facts: Fields) -> tuple[Fields, Fields]:
         if not self.mask_errors:

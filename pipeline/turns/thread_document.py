@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipeline.turns.held_events import derived_ranges
+from pipeline.turns.run_tree import marked_turns
 from pipeline.turns.times import bounded, epoch_ms, iso
 from topics import json_text
 from topics.json_text import Fields
@@ -44,7 +45,7 @@ def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> Fields:
         "updated_at": iso(max((last for _, last in spans), default=0)),
         **_thread_facts(own),
         "agents": _agents(own, created_at),
-        "turns": [record["turn"] for record in own if record["turn"] is not None],
+        "turns": marked_turns(own),
     }
     links = _links(thread_id, chosen)
     if links:

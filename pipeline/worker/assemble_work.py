@@ -132,11 +132,10 @@ class AssembleWork:
         empty = partial(RestoredState, self.dialects, most, self.limits.park_bytes)
         remembered = await read_state(self.settings, starts, empty)
         held = {}
+        rules = self.redaction
+        turns, events, words = (None, None, str) if rules is None else (rules.record, rules.telemetry, rules.words)
         for number, start in starts.items():
-            turns, events = (
-                (None, None) if self.redaction is None else (self.redaction.record, self.redaction.telemetry)
-            )
-            partition = Partition(self.dialects, self.limits, start, turns, events, self.fits)
+            partition = Partition(self.dialects, self.limits, start, turns, events, self.fits, words)
             partition.restore(remembered.pop(number))
             held[number] = Held(partition)
         self.held = held

@@ -118,7 +118,8 @@ class Replay:
         fits: Callable[[TurnRecord], bool],
     ) -> None:
         self.limits = replace(limits_of(settings), reopen_ms=FOR_EVER, dedupe_ms=FOR_EVER, closed_runs=REMEMBERED)
-        self.core = Partition(DIALECTS, self.limits, span.first, redaction.record if redaction else None, fits=fits)
+        polish, redacted = (None, str) if redaction is None else (redaction.record, redaction.words)
+        self.core = Partition(DIALECTS, self.limits, span.first, polish, fits=fits, redacted=redacted)
         self.stretch = stretch
         self.span = span
         self.seen = seen

@@ -6,8 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.ag_ui import events, export, history, live, losses, side_events
-from pipeline.dialects.ag_ui.request import begin
+from pipeline.dialects.ag_ui import events, export, history, live, losses, request, side_events
 from threadmill.wires import WIRES
 
 DIALECT: Final = Dialect(
@@ -15,7 +14,8 @@ DIALECT: Final = Dialect(
     wire=WIRES["ag-ui"],
     handlers=events.HANDLERS,
     unknown=side_events.unknown,
-    begin=begin,
+    begin=request.begin,
+    history=request.repeated,
     finish=events.finish,
     stretches=events.STRETCHES,
     conversation=live.conversation,

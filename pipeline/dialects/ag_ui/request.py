@@ -12,6 +12,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.dialects.ag_ui.content import prompt
 from pipeline.dialects.ag_ui.snapshot import item_of
 from pipeline.dialects.ag_ui.stream import Item, Stream, get, note, objects
+from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
 
@@ -64,3 +65,8 @@ def prompt_part(item: Item) -> Fields:
     part: Fields = {"part_kind": "user-prompt", "content": prompt(said)}
     note(part, id=item.id or None, name=item.said.get("name"))
     return part
+
+
+def repeated(body: Any) -> History:
+    """What a request repeats of its conversation."""
+    return History(list(objects(body.get("messages"))) if isinstance(body, dict) else ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.agents_sdk import events, live, losses
+from pipeline.dialects.agents_sdk import events, live, losses, request
 from threadmill.wires import WIRES
 
 DIALECT: Final = Dialect(
@@ -14,6 +14,7 @@ DIALECT: Final = Dialect(
     handlers=events.HANDLERS,
     unknown=events.unknown,
     begin=events.begin,
+    history=request.repeated,
     finish=events.finish,
     conversation=live.conversation,
     recognises=live.recognises,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.dialects.vercel_ai.content import user_prompt
+from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
 CLIENT_METADATA: Final = {"projectId": "app/project_id", "sessionId": "session_id", "toolChoice": "agent.tool_choice"}
@@ -50,3 +51,14 @@ def _parts(message: str | Fields) -> list[Any]:
 def _as_text(piece: Any) -> Fields | None:
     text = piece.get("text") if isinstance(piece, dict) else piece
     return {"type": "text", "text": text} if isinstance(text, str) else None
+
+
+def repeated(body: Any) -> History:
+    """What a request repeats of its conversation."""
+    if not isinstance(body, dict):
+        return History()
+    said = next((body[key] for key in ("message", "input", "prompt") if isinstance(body.get(key), str | dict)), None)
+    if said is not None:
+        return History([{"role": "user", **said} if isinstance(said, dict) else {"role": "user", "content": said}])
+    messages = body.get("messages", body.get("input"))
+    return History(messages if isinstance(messages, list) else ())

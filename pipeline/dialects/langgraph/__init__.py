@@ -6,8 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.langgraph import events, export, history, live, losses
-from pipeline.dialects.langgraph.request import begin
+from pipeline.dialects.langgraph import events, export, history, live, losses, request
 from threadmill.wires import WIRES
 
 DIALECT: Final = Dialect(
@@ -16,7 +15,8 @@ DIALECT: Final = Dialect(
     handlers=events.HANDLERS,
     unknown=events.read,
     stretches=events.STRETCHES,
-    begin=begin,
+    begin=request.begin,
+    history=request.repeated,
     finish=events.finish,
     conversation=live.conversation,
     recognises=live.recognises,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.openai_agents import events, live, losses
+from pipeline.dialects.openai_agents import events, live, losses, request
 from threadmill.wires import WIRES
 
 DIALECT: Final = Dialect(
@@ -15,6 +15,7 @@ DIALECT: Final = Dialect(
     unknown=events.unknown,
     stretches=events.STRETCHES,
     begin=events.begin,
+    history=request.repeated,
     finish=events.finish,
     shows=live.shows,
     losses=losses.LOSSES,

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.openai_agents.outputs import tool_return
+from pipeline.turns.lineage import History
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
@@ -65,3 +66,9 @@ def _piece(piece: Any) -> Any:
         case str():
             return piece
     return {"kind": "custom:openai", "block": piece}
+
+
+def repeated(body: Any) -> History:
+    """What a request repeats of its conversation."""
+    asked = body.get("input") if isinstance(body, dict) else body
+    return History(asked if isinstance(asked, list) else [{"role": "user", "content": asked}])

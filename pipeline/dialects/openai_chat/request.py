@@ -15,6 +15,7 @@ from typing import Any, Final
 from pipeline.dialects.model_calls import RequestReader
 from pipeline.dialects.openai_chat.keys import note
 from pipeline.dialects.vercel_ai.content import file_content
+from pipeline.turns.lineage import History
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
@@ -111,6 +112,11 @@ def _binary(data: str, media: str) -> Fields:
 
 def _identifier(text: str) -> str:
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:6]
+
+
+def repeated(body: Any) -> History:
+    """What a request repeats of its conversation."""
+    return History(items(body))
 
 
 READER: Final = RequestReader(items, lambda item: item.get("role") == "assistant", parts, names)

@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
-from pipeline.dialects.openai_responses import events, export, history, live, losses
+from pipeline.dialects.openai_responses import events, export, history, live, losses, request
 from threadmill.wires import WIRES
 
 DIALECT: Final = Dialect(
@@ -17,6 +17,7 @@ DIALECT: Final = Dialect(
     unknown=events.unknown,
     stretches=events.STRETCHES,
     begin=events.begin,
+    history=request.repeated,
     finish=model_calls.finish,
     recognises=live.recognises,
     shows=live.shows,

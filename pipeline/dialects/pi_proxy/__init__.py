@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.pi_agent.live import shows_of_message
-from pipeline.dialects.pi_proxy import events, live, losses
+from pipeline.dialects.pi_proxy import body, events, live, losses
 from threadmill.wires import WIRES
 
 DIALECT: Final = Dialect(
@@ -15,6 +15,7 @@ DIALECT: Final = Dialect(
     handlers=events.HANDLERS,
     unknown=events.unknown,
     begin=events.begin,
+    history=body.repeated,
     finish=events.finish,
     recognises=live.recognises,
     shows=shows_of_message,

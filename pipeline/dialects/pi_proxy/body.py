@@ -8,6 +8,7 @@ from typing import Any
 from pipeline.assembly.dialect import Violation
 from pipeline.dialects.pi_agent.messages import Received
 from pipeline.dialects.pi_agent.unfinished import Block
+from pipeline.turns.lineage import History
 from pipeline.turns.text import join
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord
@@ -29,10 +30,8 @@ class Body:
 
 def new_messages(body: Fields) -> list[Received]:
     """The messages of a request body behind the assistant's last one."""
-    context = body.get("context")
-    messages = context.get("messages") if isinstance(context, dict) else None
     tail: list[Received] = []
-    for message in messages if isinstance(messages, list) else []:
+    for message in repeated(body).messages:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             continue
         if message["role"] == "assistant":
@@ -40,6 +39,13 @@ def new_messages(body: Fields) -> list[Received]:
         elif message["role"] != "system":
             tail.append(Received(message))
     return tail
+
+
+def repeated(body: Any) -> History:
+    """What a request repeats of its conversation."""
+    context = body.get("context") if isinstance(body, dict) else None
+    messages = context.get("messages") if isinstance(context, dict) else None
+    return History(messages if isinstance(messages, list) else ())
 
 
 def content(block: Block) -> Fields:

@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.pydantic_ai import events, export, history, live, losses
+from pipeline.dialects.pydantic_ai import events, export, history, live, losses, prompt
 from pipeline.dialects.pydantic_ai.export_versions import parse
 from threadmill.wires import WIRES
 
@@ -16,6 +16,7 @@ DIALECT: Final = Dialect(
     handlers=events.HANDLERS,
     unknown=events.unknown,
     begin=events.begin,
+    history=prompt.repeated,
     finish=events.finish,
     shows=live.shows,
     ended=live.ended,

@@ -12,6 +12,7 @@ from typing import Any
 from pipeline.assembly.builder import Builder
 from pipeline.dialects.pydantic_ai.messages import part
 from pipeline.dialects.vercel_ai.content import user_prompt
+from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
 
@@ -50,3 +51,28 @@ def _last_words(messages: list[Fields]) -> list[Fields]:
     parts = last["parts"] if isinstance(last.get("parts"), list) else [{"type": "text", "text": last["content"]}]
     prompt = user_prompt(parts)
     return [] if prompt is None else [prompt]
+
+
+def repeated(body: Any) -> History:
+    """What a request repeats of its conversation."""
+    if not isinstance(body, dict):
+        return History([_message(raw) for raw in body] if isinstance(body, list) else ())
+    found = body.get("messages", body.get("message_history"))
+    messages = [_message(raw) for raw in found] if isinstance(found, list) else []
+    prompt = body.get("user_prompt", body.get("prompt"))
+    if isinstance(prompt, str | list):
+        messages.append({"role": "user", "content": prompt})
+    return History(messages)
+
+
+def _message(raw: Any) -> Any:
+    """A ModelMessage in the form of a chat message; any other as it is."""
+    if not isinstance(raw, dict) or raw.get("kind") not in ("request", "response"):
+        return raw
+    parts = [part for part in raw["parts"] if isinstance(part, dict)] if isinstance(raw.get("parts"), list) else []
+    if raw["kind"] == "response":
+        said = [{"text": part.get("content")} for part in parts if part.get("part_kind") == "text"]
+        return {"role": "assistant", "content": said}
+    asked = [part.get("content") for part in parts if part.get("part_kind") == "user-prompt"]
+    pieces = [piece for content in asked for piece in (content if isinstance(content, list) else [content])]
+    return {"role": "user", "content": pieces} if asked else {"role": "tool"}

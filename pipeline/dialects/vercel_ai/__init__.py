@@ -6,8 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.vercel_ai import events, export, history, live, losses
-from pipeline.dialects.vercel_ai.request import begin
+from pipeline.dialects.vercel_ai import events, export, history, live, losses, request
 from pipeline.dialects.vercel_ai.side_events import unknown
 from threadmill.wires import WIRES
 
@@ -16,7 +15,8 @@ DIALECT: Final = Dialect(
     wire=WIRES["vercel-ai"],
     handlers=events.HANDLERS,
     unknown=unknown,
-    begin=begin,
+    begin=request.begin,
+    history=request.repeated,
     finish=events.close,
     stretches=events.STRETCHES,
     recognises=live.recognises,

@@ -14,6 +14,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.vercel_ai.content import user_prompt
 from pipeline.dialects.vercel_ai.stream import Stream, note
+from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
 ANSWERED: Final = ("output-available", "output-error")
@@ -31,6 +32,11 @@ def begin(builder: Builder) -> None:
         _continue(builder, stream, last)
     elif last.get("role") == "user" and not _regenerates(builder.context.request):
         add_user_turn(builder, _last_words(messages))
+
+
+def repeated(body: Any) -> History:
+    """What a request repeats of its conversation."""
+    return History(_messages(body), again=_regenerates(body))
 
 
 def _messages(body: Any) -> list[Fields]:

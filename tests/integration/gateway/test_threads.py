@@ -78,6 +78,20 @@ async def test_what_was_shown_comes_where_it_is_asked_for(http: httpx.AsyncClien
     assert {**message, "meta:partial": True} in turn["messages"]
 
 
+async def test_a_branch_of_a_thread_that_forks(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    first, again = (make_record("chat-b", run, seconds=n, text=run) for n, run in enumerate(("first", "again")))
+    await write(gateway_settings, first, {**again, "lineage": {"replaces": "first"}})
+    whole = await http.get("/v1/threads/chat-b")
+    assert [turn["meta:branch"]["versions"] for turn in whole.json()["turns"]] == [["first", "again"]] * 2
+    newest = (await http.get("/v1/threads/chat-b?format=openai-chat")).text
+    older = (await http.get("/v1/threads/chat-b?format=openai-chat&branch=first")).text
+    assert ("first" in newest, "again" in newest) == (False, True)
+    assert ("first" in older, "again" in older) == (True, False)
+    (turn,) = (await http.get("/v1/threads/chat-b?branch=first")).json()["turns"]
+    assert turn["meta:branch"]["run"] == "first"
+    problem(await http.get("/v1/threads/chat-b?branch=other"), 404, "unknown-branch")
+
+
 @pytest.mark.parametrize(
     ("query", "status", "kind"),
     [

@@ -136,3 +136,24 @@ def test_migrate_and_check(threadmill: Any, store_url: str) -> None:
     assert "0 threads, 0 turns" in threadmill("store", "check").output
     found = json.loads(threadmill("store", "check", "--json").output)
     assert (found["schema"], found["threads"], found["runs"]) == ("0002", 0, 0)
+
+
+@pytest.fixture
+async def forked(store: ThreadStore, record: Any) -> None:
+    first, again = (record("fork", run, seconds=n, text=f"the {run} answer") for n, run in enumerate(("1st", "2nd")))
+    await store.write([first, {**again, "lineage": {"replaces": "1st"}}])
+
+
+@pytest.mark.usefixtures("forked")
+def test_a_branch_is_shown_and_exported(threadmill: Any) -> None:
+    def printed(*args: str) -> tuple[bool, bool]:
+        output = threadmill(*args).output
+        return "the 1st answer" in output, "the 2nd answer" in output
+
+    assert printed("export", "fork") == (True, True)
+    assert printed("export", "fork", "--format", "vercel-ai") == (False, True)
+    assert printed("export", "fork", "--format", "vercel-ai", "--branch", "1st") == (True, False)
+    assert printed("threads", "show", "fork", "--branch", "1st") == (True, False)
+    error = threadmill("export", "fork", "--branch", "3rd").exception
+    assert isinstance(error, CallerError)
+    assert "no run of this thread is called '3rd'" in str(error)

@@ -245,6 +245,27 @@ def test_every_rule_reaches_the_facts_of_a_thread() -> None:
     assert everything["thread"] == {"external_id": MAIL, "title": "[x]", "metadata": {"redacted": "[x]"}}
 
 
+def test_no_hash_of_a_text_that_is_redacted_is_kept() -> None:
+    """Who knows what a key looks like could find it by its hash."""
+    body = {"messages": [{"role": "user", "parts": [{"type": "text", "text": f"{said} {KEY}"}]} for said in ("1", "2")]}
+    body["messages"].insert(1, {"role": "assistant", "parts": [{"type": "text", "text": KEY}]})
+    envelope = {**BASE, "seq": 0, "events": events(9), "run": {"request": body}, "end": "complete"}
+
+    def place(redaction: Redaction | None) -> dict[str, Any]:
+        polish, words = (None, str) if redaction is None else (redaction.record, redaction.words)
+        partition = Partition(DIALECTS, Limits(), 0, polish, redacted=words)
+        partition.feed([StoredRecord(orjson.dumps(envelope), 0, BASE["ts"])])
+        return partition.out.turns[0]["lineage"]
+
+    plain, redacted = place(None), place(secrets())
+    for message in body["messages"]:
+        message["parts"][0]["text"] = secrets().words(message["parts"][0]["text"])
+    assert {plain[key] == redacted[key] for key in ("earlier", "words", "answer")} == {False}
+    assert place(None) == redacted
+    by_path = Redaction([PathRule("words", parse("$..content"), "out")])
+    assert place(by_path)["answer"] == place(Redaction([TextRule("all", lambda text: ("out", 1))]))["answer"]
+
+
 def test_masked_errors() -> None:
     redaction = Redaction([], mask_errors=True)
     core = closed(redaction, envelope())

@@ -1,0 +1,103 @@
+"""One branch of a conversation that forks. Pure.
+
+In a thread that forks, each turn says where its run stands:
+
+    "meta:branch": {"run": RUN, "follows": RUN or null, "replaces"?: RUN, "versions"?: [RUN, …]}
+
+`follows`: the run before it; null at the beginning. `versions`: the runs of which one branch has one, itself among
+them, the oldest first. `replaces`: the version that it was made from; where it has no words of the user itself, it
+answers those of that one. A run without `versions` belongs to each branch that the run before it belongs to.
+`pipeline.turns.run_tree` finds this out; canonical hashes don't depend on it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from pipeline.turns.run_tree import BRANCH
+from topics.json_text import Fields
+
+
+class UnknownBranch(ValueError):
+    """The thread has no such run."""
+
+
+def one_branch(document: Fields, run_id: str | None = None) -> Fields:
+    """A thread document -> the same with the turns of one branch: the newest one, or the newest one with `run_id`.
+
+    Raises UnknownBranch.
+    """
+    marks = _marks(document["turns"])
+    if run_id is not None and run_id not in marks:
+        if not any(turn.get("meta:run_id") == run_id for turn in document["turns"]):
+            raise UnknownBranch(f"no run of this thread is called {run_id!r:.200}")
+        run_id = None  # the thread does not fork
+    if not marks:
+        return document
+    helpers = {turn.get("meta:run_id") for turn in document["turns"] if "run_id" in turn.get("meta:parent", ())}
+    chosen = _reached(_path(marks, run_id, helpers), marks, others=False)
+    asking = _asking(document["turns"], chosen, marks)
+    return {**document, "turns": [turn for turn in document["turns"] if _is_in(turn, chosen, asking)]}
+
+
+def _is_in(turn: Fields, chosen: set[str], asking: set[str]) -> bool:
+    mark = turn.get(BRANCH)
+    run = mark.get("run") if isinstance(mark, dict) else None
+    return run is None or run in chosen or (run in asking and turn.get("turn_type") == "user")
+
+
+def _marks(turns: Iterable[Fields]) -> dict[str, Fields]:
+    """By run, in the order of the turns."""
+    found: dict[str, Fields] = {}
+    for turn in turns:
+        mark = turn.get(BRANCH)
+        if isinstance(mark, dict) and isinstance(mark.get("run"), str):
+            found.setdefault(mark["run"], mark)
+    return found
+
+
+def _path(marks: Mapping[str, Fields], run_id: str | None, helpers: set[object]) -> set[str]:
+    """The runs from the newest one, of those behind `run_id`, back to the beginning; `helpers` are no newest ones."""
+    behind = [run for run in marks if run not in helpers]
+    if run_id is not None:
+        reached = _reached([run_id], marks, others=True)
+        behind = [run for run in behind if run in reached] or [run_id]
+    path: set[str] = set()
+    at = (behind or list(marks))[-1]
+    while at in marks and at not in path:
+        path.add(at)
+        at = str(marks[at].get("follows"))
+    return path
+
+
+def _reached(runs: Iterable[str], marks: Mapping[str, Fields], *, others: bool) -> set[str]:
+    """These runs and those that follow them, one after the other; with `others`, also such as are one of several."""
+    behind: dict[object, list[str]] = defaultdict(list)
+    for run, mark in marks.items():
+        if others or "versions" not in mark:
+            behind[mark.get("follows")].append(run)
+    waiting = list(runs)
+    reached = set(waiting)
+    while waiting:
+        new = [run for run in behind[waiting.pop()] if run not in reached]
+        reached.update(new)
+        waiting += new
+    return reached
+
+
+def _asking(turns: Iterable[Fields], chosen: set[str], marks: Mapping[str, Fields]) -> set[str]:
+    """The runs whose words of the user are answered by chosen runs that have none themselves."""
+    with_words = {turn[BRANCH]["run"] for turn in turns if BRANCH in turn and turn.get("turn_type") == "user"}
+    found = set()
+    for run in chosen:
+        seen = {run}
+        at: object = run
+        while at in marks and at not in with_words:
+            at = marks[str(at)].get("replaces")
+            if at in seen:
+                break
+            seen.add(str(at))
+        if at in with_words and at not in chosen:
+            found.add(str(at))
+    return found

@@ -1,0 +1,126 @@
+"""What a run follows, and what it is another version of, as its request and its publisher say: `lineage` of a record.
+
+A request that holds the conversation again shows where its run belongs: behind the run with the same history. A record
+keeps of that what `pipeline.turns.branches` needs to find the other run, whichever of the two comes first:
+
+| key | |
+|---|---|
+| `continues`, `replaces` | run ids, as the publisher says |
+| `follows` | id of the response that the model's server goes on from |
+| `earlier` | hash of all that the user had said before; absent where the request repeats nothing |
+| `words` | hash of that, and of what the user says now |
+| `answer` | hash of the last text of an agent that the request repeats |
+| `asked` | the client's id of the user's newest message |
+| `again` | the client asks for another answer to the same words |
+| `goes_on` | the user says nothing now: the request brings results of tools, or an answer that is to go on |
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from topics.json_text import Fields
+
+USERS: Final = frozenset({"user", "human"})
+AGENTS: Final = frozenset({"assistant", "ai", "model", "agent"})
+SETTINGS: Final = frozenset({"system", "developer"})
+HEX_DIGITS: Final = 32  # of a hash
+LONGEST_ID: Final = 500  # characters
+
+Redacted = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a request repeats of its conversation: messages of any SDK, the oldest first; they may be any JSON.
+
+    `follows`: the response that the model's server goes on from. `again`: another answer to the same words is wanted.
+    """
+
+    messages: Sequence[Any] = ()
+    follows: str | None = None
+    again: bool = False
+
+
+def lineage(history: History, continues: str | None, replaces: str | None, redacted: Redacted = str) -> Fields:
+    """-> `lineage` of a run's record; empty where nothing is known.
+
+    `redacted`: a text -> as the store has it. What it takes out must not be found out again by its hash.
+    """
+    said = {"continues": continues, "replaces": replaces, "follows": history.follows}
+    found: Fields = {key: value for key, value in said.items() if value is not None and len(value) <= LONGEST_ID}
+    messages = [message for message in history.messages if isinstance(message, dict) and _role(message) not in SETTINGS]
+    old, new = _split(messages)
+    earlier = _chained(_words(old, redacted), "")
+    words = _chained(_words(new, redacted), earlier)
+    if not words:
+        return found
+    found["words"] = words
+    if earlier:
+        found["earlier"] = earlier
+    answers = (text for message in reversed(old) if _role(message) in AGENTS for text in [*_texts(message)][-1:])
+    answer = next(answers, None)
+    if answer is not None:
+        found["answer"] = text_hash(redacted(answer))
+    asked = new[-1].get("id") if new else None
+    if isinstance(asked, str) and 0 < len(asked) <= LONGEST_ID:
+        found["asked"] = asked
+    if history.again:
+        found["again"] = True
+    if not new:
+        found["goes_on"] = True
+    return found
+
+
+def text_hash(text: str) -> str:
+    """The hash by which texts are compared; white space around them does not count."""
+    return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:HEX_DIGITS]
+
+
+def _split(messages: list[Fields]) -> tuple[list[Fields], list[Fields]]:
+    """-> what was said before, and the user's messages behind all of that."""
+    first = len(messages)
+    while first and _is_users(messages[first - 1]):
+        first -= 1
+    return messages[:first], messages[first:]
+
+
+def _is_users(message: Fields) -> bool:
+    """Whether the user says something in it; on some wires, results of tools come in the user's name."""
+    return _role(message) in USERS and not _answers_tools(message)
+
+
+def _role(message: Fields) -> object:
+    role = message.get("role", message.get("type"))
+    return role if isinstance(role, str) else None
+
+
+def _answers_tools(message: Fields) -> bool:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else message.get("parts")
+    blocks = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+    kinds = {"tool_result", "tool-result"}
+    results = [block for block in blocks if block.get("type") in kinds or "functionResponse" in block]
+    return bool(results) and len(results) == len(blocks)
+
+
+def _words(messages: Iterable[Fields], redacted: Redacted) -> Iterator[str]:
+    return (redacted("\n".join(_texts(message))) for message in messages if _is_users(message))
+
+
+def _chained(texts: Iterable[str], before: str) -> str:
+    """The hash of texts in their order, behind those that have the hash `before`; "" for none at all."""
+    for text in texts:
+        before = text_hash(f"{before}\n{text.strip()}")
+    return before
+
+
+def _texts(message: Fields) -> Iterator[str]:
+    content = message.get("content", message.get("parts"))
+    for piece in content if isinstance(content, list) else [content]:
+        text = piece.get("text") if isinstance(piece, dict) else piece
+        if isinstance(text, str) and text.strip():
+            yield text

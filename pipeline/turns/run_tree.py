@@ -1,0 +1,217 @@
+"""The runs of a thread as a tree, from what each record says of its run: `lineage`. Pure.
+
+A run is another version of an earlier one, or follows it, where the first of these says so:
+
+1. its publisher: `replaces`, `continues`; or the mark of an imported turn
+2. the response that its model's server went on from
+3. the client's id of the user's message: the same one was asked before
+4. the history that its request repeats: it follows the run that had come so far; of several, the one whose answer is
+   in the history, else the newest. Of an agent's runs that follow the same one, a branch has one
+
+Where nothing does, it follows the newest run before it, and is no other version of anything. So a first request of
+which only the words are known is none: two conversations may begin alike, and servers that keep the history themselves
+send nothing but the newest words. A run that another run of the thread started belongs to that one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.turns.lineage import text_hash
+from topics.json_text import Fields
+from topics.turn_record import TurnRecord
+
+BRANCH: Final = "meta:branch"
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A run in the tree. `stated`: somebody has said that it follows `follows`. Of stated runs that have the same
+    `place` (the run that they follow, and an agent), a branch has one.
+    """
+
+    run_id: str
+    agent_id: str
+    lineage: Mapping[str, Any]
+    parent_run: str | None
+    turns: list[Fields] = field(default_factory=list)
+    follows: Run | None = None
+    replaces: Run | None = None
+    stated: bool = False
+    place: tuple[str | None, str] = (None, "")
+
+
+def marked_turns(records: Iterable[TurnRecord]) -> list[Fields]:
+    """A thread's records in their order -> its turns; where the thread forks, each with its mark: `meta:branch`, see
+    `pipeline.turns.branches`.
+    """
+    found = [(record, record["turn"]) for record in records if record["turn"] is not None]
+    if not any("lineage" in record or BRANCH in turn for record, turn in found):
+        return [turn for _, turn in found]
+    runs = _runs(found)
+    _Tree(runs).grow()
+    versions = _versions(runs.values())
+    if not versions:
+        return [turn for _, turn in found]
+    marks = {run_id: _mark(run, versions) for run_id, run in runs.items()}
+    return [{**turn, BRANCH: marks[_run_id(record, turn)]} for record, turn in found]
+
+
+def _runs(found: Iterable[tuple[TurnRecord, Fields]]) -> dict[str, Run]:
+    """By run id, in the order of their first turns."""
+    runs: dict[str, Run] = {}
+    for record, turn in found:
+        run_id = _run_id(record, turn)
+        if run_id not in runs:
+            runs[run_id] = Run(run_id, record["agent_id"], {}, _parent_run(record))
+        runs[run_id].lineage = {**_lineage(record, turn), **runs[run_id].lineage}
+        runs[run_id].turns.append(turn)
+    return runs
+
+
+def _run_id(record: TurnRecord, turn: Fields) -> str:
+    mark = turn.get(BRANCH)
+    found = mark.get("run") if isinstance(mark, dict) else None
+    return found if isinstance(found, str) else record["run_id"]
+
+
+def _parent_run(record: TurnRecord) -> str | None:
+    """The run of the same thread that started this one."""
+    parent = record.get("parent") or {}
+    return parent.get("run_id") if parent.get("thread_id") in (None, record["thread_id"]) else None
+
+
+def _lineage(record: TurnRecord, turn: Fields) -> Fields:
+    """What the record says; of an imported turn, its mark."""
+    mark = turn.get(BRANCH)
+    said: object = record.get("lineage")
+    if isinstance(mark, dict):
+        follows = mark.get("follows")
+        said = {"replaces": mark.get("replaces"), "first": follows is None, "beside": "versions" not in mark}
+        return said | {"continues": follows}
+    return said if isinstance(said, dict) else {}
+
+
+class _Tree:
+    """The runs that have found their place so far, by what later ones may say of them; the newest of each."""
+
+    def __init__(self, runs: Mapping[str, Run]) -> None:
+        self._runs = runs
+        self._placed: dict[str, Run] = {}
+        self._newest: Run | None = None
+        self._known: dict[tuple[str, ...], Run] = {}
+
+    def grow(self) -> None:
+        """Place each run."""
+        for run in self._runs.values():
+            for one in reversed(self._waiting(run)):
+                self._place(one)
+
+    def _waiting(self, run: Run) -> list[Run]:
+        """The run, and behind it those that are to be placed before it, since it names them: clocks may differ."""
+        waiting: dict[str, Run] = {}
+        at: Run | None = run
+        while at is not None and at.run_id not in self._placed and at.run_id not in waiting:
+            waiting[at.run_id] = at
+            names = (at.parent_run, at.lineage.get("replaces"), at.lineage.get("continues"))
+            at = next((self._runs[name] for name in names if isinstance(name, str) and name in self._runs), None)
+        return list(waiting.values())
+
+    def _place(self, run: Run) -> None:
+        self._placed[run.run_id] = run
+        said, parent = run.lineage, self._named(run, run.parent_run)
+        if parent is not None:
+            run.follows = parent
+            return
+        before = self._before(run)
+        version = self._version_of(run, before)
+        if version is not None:
+            version.stated = True
+            run.replaces, run.follows, run.place = version, version.follows, version.place
+        else:
+            run.follows = before or (None if said.get("first") else self._newest)
+            run.place = (run.follows.run_id if run.follows else None, run.agent_id)
+        run.stated = (version or before) is not None and not said.get("beside")
+        self._remember(run)
+
+    def _version_of(self, run: Run, before: Run | None) -> Run | None:
+        """The run that this one is another version of."""
+        said = run.lineage
+        found = self._named(run, said.get("replaces"))
+        if found is not None or said.get("goes_on") or "continues" in said:
+            return found
+        words, agent = str(said.get("words")), run.agent_id
+        if said.get("again"):
+            return self._known.get(("question", words))
+        asked = self._known.get(("asked", agent, str(said["asked"]))) if "asked" in said else None
+        if asked is not None or before is None:
+            return asked
+        same = self._known.get(("question", agent, words))
+        return same if same is not None and same.follows is before else None
+
+    def _before(self, run: Run) -> Run | None:
+        """The run that this one follows."""
+        said = run.lineage
+        history = str(said.get("words" if said.get("goes_on") else "earlier", ""))
+        return (
+            self._named(run, said.get("continues"))
+            or self._known.get(("response", str(said.get("follows", ""))))
+            or self._known.get(("history", history, str(said.get("answer", ""))))
+            or self._known.get(("history", history))
+        )
+
+    def _named(self, run: Run, run_id: object) -> Run | None:
+        found = self._placed.get(run_id) if isinstance(run_id, str) else None
+        return None if found is run else found
+
+    def _remember(self, run: Run) -> None:
+        self._newest = run
+        said, known = run.lineage, self._known
+        for message in _messages(run.turns):
+            if isinstance(message.get("provider_response_id"), str):
+                known["response", message["provider_response_id"]] = run
+        if "asked" in said:
+            known["asked", run.agent_id, str(said["asked"])] = run
+        if "words" in said:
+            words = str(said["words"])
+            known["history", words] = run
+            known["history", words, _said(run)] = run
+            if not said.get("goes_on"):
+                known["question", words] = known["question", run.agent_id, words] = run
+
+
+def _said(run: Run) -> str:
+    """The hash of the last that the agent said."""
+    for message in reversed(list(_messages(run.turns))):
+        parts = message.get("parts")
+        for part in reversed(parts) if message.get("message_type") == "response" and isinstance(parts, list) else ():
+            if isinstance(part, dict) and part.get("part_kind") == "text" and isinstance(part.get("content"), str):
+                return text_hash(part["content"])
+    return ""
+
+
+def _messages(turns: Iterable[Fields]) -> Iterator[Fields]:
+    for turn in turns:
+        messages = turn.get("messages")
+        yield from (message for message in messages if isinstance(message, dict)) if isinstance(messages, list) else ()
+
+
+def _versions(runs: Iterable[Run]) -> dict[tuple[str | None, str], list[str]]:
+    """By place, the runs of which a branch has one; of each, several."""
+    found: dict[tuple[str | None, str], list[str]] = defaultdict(list)
+    for run in runs:
+        if run.stated:
+            found[run.place].append(run.run_id)
+    return {place: some for place, some in found.items() if len(some) > 1}
+
+
+def _mark(run: Run, versions: Mapping[tuple[str | None, str], Sequence[str]]) -> Fields:
+    mark: Fields = {"run": run.run_id, "follows": run.follows.run_id if run.follows else None}
+    if run.replaces is not None:
+        mark["replaces"] = run.replaces.run_id
+    if run.stated and run.place in versions:
+        mark["versions"] = list(versions[run.place])
+    return mark

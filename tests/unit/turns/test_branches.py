@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from pipeline.dialects import FORMATS
+from pipeline.turns.branches import UnknownBranch, one_branch
+from pipeline.turns.canonical import turn_hash
+from tests.support.forked import document, run, said
+from tests.support.histories import chat, ui
+
+BRANCH = "meta:branch"
+
+
+def marks(thread: dict[str, Any]) -> dict[str, Any]:
+    return {turn["meta:run_id"]: turn.get(BRANCH) for turn in thread["turns"]}
+
+
+def test_a_conversation_that_goes_on_does_not_fork() -> None:
+    first = run(0, "A", request={"messages": ui("u1")})
+    thread = document(first, run(1, "B", request={"messages": ui("u1", "A", "u2")}))
+    assert marks(thread) == {"run-0": None, "run-1": None}
+    assert one_branch(thread) == thread
+    assert one_branch(thread, "run-0") == thread
+
+
+def test_an_answer_that_is_regenerated_takes_the_place_of_the_first() -> None:
+    first = run(0, "A", request={"messages": ui("u1"), "trigger": "submit-message"})
+    again = run(1, "A2", request={"messages": ui("u1"), "trigger": "regenerate-message"})
+    thread = document(first, again)
+    assert said(thread) == ["u1", "A", "A2"]  # a thread keeps every branch
+    versions = ["run-0", "run-1"]
+    assert marks(thread) == {
+        "run-0": {"run": "run-0", "follows": None, "versions": versions},
+        "run-1": {"run": "run-1", "follows": None, "replaces": "run-0", "versions": versions},
+    }
+    assert said(one_branch(thread)) == ["u1", "A2"]
+    assert said(one_branch(thread, "run-0")) == ["u1", "A"]
+
+
+def test_each_message_format_has_the_newest_branch() -> None:
+    first = run(0, "A", request={"messages": ui("u1")})
+    thread = document(first, run(1, "A2", request={"messages": ui("u1"), "trigger": "regenerate-message"}))
+    for form in FORMATS.values():
+        printed = str(form.printed(thread))
+        assert "A2" in printed
+        assert ("'A'" in printed) is form.is_document
+        assert "A2" not in str(form.printed(thread, branch="run-0"))
+
+
+def test_words_that_are_edited_begin_another_branch_where_the_first_ones_stood() -> None:
+    runs = [
+        run(0, "A", request={"messages": ui("u1")}),
+        run(1, "B", request={"messages": ui("u1", "A", "u2")}),
+        run(2, "C", request={"messages": ui("u1", "A", "u2", "B", "u3")}),
+        run(3, "B2", request={"messages": ui("u1", "A", "u2 again", ids={"u2 again": "u2"})}),
+    ]
+    thread = document(*runs)
+    assert said(one_branch(thread)) == ["u1", "A", "u2 again", "B2"]
+    assert said(one_branch(thread, "run-1")) == ["u1", "A", "u2", "B", "u3", "C"]
+    assert marks(thread)["run-3"]["versions"] == ["run-1", "run-3"]
+    assert marks(thread)["run-0"] == {"run": "run-0", "follows": None}
+
+
+def test_a_conversation_goes_on_behind_the_version_whose_answer_its_history_has() -> None:
+    runs = [
+        run(0, "A", request={"messages": ui("u1")}),
+        run(1, "A2", request={"messages": ui("u1"), "trigger": "regenerate-message"}),
+        run(2, "B", request={"messages": ui("u1", "A", "u2")}),
+        run(3, "B2", request={"messages": ui("u1", "A2", "u2", ids={"u2": "other"})}),
+    ]
+    thread = document(*runs)
+    assert said(one_branch(thread)) == ["u1", "A2", "u2", "B2"]
+    assert said(one_branch(thread, "run-0")) == ["u1", "A", "u2", "B"]
+
+
+def test_a_history_without_ids_tells_by_its_words() -> None:
+    runs = [
+        run(0, "A", "openai-chat", request={"messages": chat("u1")}),
+        run(1, "B", "openai-chat", request={"messages": chat("u1", "A", "u2")}),
+        run(2, "B2", "openai-chat", request={"messages": chat("u1", "A", "u2")}),
+        run(3, "C", "openai-chat", request={"messages": chat("u1", "A", "u3")}),
+    ]
+    thread = document(*runs)
+    assert marks(thread)["run-2"] == {
+        "run": "run-2",
+        "follows": "run-0",
+        "replaces": "run-1",
+        "versions": ["run-1", "run-2", "run-3"],
+    }
+    assert said(one_branch(thread)) == ["u1", "A", "u3", "C"]
+    assert said(one_branch(thread, "run-2")) == ["u1", "A", "u2", "B2"]
+
+
+def test_a_history_in_an_event_of_the_run_says_as_much() -> None:
+    body = {"messages": chat("u1", "A", "u2")}
+    asked = {"object": "threadmill.request", "request": body}
+    runs = [
+        run(0, "A", "openai-chat", request={"messages": chat("u1")}),
+        run(1, "B", "openai-chat", request=body),
+        run(2, "B2", "openai-chat", before=[asked]),
+    ]
+    assert said(one_branch(document(*runs))) == ["u1", "A", "u2", "B2"]
+
+
+def test_the_publisher_s_word_is_above_all() -> None:
+    runs = [
+        run(0, "A", request={"messages": ui("u1")}),
+        run(1, "B", continues="run-0"),
+        run(2, "B2", replaces="run-1"),
+        run(3, "C", continues="run-1"),
+    ]
+    thread = document(*runs)
+    assert said(one_branch(thread)) == ["u1", "A", "B", "C"]
+    assert said(one_branch(thread, "run-2")) == ["u1", "A", "B2"]
+
+
+def test_a_run_that_is_named_may_have_begun_later_by_another_clock() -> None:
+    thread = document(run(1, "A"), run(0, "A2", replaces="run-1"))
+    assert said(one_branch(thread, "run-0")) == ["A2"]
+    assert said(one_branch(thread, "run-1")) == ["A"]
+
+
+def test_runs_that_name_each_other_end_somewhere() -> None:
+    thread = document(run(0, "A", continues="run-1"), run(1, "B", continues="run-0"), run(2, "C", continues="run-2"))
+    assert set(said(one_branch(thread))) == {"A", "B", "C"}
+
+
+def test_first_words_without_ids_are_no_other_version() -> None:
+    runs = [run(number, text, "openai-chat", request={"messages": chat("go on")}) for number, text in enumerate("AB")]
+    assert said(one_branch(document(*runs))) == ["go on", "A", "go on", "B"]
+
+
+def test_a_history_that_nobody_stored_tells_nothing() -> None:
+    """As examples that stand before each question."""
+    runs = [
+        run(n, text, "openai-chat", request={"messages": chat("example", "so", "go")}) for n, text in enumerate("AB")
+    ]
+    assert said(one_branch(document(*runs))) == ["go", "A", "go", "B"]
+
+
+def test_another_agent_that_hears_the_same_words_is_no_other_version() -> None:
+    runs = [
+        run(0, "A", request={"messages": ui("u1")}),
+        run(1, "B", request={"messages": ui("u1", "A", "u2")}),
+        run(2, "C", agent="b", request={"messages": ui("u1", "A", "u2")}),
+    ]
+    assert said(one_branch(document(*runs))) == ["u1", "A", "u2", "B", "u2", "C"]
+
+
+def test_a_run_of_which_nothing_is_known_belongs_to_the_branch_before_it() -> None:
+    runs = [
+        run(0, "A", request={"messages": ui("u1")}),
+        run(1, "noted"),
+        run(2, "A2", request={"messages": ui("u1"), "trigger": "regenerate-message"}),
+        run(3, "noted too"),
+    ]
+    thread = document(*runs)
+    assert said(one_branch(thread)) == ["u1", "A2", "noted too"]
+    assert said(one_branch(thread, "run-0")) == ["u1", "A", "noted"]
+
+
+def test_a_sub_agent_s_run_goes_with_the_run_that_started_it() -> None:
+    runs = [
+        run(0, "A", request={"messages": ui("u1")}),
+        run(1, "helped", parent_run_id="run-0"),
+        run(2, "A2", request={"messages": ui("u1"), "trigger": "regenerate-message"}),
+        run(3, "late help", parent_run_id="run-0"),
+    ]
+    thread = document(*runs)
+    assert said(one_branch(thread)) == ["u1", "A2"]
+    assert said(one_branch(thread, "run-0")) == ["u1", "A", "helped", "late help"]
+
+
+def test_results_that_the_client_sends_go_on_with_the_answer() -> None:
+    call = {"type": "tool-weather", "toolCallId": "c1", "state": "output-available", "input": {}, "output": 1}
+    answered = {"id": "m", "role": "assistant", "parts": [call]}
+    runs = [
+        run(0, "A", request={"messages": ui("u1")}),
+        run(1, "B", request={"messages": [*ui("u1"), answered]}),
+        run(2, "C", request={"messages": ui("u1", "B", "u2")}),
+    ]
+    thread = document(*runs)
+    assert marks(thread) == {"run-0": None, "run-1": None, "run-2": None}
+
+
+def test_the_order_of_records_does_not_matter_and_no_hash_changes() -> None:
+    runs = [
+        run(0, "A", request={"messages": ui("u1")}),
+        run(1, "A2", request={"messages": ui("u1"), "trigger": "regenerate-message"}),
+        run(2, "B", request={"messages": ui("u1", "A2", "u2")}),
+    ]
+    thread = document(*runs)
+    for seed in range(5):
+        assert document(*random.Random(seed).sample(runs, 3)) == thread
+    by_turn = {record["turn_id"]: record["hash"] for records in runs for record in records}
+    assert {turn["meta:turn_id"]: turn_hash(turn) for turn in thread["turns"]} == by_turn
+
+
+def test_an_unknown_run_is_an_error() -> None:
+    with pytest.raises(UnknownBranch, match="no run of this thread is called 'other'"):
+        one_branch(document(run(0, "A")), "other")
