@@ -57,7 +57,8 @@ def close(
         keep_telemetry=keep_telemetry,
     )
     context = builder.context
-    place = lineage(run.dialect.history(context.request), context.continues, context.replaces, redacted)
-    if place:
-        turns[0]["lineage"] = place
+    if context.request is not None or context.continues is not None or context.replaces is not None:
+        place = lineage(run.dialect.history(context.request), context.continues, context.replaces, redacted)
+        if place:
+            turns[0]["lineage"] = place
     return turns, builder
