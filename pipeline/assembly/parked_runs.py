@@ -81,7 +81,7 @@ def build(partition: Partition, parked: Parked, segments: Iterable[Segment]) -> 
         partition.ends.give_up(key, before.run, f"the run could not be built: {type(error).__name__}: {error}")
     else:
         _go_on(partition, parked, before, run)
-    waiting = partition.ends.awaited.pop(key)
+    waiting = partition.ends.waited(key)
     for record in waiting:
         partition.take(record)
     if waiting:  # others have been opened since these came

@@ -174,7 +174,7 @@ class Partition:
         if state is SPILLED:
             state = self._close_if_over(key)
             if key in self.ends.awaited:
-                self.ends.awaited[key].append(record)
+                self.ends.wait(key, record)
                 return
         if run is None and state is not UNKNOWN:
             run = self.run_of(key, state)

@@ -54,12 +54,13 @@ class Oversized:
 class Parked:
     """A parked run that is over since `at` (broker ms); `parked_runs.build` closes it.
 
-    `segments`: state keys of all its records.
+    `segments`: state keys of all its records, which have `size` bytes.
     """
 
     run: RunKey
     segments: tuple[str, ...]
     at: int
+    size: int
 
 
 class Built(NamedTuple):

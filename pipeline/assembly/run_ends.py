@@ -21,7 +21,8 @@ from topics.state import Closed, RunKey, Segment
 class RunEnds:
     """The runs of a partition by their states, and in `out` what comes of those that are over.
 
-    `awaited`: parked runs that are over, which their host builds; and the records that have come for them since.
+    `awaited`: parked runs that are over, which their host builds; and the records that have come for them since, which
+    have `awaited_bytes`.
     """
 
     def __init__(self, limits: Limits, finishing: Finishing) -> None:
@@ -29,6 +30,7 @@ class RunEnds:
         self.runs = RunStates(limits, self.remove_segments)
         self.segments = SegmentNames()
         self.awaited: dict[RunKey, list[Record]] = {}
+        self.awaited_bytes = 0
         self.out = Out()
         self.counts = Counts()
 
@@ -119,13 +121,24 @@ class RunEnds:
     def await_build(self, key: RunKey, now: int) -> None:
         """A parked run is over, or can't be followed: the host reads its records, and calls `parked_runs.build`."""
         self.awaited[key] = []
-        self.out.parked.append(Parked(key, self.segments.of(key), now))
+        self.out.parked.append(Parked(key, self.segments.of(key), now, self.segments.size(key)))
+
+    def wait(self, key: RunKey, record: Record) -> None:
+        """A record has come for an awaited run."""
+        self.awaited[key].append(record)
+        self.awaited_bytes += len(record.value or b"")
+
+    def waited(self, key: RunKey) -> list[Record]:
+        """An awaited run was built -> what has come for it since."""
+        records = self.awaited.pop(key)
+        self.awaited_bytes -= sum([len(record.value or b"") for record in records])
+        return records
 
     def store(self, key: RunKey, run: Run) -> None:
         """Hand over the records of a run that the state topic does not have yet."""
         for segment in segments_of(run):
             name = state_topic.segment_key(key, segment)
             self.out.segments.append((name, state_topic.encode(key, segment)))
-            self.segments.add(key, name)
+            self.segments.add(key, name, segment.size)
             self.counts.spilled += 1
         run.unspilled, run.spilled = [], run.size

@@ -10,10 +10,10 @@ from topics.state import RunKey
 
 
 class SegmentNames:
-    """The keys of each run's segments, in the order in which they were written."""
+    """The keys of each run's segments, in the order in which they were written, and the bytes of their records."""
 
     def __init__(self) -> None:
-        self._of: dict[RunKey, list[str]] = {}
+        self._of: dict[RunKey, dict[str, int]] = {}
         self._shared: dict[str, int] = {}  # those that several runs have, of an older version; and how many
         self._buried: dict[RunKey, int] = {}  # of how many of a run's segments the records are dead letters already
 
@@ -25,17 +25,21 @@ class SegmentNames:
 
     def restore(self, found: Mapping[RunKey, Segments]) -> None:
         """Take those that a restart has found."""
-        self._of = {key: list(own) for key, own in found.items()}
+        self._of = {key: {name: segment.size for name, segment in own.items()} for key, own in found.items()}
         holders = Counter(name for own in found.values() for name in own)
         self._shared = {name: count for name, count in holders.items() if count > 1}
 
-    def add(self, key: RunKey, name: str) -> None:
-        """Of a segment that goes to the state topic."""
-        self._of.setdefault(key, []).append(name)
+    def add(self, key: RunKey, name: str, size: int) -> None:
+        """Of a segment that goes to the state topic; `size`: bytes of its records."""
+        self._of.setdefault(key, {})[name] = size
 
     def of(self, key: RunKey) -> tuple[str, ...]:
         """All of a run."""
         return tuple(self._of.get(key, ()))
+
+    def size(self, key: RunKey) -> int:
+        """Bytes of all records of a run that are in its segments."""
+        return sum(self._of.get(key, {}).values())
 
     def not_buried(self, key: RunKey) -> tuple[str, ...]:
         """Those whose records are no dead letters yet."""

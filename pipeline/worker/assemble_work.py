@@ -37,6 +37,7 @@ from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
+from pipeline.worker.parked_reads import Due, Reading, together
 from pipeline.worker.retry import Retry
 from pipeline.worker.spilled_records import SpilledRecords, letters_of, spilled_records
 from pipeline.worker.state_reader import read_state
@@ -51,6 +52,7 @@ log = logging.getLogger(__name__)
 
 OVERHEAD: Final = 200  # bytes of a record beside its value
 UNCONFIRMED: Final = 16_777_216  # bytes for the state topic that may wait for the next checkpoint
+BUILDING: Final = 1.0  # seconds at once for parked runs: what other partitions have read waits as long
 MANY: Final = 1000  # records of a partition: to look at every open run costs little beside them
 
 
@@ -73,12 +75,15 @@ class Offload(Protocol):
 
 @dataclass(slots=True)
 class Held:
-    """A partition, what it wants to be sent, and the floor that holds until all of that is with the producer."""
+    """A partition, what it wants to be sent, and the floor that holds until all of that is with the producer; `due`:
+    parked runs that are over, by when they were.
+    """
 
     core: Partition
     unsent: deque[Outgoing] = field(default_factory=deque)
     entries: StateWaves = field(default_factory=StateWaves)  # that rely on what is unsent
     floor: int | None = None
+    due: dict[RunKey, Due] = field(default_factory=dict)
     weight: int = 0  # of its open runs, when it was looked at last
     unseen: int = 0  # records since the open runs were looked at for what is to be spilled
 
@@ -114,6 +119,8 @@ class AssembleWork:
         self.waiting = StateWaves()  # for the delivery of the results that they rely on
         self.ready = StateWaves()  # taken by a flush
         self.flushing = asyncio.Lock()
+        self.reading: Reading | None = None  # one at a time, so that THREADMILL_HOME needs no more room
+        self.built: SpilledRecords | None = None  # of the parked run whose results are handed over now
         self.no_room: str | None = None  # why THREADMILL_HOME took no records of a run, when it was asked last
         prefix = settings.topic_prefix
         self.events = catalog.EVENTS.full_name(prefix)
@@ -139,11 +146,13 @@ class AssembleWork:
             partition.restore(remembered.pop(number))
             held[number] = Held(partition)
         self.held = held
+        self._stop_reading()
         self.retry.given_up.clear()
 
     def drop(self) -> None:
         """Another worker reads on from the committed offset. What is not in the state topic yet, is not needed."""
         self.held = {}
+        self._stop_reading()
         self.waiting, self.ready = StateWaves(), StateWaves()
         self.retry.trouble = self.no_room = None
         self.counts.forget()
@@ -167,6 +176,8 @@ class AssembleWork:
             held.unseen = 0
             self._spill(held)
         await self._send(partition, held)
+        while self._waits_for_much(held) and self._goes_on(partition, held):
+            await self._catch_up(partition, held)
         if much and sum(len(entry.value or b"") for entry in self.waiting.segments) > UNCONFIRMED:
             await self.flush()
 
@@ -180,6 +191,13 @@ class AssembleWork:
         held.core.tick(held.core.now + idle_ms)
         self._spill(held)
         await self._send(partition, held)
+        if not self._goes_on(partition, held):
+            return
+        if self.reading is None:
+            if held.due:
+                self.reading = self._read_for(partition, held)
+        elif self.reading.partition == partition and self.reading.task.done():
+            await self._build_some(self.reading)
 
     def _spill(self, held: Held) -> None:
         """Runs that have been open for long go to the state topic. Where all partitions together hold more than they
@@ -199,31 +217,81 @@ class AssembleWork:
         return held
 
     async def _send(self, number: int, held: Held) -> None:
-        """Hand results to the producer, in order. What it does not take now stays, and holds the floor.
+        """Hand results to the producer, in order. What it does not take now stays, and holds the floor."""
+        if self.held.get(number) is held and await self._hand_over(number, held):
+            held.floor = None
 
-        Parked runs that are over are built one after the other, so that one such turn is in memory at a time.
+    # ---- parked runs that are over
+
+    def _read_for(self, number: int, held: Held) -> Reading:
+        """Begin to read the records of the runs that are due. Where the disk was full, those of one alone."""
+        runs = together(held.due, self.limits.run_bytes if self.no_room is None else 0)
+        task = asyncio.ensure_future(self._spilled(number, held, runs))
+        task.add_done_callback(_looked_at)
+        return Reading(number, task)
+
+    def _stop_reading(self) -> None:
+        if self.reading is not None:
+            self.reading.task.cancel()
+            self.reading = None
+
+    def _waits_for_much(self, held: Held) -> bool:
+        """Whether more waits for the runs that are due, or to be read of them, than may while others go on."""
+        if not held.due:
+            return False
+        size = sum([due.parked.size for due in held.due.values()])
+        return size > self.limits.run_bytes or held.core.ends.awaited_bytes > UNCONFIRMED
+
+    def _goes_on(self, number: int, held: Held) -> bool:
+        """False: the partition is about to go, or gone; its next owner builds the runs that are due."""
+        return not self.retry.given_up.is_set() and self.held.get(number) is held
+
+    async def _catch_up(self, number: int, held: Held) -> None:
+        """Wait for the read that is under way, or for one for this partition, and build what it has brought."""
+        self.reading = reading = self.reading or self._read_for(number, held)
+        await asyncio.wait([reading.task])
+        if self.reading is reading:
+            await self._build_some(reading)
+
+    async def _build_some(self, reading: Reading) -> None:
+        """Build the runs of a read that is done, for BUILDING at most. Where that raises, it is tried again later.
+
+        They are built one after the other, so that one such turn is in memory at a time.
         """
-        while await self._hand_over(number, held):
-            if not held.core.out.parked:
-                held.floor = None
-                return
-            await self._build(number, held)
-            if self.retry.given_up.is_set() or self.held.get(number) is not held:
-                return  # its next owner builds the others
+        number, held, clock = reading.partition, self.held[reading.partition], asyncio.get_running_loop().time
+        until = clock() + BUILDING
+        try:
+            records = reading.task.result()
+            while records:
+                run = next(iter(records))
+                held.floor = self.floor(number)
+                await asyncio.to_thread(parked_runs.build, held.core, held.due[run].parked, records[run])
+                if not self._goes_on(number, held):
+                    return
+                del held.due[run]
+                await self._send_built(number, held, records.pop(run))
+                if clock() > until and records:
+                    return
+        except BaseException:
+            self.reading = None
+            raise
+        self.reading = None
 
-    async def _build(self, number: int, held: Held) -> None:
-        """Build the first of the parked runs that are over. Where that raises, it is tried again the next time."""
-        parked = held.core.out.parked[0]
-        segments = await self._spilled(number, held, parked.run, parked.segments)
-        await asyncio.to_thread(parked_runs.build, held.core, parked, segments)
-        del held.core.out.parked[0]
+    async def _send_built(self, number: int, held: Held, records: SpilledRecords) -> None:
+        self.built = records
+        try:
+            await self._send(number, held)
+        finally:
+            self.built = None
+
+    # ---- results
 
     async def _hand_over(self, number: int, held: Held) -> bool:
         """False: the partition is about to go."""
         out = held.core.out
         while out.oversized:
             oversized = out.oversized[0]
-            segments = await self._spilled(number, held, oversized.run, oversized.segments)
+            segments = await self._spilled_of(number, held, oversized.run, oversized.segments)
             out.add(await asyncio.to_thread(held.core.finishing.cut_off, oversized, segments))
             del out.oversized[0]
         if self.offload is not None and not await self._moved(out, self.offload):
@@ -231,14 +299,16 @@ class AssembleWork:
         turns = self._turns(number, out)
         while out.unbuilt:
             unbuilt = out.unbuilt[0]
-            out.dead += letters_of(unbuilt, await self._spilled(number, held, unbuilt.run, unbuilt.segments))
+            out.dead += letters_of(unbuilt, await self._spilled_of(number, held, unbuilt.run, unbuilt.segments))
             del out.unbuilt[0]
         held.unsent += [*turns, *self._results(number, out)]
         held.entries.segments.extend(self._state(number, name, value) for name, value in out.segments)
         for name, value in out.marks:
             wave = held.entries.tombstones if value is None else held.entries.marks
             wave.append(self._state(number, name, value))
-        held.core.out = Out(parked=out.parked)  # not before all of its results are here in full
+        floor = held.core.floor() if held.floor is None else held.floor
+        held.due.update({parked.run: Due(parked, floor) for parked in out.parked})
+        held.core.out = Out()  # not before all of its results are here in full
         self.counts.count(number, held.core, out)
         if self.redaction is not None:
             self.counts.redacted(self.redaction)
@@ -250,17 +320,26 @@ class AssembleWork:
         held.entries.move_to(self.waiting)
         return True
 
-    async def _spilled(self, number: int, held: Held, run: RunKey, names: Sequence[str]) -> SpilledRecords:
-        """Segments of a run that are on the state topic, or on their way to it.
+    async def _spilled_of(self, number: int, held: Held, run: RunKey, names: Sequence[str]) -> SpilledRecords:
+        """As `_spilled`, for one run. Of one that was parked its records were read a moment ago."""
+        if self.built is not None and self.built.run == run and self.built.names.issuperset(names):
+            return self.built
+        return (await self._spilled(number, held, {run: names}))[run]
 
-        Raises BrokerError, and OSError where THREADMILL_HOME is full: this partition waits for room then.
+    async def _spilled(
+        self, number: int, held: Held, runs: Mapping[RunKey, Sequence[str]]
+    ) -> dict[RunKey, SpilledRecords]:
+        """Segments of runs, by their state keys, that are on the state topic, or on their way to it.
+
+        Raises BrokerError, and OSError where THREADMILL_HOME is full: the runs wait for room then.
         """
         entries = [self._state(number, name, value) for name, value in held.core.out.segments]
         here = {entry.key: entry.value for entry in (*held.entries.segments, *entries)}
-        if not all(name.encode() in here for name in names) and not await self.flush():
+        known = all(name.encode() in here for names in runs.values() for name in names)
+        if not known and not await self.flush():
             raise BrokerError("the state topic has not taken all records yet of a run that has no turn")
         try:
-            found = await spilled_records(self.settings, number, run, names, here)
+            found = await spilled_records(self.settings, number, runs, here)
         except OSError as error:
             self.no_room = f"{self.settings.home} takes no records of a large run: {error}"
             raise
@@ -326,7 +405,8 @@ class AssembleWork:
         held = self.held.get(partition)
         if held is None:
             return None
-        return held.core.floor() if held.floor is None else held.floor
+        own = held.core.floor() if held.floor is None else held.floor
+        return min([own, *(due.floor for due in held.due.values())])
 
     async def flush(self) -> bool:
         """Steps 2 and 3. A mark that came before its turn could lose the turn: a restart would believe the mark."""
@@ -346,6 +426,12 @@ class AssembleWork:
             self.outbox.warn(type(error).__name__, "the producer takes nothing: %r", error)
             return False
         return await self.outbox.flush()
+
+
+def _looked_at(task: asyncio.Task[object]) -> None:
+    """Its error is raised where its result is used; where its partition is gone by then, it is nobody's."""
+    if not task.cancelled():
+        task.exception()
 
 
 def fits_inline(record: TurnRecord) -> bool:

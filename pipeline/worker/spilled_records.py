@@ -1,4 +1,4 @@
-"""The raw records of a run that are on the state topic: for a parked one, and for one whose turn can't be built, or is
+"""The raw records of runs that are on the state topic: for parked ones, and for those whose turn can't be built, or is
 too large.
 """
 
@@ -7,9 +7,9 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from contextlib import aclosing
-from pathlib import Path
+from os import SEEK_END
 from tempfile import TemporaryFile
-from typing import Final
+from typing import IO, Final
 
 from aiokafka import TopicPartition
 
@@ -29,22 +29,20 @@ log = logging.getLogger(__name__)
 
 
 class SpilledRecords:
-    """The segments of one run, in their order. They are kept in a file without a name: in memory is one at a time.
+    """The segments of one run, in their order. They are kept in a file: in memory is one at a time.
 
-    The file is in `folder`, as temporary ones are small, or in memory, where a container may write nowhere else.
+    `file` may be that of several runs; `names`: the state keys of all segments of this one.
     """
 
-    def __init__(self, run: RunKey, folder: Path) -> None:
-        """Raises OSError where the folder takes no file."""
+    def __init__(self, run: RunKey, names: Collection[str], file: IO[bytes]) -> None:
         self.run = run
-        self.names: dict[tuple[int, int, int, bytes], tuple[int, int]] = {}  # by its place -> where in the file
-        folder.mkdir(parents=True, exist_ok=True)
-        self.file = TemporaryFile(dir=folder)  # noqa: SIM115  # it is gone with the last reference to it
+        self.names = frozenset(names)
+        self.file = file
+        self.places: dict[tuple[int, int, int, bytes], tuple[int, int]] = {}  # by its order -> where in the file
 
-    def add(self, name: bytes, value: bytes) -> None:
-        """A segment as it is on the state topic; of what an older version mixed the run's own part counts.
-
-        Raises OSError where the disk is full.
+    def add(self, name: bytes, value: bytes, begin: int) -> None:
+        """A segment as it is on the state topic, which the file has from `begin` on; of what an older version mixed the
+        run's own part counts.
         """
         try:
             own = list(self._own(name, value))
@@ -52,13 +50,10 @@ class SpilledRecords:
             log.warning("state entry %r skipped: %s", name[:80], error)
             return
         for segment in own:
-            place = (segment.first_offset, segment.last_offset, segment.part, name)
-            self.names[place] = self.file.tell(), len(value)
-            self.file.write(value)
-            self.file.flush()  # so that a full disk shows here
+            self.places[segment.first_offset, segment.last_offset, segment.part, name] = begin, len(value)
 
     def __iter__(self) -> Iterator[Segment]:
-        for (*_, name), (begin, size) in sorted(self.names.items()):
+        for (*_, name), (begin, size) in sorted(self.places.items()):
             self.file.seek(begin)
             yield from self._own(name, self.file.read(size))
 
@@ -73,24 +68,41 @@ class SpilledRecords:
 async def spilled_records(
     settings: Settings,
     partition: int,
-    run: RunKey,
-    names: Collection[str],
+    runs: Mapping[RunKey, Collection[str]],
     here: Mapping[bytes | None, bytes | None],
-) -> SpilledRecords:
-    """-> a run's segments of these state keys. `here`: entries that the state topic does not have yet.
+) -> dict[RunKey, SpilledRecords]:
+    """Runs with the state keys of their segments -> these segments; the topic is read once for all of them.
+
+    `here`: entries that the state topic does not have yet. The segments are kept in one file without a name, which is
+    gone with the last of the runs. It is in THREADMILL_HOME, as temporary folders are small, or in memory, where a
+    container may write nowhere else.
 
     Raises BrokerError, and OSError where they can't be kept.
     """
-    wanted = {name.encode() for name in names}
-    found = SpilledRecords(run, settings.home)
-    for name, value in here.items():
-        if name in wanted and name is not None and value is not None:
-            wanted.remove(name)
-            found.add(name, value)
-    if wanted:
-        async with aclosing(read_entries(settings, partition, wanted)) as entries:
+    settings.home.mkdir(parents=True, exist_ok=True)
+    file = TemporaryFile(dir=settings.home)  # noqa: SIM115  # the runs hold it
+    found = {run: SpilledRecords(run, names, file) for run, names in runs.items()}
+    wanted: dict[bytes, list[SpilledRecords]] = {}  # an older version has mixed runs in one segment
+    for run, records in found.items():
+        for text in runs[run]:
+            wanted.setdefault(text.encode(), []).append(records)
+
+    def keep(name: bytes, value: bytes) -> None:
+        begin = file.seek(0, SEEK_END)
+        file.write(value)
+        file.flush()  # so that a full disk shows here
+        for each in wanted[name]:
+            each.add(name, value, begin)
+
+    missing = set(wanted)
+    for key, entry in here.items():
+        if key is not None and entry is not None and key in missing:
+            missing.remove(key)
+            keep(key, entry)
+    if missing:
+        async with aclosing(read_entries(settings, partition, missing)) as entries:
             async for name, value in entries:
-                found.add(name, value)
+                keep(name, value)
     return found
 
 

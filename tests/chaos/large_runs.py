@@ -188,6 +188,9 @@ async def assemble(load: Iterator[bytes], folder: Path) -> None:
             await work.tick(0, 0)
             await work.flush()
     await work.handle(0, batch)  # type: ignore[arg-type]
+    while work.reading is not None or work.held[0].due:  # parked runs that are over
+        await work.tick(0, 0)
+        await asyncio.sleep(0)
     await work.flush()
 
 
