@@ -10,7 +10,7 @@ from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Record
 from pipeline.assembly.results import Parked
 from pipeline.assembly.run import Run
-from pipeline.assembly.run_states import OPEN, Event
+from pipeline.assembly.run_states import Event
 from pipeline.assembly.spilled_run import SpilledRun, rebuild
 from topics.state import RunKey, Segment
 
@@ -45,16 +45,18 @@ def park(partition: Partition, most: int) -> None:
 
 
 def _park(partition: Partition, key: RunKey) -> None:
-    state = partition.runs.state(key)
-    run = partition.run_of(key, state)
-    if run is None:
-        return
-    if state is OPEN:
+    partition.counts.parked += 1
+    run = partition.runs.open.get(key)
+    if run is not None:
         partition.ends.store(key, run)
         partition.runs.spill(key, Event.MEMORY_BOUND)
-    run.park()
-    partition.runs.replace_spilled(key, run)
-    partition.counts.parked += 1
+    spilled = partition.runs.spilled[key]
+    if spilled.run is not None:
+        spilled.run.park()
+        parked = SpilledRun.of(spilled.run)
+    else:  # as a restart has found it: to build it first would take long
+        parked = spilled.outlined(partition.dialects)
+    partition.runs.replace_spilled(key, parked)
 
 
 def build(partition: Partition, parked: Parked, segments: Iterable[Segment]) -> None:
@@ -96,10 +98,10 @@ def _go_on(partition: Partition, parked: Parked, before: SpilledRun, run: Run | 
         partition.ends.remove_segments(key)
         return
     run.revision = before.revision
-    partition.runs.replace_spilled(key, run)
+    partition.runs.replace_spilled(key, SpilledRun.of(run))
     event = ended(run, partition.limits) or overdue(run, parked.at, partition.limits)
     if event is not None:
         partition.ends.close(key, run, event, parked.at)
     else:  # its stream has not ended after all
         run.park()
-        partition.runs.replace_spilled(key, run)
+        partition.runs.replace_spilled(key, SpilledRun.of(run))

@@ -170,10 +170,10 @@ class RunStates:
         self._leave(key, event)
         self._put_spilled(key, SpilledRun.of(run))
 
-    def replace_spilled(self, key: RunKey, run: Run) -> None:
+    def replace_spilled(self, key: RunKey, spilled: SpilledRun) -> None:
         """A spilled run was parked, or built again."""
         self._remove_spilled(key)
-        self._put_spilled(key, SpilledRun.of(run))
+        self._put_spilled(key, spilled)
 
     def close(self, key: RunKey, event: Event, run: Run, closed: Closed) -> None:
         """The turn of an open or spilled run was handed over. Raises ImpossibleTransition."""

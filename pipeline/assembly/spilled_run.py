@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.parking import Outline, OutlinedSegment, outlined, unknown
@@ -58,8 +58,13 @@ class SpilledRun:
             restored.gap_at, restored.ended_at = gap_at, ended_at
         if any(isinstance(segment, OutlinedSegment) for segment in segments) or (is_open and newest.read is not None):
             restored.read = max(since, newest.last_offset if newest.read is None else newest.read)
-            restored.segments = [s if isinstance(s, OutlinedSegment) else outlined(s, dialects) for s in segments]
+            restored.segments = _outlined(segments, dialects)
         return restored
+
+    def outlined(self, dialects: Mapping[str, Dialect]) -> SpilledRun:
+        """The same, parked: of one that is only its segments, all of whose events were read."""
+        read = max(segment.last_offset for segment in self.segments)
+        return replace(self, segments=_outlined(self.segments, dialects), read=read)
 
     @classmethod
     def of(cls, run: Run) -> SpilledRun:
@@ -82,6 +87,12 @@ class SpilledRun:
             if self.run is not None:
                 self.run.revision = self.revision
         return self.run
+
+
+def _outlined(
+    segments: Iterable[Segment | OutlinedSegment], dialects: Mapping[str, Dialect]
+) -> list[Segment | OutlinedSegment]:
+    return [segment if isinstance(segment, OutlinedSegment) else outlined(segment, dialects) for segment in segments]
 
 
 def _emptied(segments: list[Segment | OutlinedSegment]) -> Iterator[Segment]:

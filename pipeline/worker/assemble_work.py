@@ -174,7 +174,7 @@ class AssembleWork:
         much = held.unseen >= MANY or held.core.unspilled > self.limits.open_bytes
         if much:
             held.unseen = 0
-            self._spill(held)
+            await self._spill(held)
         await self._send(partition, held)
         while self._waits_for_much(held) and self._goes_on(partition, held):
             await self._catch_up(partition, held)
@@ -189,7 +189,7 @@ class AssembleWork:
         """
         held = self._hold(partition)
         held.core.tick(held.core.now + idle_ms)
-        self._spill(held)
+        await self._spill(held)
         await self._send(partition, held)
         if not self._goes_on(partition, held):
             return
@@ -199,15 +199,15 @@ class AssembleWork:
         elif self.reading.partition == partition and self.reading.task.done():
             await self._build_some(self.reading)
 
-    def _spill(self, held: Held) -> None:
+    async def _spill(self, held: Held) -> None:
         """Runs that have been open for long go to the state topic. Where all partitions together hold more than they
-        may, those that hold more than their share park runs.
+        may, those that hold more than their share park runs: in a thread, as a restart may have found large ones.
         """
         held.core.spill()
         held.weight = parked_runs.weight(held.core)
         most = self.settings.assembly_bytes
         if sum(each.weight for each in self.held.values()) > most:
-            parked_runs.park(held.core, most // len(self.held))
+            await asyncio.to_thread(parked_runs.park, held.core, most // len(self.held))
             held.weight = parked_runs.weight(held.core)
 
     def _hold(self, partition: int) -> Held:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline.assembly import spilled_run
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.parked_runs import park, weight
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Envelope, Record, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.run import Run
-from tests.support.partitions import built, fed, taken
+from tests.support.partitions import built, fed, remembered, taken
 from tests.support.toy import START, THREAD, TOYS, Event, envelope, text
 from threadmill.envelope import encode
 from threadmill.errors import Reason
@@ -92,6 +93,22 @@ def test_a_restart_without_room_holds_outlines() -> None:
     again = Partition(TOYS, Limits(), 2)
     again.restore(found)
     assert (again.open_runs(), weight(again)) == (1, 0)
+    more(again, 2, text("z"), end="complete")
+    built(again, dict(out.segments))
+    [turn] = taken(again).turns
+    assert (turn["status"], turn["events"]) == ("complete", 3)
+
+
+def test_a_run_that_a_restart_has_found_is_parked_without_being_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = fed(envelope(0, text("x" * 9000)), envelope(1, text("y")), open_bytes=0)
+    partition.spill()
+    out = taken(partition)
+    again = Partition(TOYS, Limits(park_bytes=0), 2)
+    again.restore(remembered(out))
+    with monkeypatch.context() as patch:
+        patch.setattr(spilled_run, "rebuild", None)
+        park(again, 0)
+    assert (again.open_runs(), weight(again), again.counts.parked) == (1, 0, 1)
     more(again, 2, text("z"), end="complete")
     built(again, dict(out.segments))
     [turn] = taken(again).turns

@@ -7,6 +7,7 @@ import errno
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -301,3 +302,16 @@ async def test_a_run_that_was_read_is_not_read_again_to_be_cut_off(
     await finish(work)
     assert (topic.reads, turns_of(producer)) == ([2], [("r", "interrupted", 1)])
     assert [letter.value for letter in letters_of(producer)] == [log.records[1].value]
+
+
+async def test_runs_are_parked_in_a_thread_of_their_own(work: AssembleWork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart may have found runs of many megabytes, of which outlines are made."""
+    threads = []
+    monkeypatch.setattr(parked_runs, "park", lambda *_: threads.append(get_ident()))
+    work.settings = work.settings.model_copy(update={"assembly_bytes": 0})
+    log = Log()
+    log.add(envelope(0, text("a")))
+    await feed(work, log)
+    await work.tick(0, 0)
+    assert len(threads) == 1
+    assert get_ident() not in threads
