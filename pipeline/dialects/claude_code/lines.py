@@ -12,11 +12,13 @@ from pipeline.dialects.claude_code.blocks import part_of
 from pipeline.dialects.claude_code.prompts import prompts
 from pipeline.dialects.claude_code.session import META, OWN, Session, Thread, name_of, thread_of
 from pipeline.dialects.claude_code.usage import INPUT, normal
+from pipeline.dialects.notes import note_under
 from topics.json_text import Fields
 
 SYNTHETIC: Final = "<synthetic>"
 COMMANDS: Final = ("<local-command-", "<command-name>", "<command-message>", "<bash-")
 UNSAID: Final = frozenset({"type", "message", "parent_tool_use_id", "session_id", "uuid"})
+OF_MESSAGE: Final = frozenset({"id", "type", "role", "model", "content", "usage", "stop_reason"})
 FINISH: Final = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter"}
 
 
@@ -40,6 +42,7 @@ def assistant(builder: Builder, event: Fields) -> None:
     for fields in parts:
         _place(thread, response, fields)
     _tell(thread, response, message)
+    _note_rest(response, event, message)
     if event.get("aborted") is True:
         thread.torn.append(response)
 
@@ -158,6 +161,12 @@ def _tell(thread: Thread, response: Message, message: Fields) -> None:
             thread.exact.append(response)
     elif usage and not any(response is other for other in thread.exact):
         response.fields["usage"] = {key: value for key, value in usage.items() if key != "output_tokens"}
+
+
+def _note_rest(response: Message, event: Fields, message: Fields) -> None:
+    """What else a line says, and its message."""
+    note(response.fields, **{key: value for key, value in message.items() if key not in OF_MESSAGE})
+    note_under(META, response.fields, **{key: value for key, value in event.items() if key not in UNSAID})
 
 
 def stopped(response: Message, reason: str) -> None:

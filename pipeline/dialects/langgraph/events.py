@@ -42,22 +42,20 @@ Mode = Callable[[Builder, Stream, Heard], None]
 
 
 def read(builder: Builder, event: Fields) -> None:
-    """Any event, whatever its form. Behind the end nothing counts, and only an error is kept."""
+    """Any event, whatever its form. Behind the end nothing counts; an error is kept, and what is not known."""
     stream: Stream = builder.scratch["stream"]
     told = heard(event)
     if told.token is not None:
         if told.token in stream.replays:
             return
         stream.replays.add(told.token)
-    if stream.over:
-        if told.mode == "error":
-            _beside(builder, stream, "error", told.data)
-        return
     mode = MODES.get(told.mode)
-    if mode is not None:
-        mode(builder, stream, told)
-    else:
+    if mode is None:
         _beside(builder, stream, f"data-app-{told.mode.removeprefix(f'{V3}:')}", told.data)
+    elif not stream.over:
+        mode(builder, stream, told)
+    elif told.mode == "error":
+        _beside(builder, stream, "error", told.data)
 
 
 def chunks(builder: Builder, events: list[Any], start: int) -> int:

@@ -42,7 +42,7 @@ def _turn(turn: Fields) -> Iterator[Fields]:
 
 def _request(parts: Any) -> Iterator[Fields]:
     for part in parts:
-        kind, meta = part.get("part_kind"), part.get(META, {})
+        kind, meta = part.get("part_kind"), _kept(part)
         if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
             yield _tool(part)
         elif kind in ("user-prompt", "retry-prompt", "text"):
@@ -62,11 +62,16 @@ def _tool(part: Fields) -> Fields:
     }
     if "metadata" in part:
         message["artifact"] = part["metadata"]
-    return {**message, **part.get(META, {})}
+    return {**message, **_kept(part)}
+
+
+def _kept(said: Fields) -> Fields:
+    """Id and name of a message; fields that nobody knows stay in the thread."""
+    return {key: value for key, value in said.get(META, {}).items() if key != "fields"}
 
 
 def _response(response: Fields) -> Fields:
-    parts, meta = response.get("parts", ()), response.get(META, {})
+    parts, meta = response.get("parts", ()), _kept(response)
     content: list[Fields] = []
     calls: list[Fields] = []
     broken: list[Fields] = []

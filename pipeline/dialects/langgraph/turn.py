@@ -28,6 +28,12 @@ REASONS: Final = {
     "refusal": "content_filter",
 }
 
+KNOWN: Final = frozenset(  # what LangChain's messages hold; `chunk` is of our own
+    {"type", "role", "chunk", "content", "id", "name", "tool_calls", "invalid_tool_calls", "tool_call_chunks"}
+    | {"usage_metadata", "response_metadata", "additional_kwargs", "chunk_position", "example"}
+    | {"tool_call_id", "status", "artifact"}
+)
+
 
 def write(builder: Builder, stream: Stream, end: str) -> None:
     """Append the run's messages to the builder's turn: those of the state, where it was told; else what was heard."""
@@ -133,8 +139,7 @@ def response_fields(message: Fields) -> Fields:
         fields["finish_reason"] = "tool_call"
     if isinstance(message.get("usage_metadata"), dict):
         fields["usage"] = dict(message["usage_metadata"])
-    kept = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
-    return {**fields, META: kept} if kept else fields
+    return {**fields, **_beside(message)}
 
 
 def _answer(builder: Builder, entry: Entry, message: Fields) -> None:
@@ -178,7 +183,7 @@ def tool_return(message: Fields) -> Fields:
     }
     if artifact is not None:
         part["metadata"] = artifact
-    return {**part, META: {"id": message["id"]}} if isinstance(message.get("id"), str) else part
+    return {**part, **_beside({key: value for key, value in message.items() if key != "name"})}
 
 
 def _calls(message: Message, call_id: str) -> bool:
@@ -192,8 +197,16 @@ def _prompt(entry: Entry) -> Fields:
 def prompt_part(message: Fields) -> Fields:
     """A HumanMessage -> user-prompt part."""
     part: Fields = {"part_kind": "user-prompt", "content": content(message.get("content"))}
-    kept = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
-    return {**part, META: kept} if kept else part
+    return {**part, **_beside(message)}
+
+
+def _beside(message: Fields) -> Fields:
+    """What a message says beside its content: id and name, and under `fields` what nobody knows here."""
+    kept: Fields = {key: message[key] for key in ("id", "name") if isinstance(message.get(key), str)}
+    rest = {key: value for key, value in message.items() if key not in KNOWN and value not in (None, "", [], {})}
+    if rest:
+        kept["fields"] = rest
+    return {META: kept} if kept else {}
 
 
 def _sources(parts: list[Part]) -> Iterator[Fields]:

@@ -11,6 +11,10 @@ from topics.json_text import Fields
 
 Parts = Iterator[Fields]
 HIDDEN: Final = frozenset({"id", "status", "arguments", "input", "name", "call_id"})  # of calls: the part has them
+OF_MESSAGE: Final = frozenset(
+    {"id", "type", "role", "status", "content", "phase", "text", "refusal", "annotations", "logprobs"}
+)
+OF_REASONING: Final = frozenset({"id", "type", "status", "summary", "content", "encrypted_content"})
 OWN_TOOLS: Final = {  # the server's own tools: the name that their calls get, and what of the item are the arguments
     "web_search_call": ("web_search", ("action",)),
     "file_search_call": ("file_search", ("queries",)),
@@ -38,10 +42,14 @@ def _message(item: Fields) -> Parts:
     content = item.get("content")
     for piece in [{"type": "output_text", "text": content}] if isinstance(content, str) else _objects(content):
         if isinstance(piece.get("refusal"), str):
-            yield {"part_kind": "text", "content": piece["refusal"], REFUSAL: True}
+            refused: Fields = {"part_kind": "text", "content": piece["refusal"], REFUSAL: True}
+            note(refused, fields=_unknown(item, OF_MESSAGE))
+            yield refused
         elif isinstance(piece.get("text"), str):
             part: Fields = {"part_kind": "text", "content": piece["text"]}
             note(part, annotations=piece.get("annotations") or None, phase=item.get("phase"))
+            note(part, logprobs=piece.get("logprobs") or None)
+            note(part, fields=_unknown({**item, **piece}, OF_MESSAGE))
             yield part
 
 
@@ -58,7 +66,12 @@ def _reasoning(item: Fields) -> Parts:
         part: Fields = {"part_kind": "thinking", "content": text, **(first if number == 0 else {})}
         if number == 0:
             note(part, item=True, raw_content=raw if summaries and raw else None, summarized=bool(summaries))
+            note(part, fields=_unknown(item, OF_REASONING))
         yield part
+
+
+def _unknown(item: Fields, known: frozenset[str]) -> Fields | None:
+    return {key: value for key, value in item.items() if key not in known and value not in (None, [], {})} or None
 
 
 def _call(

@@ -302,3 +302,11 @@ def test_what_is_malformed_is_refused_and_leaves_nothing() -> None:
     assert said_parts(got) == [["Hi"]]
     reasons = ["session transcript", "no call has the id", "no message_start", "'text' is missing"]
     assert all(reason in detail for reason, detail in zip(reasons, got.refused, strict=True))
+
+
+def test_unknown_fields_of_a_line_and_of_its_message_are_kept() -> None:
+    line = said("m1", text("Hi"))
+    line |= {"later": 1, "message": {**line["message"], "context_management": {"edits": []}}}
+    (response,) = run(INIT, line, result()).messages("response")
+    assert response["meta:claude-code"]["later"] == 1
+    assert response["meta:anthropic"]["context_management"] == {"edits": []}

@@ -248,3 +248,15 @@ def test_telemetry_that_a_node_writes() -> None:
     got = run(box([[], "updates", {"model": {"messages": [{**ai("m1"), "usage_metadata": None}]}}]), usage)
     assert got.agent_turns[0]["total_usage"]["input_tokens"] == 5
     assert run(updates(ai("m1")), box(["custom", {"step": 1}])).messages("system")[0]["event_data"] == {"step": 1}
+
+
+def test_unknown_fields_and_events_are_kept() -> None:
+    got = run(
+        updates(human(), ai("m1", tool_calls=[CALL], mood="calm"), tool(seen=1), ai("m2")),
+        {"event": "end", "data": None},
+        {"event": "brand_new", "data": {"late": 1}},
+    )
+    assert got.messages("response")[0]["meta:langchain"] == {"id": "m1", "fields": {"mood": "calm"}}
+    assert got.parts("request")[0]["meta:langchain"] == {"id": "t1", "fields": {"seen": 1}}
+    assert ("data-app-brand_new", {"late": 1}) in [(m["event_type"], m["event_data"]) for m in got.messages("system")]
+    assert not [message for message in got.export("langchain") if "fields" in message or "mood" in message]

@@ -176,3 +176,14 @@ def test_a_history_comes_back_as_it_was() -> None:
 def test_a_whole_answer() -> None:
     got = run(request(USER), end(message("x"))["response"])
     assert (status(got), said(got)) == ("complete", [["x"]])
+
+
+def test_unknown_fields_of_items_and_logprobs_are_kept() -> None:
+    words = {"type": "output_text", "text": "Hi", "logprobs": [{"token": "Hi", "logprob": -0.1}], "later": 1}
+    spoken = {"type": "message", "role": "assistant", "mood": "calm", "content": [words]}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm"}], "effort": 2}
+    got = run(end(thought, spoken))
+    reasoning, text = (part["meta:openai_responses"] for part in got.parts("response"))
+    assert reasoning["fields"] == {"effort": 2}
+    assert text == {"logprobs": words["logprobs"], "fields": {"mood": "calm", "later": 1}}
+    assert got.export("openai-responses")[-1] == {"role": "assistant", "content": "Hi"}
