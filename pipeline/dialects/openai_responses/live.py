@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pipeline.assembly.dialect import Resume, Shown, StreamEnd
 from pipeline.dialects import model_calls
+from pipeline.dialects.responses_progress import is_progress
 
 
 def recognises(event: Any) -> bool | None:
@@ -17,6 +18,8 @@ def recognises(event: Any) -> bool | None:
         case {"type": "threadmill.request", "request": {"messages": _}}:
             return False
         case {"object": "response"}:
+            return True
+        case {"type": str(kind)} if kind.startswith("response.") and is_progress(kind):
             return True
     return None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.dialects import FORMATS
+from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.dialects.history import Origin, thread
 from tests.support.assembled import START, THREAD_ID, Assembled, assembled
 
@@ -176,6 +176,12 @@ def test_a_history_comes_back_as_it_was() -> None:
 def test_a_whole_answer() -> None:
     got = run(request(USER), end(message("x"))["response"])
     assert (status(got), said(got)) == ("complete", [["x"]])
+
+
+def test_progress_is_known_and_what_is_new_is_not() -> None:
+    progress = ("response.content_part.added", "response.web_search_call.searching", "response.output_text.delta")
+    assert all(DIALECTS["openai-responses"].knows({"type": kind}) for kind in progress)
+    assert not DIALECTS["openai-responses"].knows({"type": "response.brand_new.thing"})
 
 
 def test_unknown_fields_of_items_and_logprobs_are_kept() -> None:
