@@ -7,7 +7,6 @@ is dropped and counted, what is early waits in a window until the hole before it
 from __future__ import annotations
 
 import copy
-import reprlib
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.parking import Outline, bare, listening, outline
 from pipeline.assembly.parts import Context
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
+from pipeline.assembly.refused_events import refusal
 from pipeline.assembly.sequence_window import SequenceWindow
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT, structure, weight
 from threadmill import traceparent
@@ -227,10 +227,7 @@ class Run:
     def _refuse_event(self, event: Any, error: Exception, record: Record) -> None:
         if self.builder.lossy:  # a consequence of what was lost
             return
-        if isinstance(error, InvalidRecord):
-            reason, detail = error.reason, error.detail
-        else:
-            reason, detail = Reason.INVALID_EVENT, _why(event, self.dialect.wire.kind, error)
+        reason, detail = refusal(event, self.dialect.wire.kind, error)
         self._add_refusal(record, reason, f"seq {self.next}+: {detail}")
 
     def _add_refusal(self, record: Record, reason: Reason, detail: str) -> None:
@@ -302,14 +299,3 @@ def _early_weight(envelope: Envelope, record: Record) -> int:
     if envelope.__class__ is Outline:
         return envelope.weight
     return _size(record) + structure(envelope["events"])
-
-
-def _why(event: Any, kind: str, error: Exception) -> str:
-    if not isinstance(event, dict):
-        return f"an event must be a JSON object, got {reprlib.repr(event)}"
-    if not isinstance(event.get(kind), str):
-        return f"an event needs a string {kind!r}, got {reprlib.repr(event.get(kind))}"
-    if isinstance(error, KeyError):
-        missing = reprlib.repr(error.args[0]) if error.args else "something"
-        return f"{event[kind]:.80}: {missing} is missing, or refers to nothing that is open"
-    return f"{event[kind]:.80}: {type(error).__name__}: {error}"

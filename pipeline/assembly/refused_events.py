@@ -1,0 +1,26 @@
+"""Why an event can't be applied, as its dead letter says it."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+from threadmill.errors import InvalidRecord, Reason
+
+
+def refusal(event: Any, kind: str, error: Exception) -> tuple[Reason, str]:
+    """What a handler has raised -> the reason, and the detail. `kind`: where the wire's events have their kind."""
+    if isinstance(error, InvalidRecord):
+        return error.reason, error.detail
+    return Reason.INVALID_EVENT, _detail(event, kind, error)
+
+
+def _detail(event: Any, kind: str, error: Exception) -> str:
+    if not isinstance(event, dict):
+        return f"an event must be a JSON object, got {reprlib.repr(event)}"
+    if not isinstance(event.get(kind), str):
+        return f"an event needs a string {kind!r}, got {reprlib.repr(event.get(kind))}"
+    if isinstance(error, KeyError):
+        missing = reprlib.repr(error.args[0]) if error.args else "something"
+        return f"{event[kind]:.80}: {missing} is missing, or refers to nothing that is open"
+    return f"{event[kind]:.80}: {type(error).__name__}: {error}"
