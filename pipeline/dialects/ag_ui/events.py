@@ -37,7 +37,7 @@ from pipeline.dialects.ag_ui import side_events as side
 from pipeline.dialects.ag_ui import text
 from pipeline.dialects.ag_ui.request import read
 from pipeline.dialects.ag_ui.snapshot import replace
-from pipeline.dialects.ag_ui.stream import Item, Stream, get, note, objects, stream_of, text_of
+from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, objects, stream_of, text_of, unknown_fields
 from pipeline.dialects.ag_ui.turn import write
 from pipeline.turns import tokens
 from topics.json_text import Fields
@@ -53,7 +53,7 @@ def run_started(builder: Builder, event: Fields) -> None:
         builder.ended = None
         builder.open_text.clear()
         stream = builder.scratch["stream"] = Stream(known=known, earlier=stream.earlier)
-    note(builder.notes, runId=get(event, "runId"), parentRunId=get(event, "parentRunId"))
+    note(builder.notes, runId=get(event, "runId"), parentRunId=get(event, "parentRunId"), fields=unknown_fields(event))
     if isinstance(event.get("input"), dict):
         read(builder, stream, event["input"])
 
@@ -64,7 +64,7 @@ def tool_call_result(builder: Builder, event: Fields) -> None:
     content = event["content"] if event.get("content") is not None else event.get("result", "")
     if stream.key(text.CALL + call_id) in builder.open_text:
         text.end_call(builder, stream, call_id)
-    said = {"toolCallId": call_id, "content": content, "error": event.get("error")}
+    said = {"toolCallId": call_id, "content": content, "error": event.get("error"), "fields": unknown_fields(event)}
     message_id = get(event, "messageId")
     kept = {key: value for key, value in said.items() if value is not None}
     stream.answer(Item("tool", message_id if isinstance(message_id, str) else "", builder.at, builder.at, said=kept))
@@ -102,6 +102,8 @@ def run_finished(builder: Builder, event: Fields) -> None:
         stream.beside(builder, "custom:ag-ui.interrupt", {"interrupts": outcome.get("interrupts")})
     if event.get("result") is not None:
         stream.beside(builder, "custom:ag-ui.result", event["result"])
+    if (rest := unknown_fields(event)) is not None:
+        note(builder.notes, fields={**builder.notes.get(META, {}).get("fields", {}), **rest})
     _usage(builder, stream, event.get("usage"))
     stream.over = True
     builder.ended = "aborted" if kind == "cancelled" else "complete"

@@ -34,6 +34,14 @@ SNAKE: Final = {
     "encryptedValue": "encrypted_value",
     "toolCalls": "tool_calls",
 }
+KNOWN: Final = (
+    frozenset(SNAKE)
+    | frozenset(SNAKE.values())
+    | {"rawEvent", "raw_event"}
+    | {
+        *("type", "timestamp", "role", "name", "delta", "content", "error", "result", "usage", "outcome", "input"),
+    }
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -129,6 +137,11 @@ def get(event: Fields, name: str) -> Any:
     """A field by its name, or as Python servers write it; None where it is absent or null."""
     value = event.get(name)
     return event.get(SNAKE.get(name, name)) if value is None else value
+
+
+def unknown_fields(event: Fields) -> Fields | None:
+    """What an event says that nobody knows here; None where it says nothing else."""
+    return {key: value for key, value in event.items() if key not in KNOWN and value is not None} or None
 
 
 def text_of(event: Fields, name: str) -> str:

@@ -8,7 +8,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Stretch, Violation
 from pipeline.assembly.parts import Part
 from pipeline.dialects.ag_ui.content import call_fields
-from pipeline.dialects.ag_ui.stream import MANY, SNAKE, Item, Stream, get, stream_of, text_of
+from pipeline.dialects.ag_ui.stream import MANY, SNAKE, Item, Stream, get, note, stream_of, text_of, unknown_fields
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join
 from topics.json_text import Fields
@@ -20,7 +20,8 @@ THOUGHT: Final = "reasoning:"
 def text_start(builder: Builder, event: Fields) -> None:
     """A message begins, or goes on under the same id."""
     stream, message_id = stream_of(builder, event), text_of(event, "messageId")
-    _open_text(builder, stream, get(event, "role"), message_id)
+    part = _open_text(builder, stream, get(event, "role"), message_id)
+    note(part.fields, name=event.get("name"), fields=unknown_fields(event))
 
 
 def text_content(builder: Builder, event: Fields) -> None:
@@ -54,7 +55,8 @@ def thought_start(builder: Builder, event: Fields) -> None:
     stream, message_id = stream_of(builder, event), get(event, "messageId")
     if message_id is None:
         stream.thoughts += 1
-    _open_thought(builder, stream, _thought_id(stream, event))
+    part = _open_thought(builder, stream, _thought_id(stream, event))
+    note(part.fields, fields=unknown_fields(event))
 
 
 def thought_content(builder: Builder, event: Fields) -> None:
@@ -88,6 +90,7 @@ def call_start(builder: Builder, event: Fields) -> None:
     """A call begins, in the message that it names; an unanswered one of the same id goes on."""
     stream, call_id, name = stream_of(builder, event), text_of(event, "toolCallId"), text_of(event, "toolCallName")
     _open_call(builder, stream, call_id, name, get(event, "parentMessageId"))
+    note(stream.calls[call_id][1].fields, fields=unknown_fields(event))
 
 
 def call_args(builder: Builder, event: Fields) -> None:

@@ -95,7 +95,7 @@ def _answer(builder: Builder, stream: Stream, item: Item) -> None:
     }
     if answer["content"] == "" and isinstance(item.said.get("error"), str):
         note(answer, error=item.said["error"])
-    note(answer, id=item.id or None, encryptedValue=item.said.get("encryptedValue"))
+    note(answer, id=item.id or None, fields=item.said.get("fields"), encryptedValue=item.said.get("encryptedValue"))
     if call is None or call.fields["part_kind"] == "tool-call":
         request = _request(builder, item)
         same = [part for part in request.parts if part.fields.get("tool_call_id") == call_id]

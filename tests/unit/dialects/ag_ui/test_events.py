@@ -257,3 +257,19 @@ def test_thoughts_of_old_and_hand_made_servers() -> None:
     for events in ([*old, {"type": "THINKING_TEXT_MESSAGE_END"}], own):
         (part,) = run(*events, FINISHED).parts("response")
         assert (part["part_kind"], part["content"]) == ("thinking", "Hm")
+
+
+def test_unknown_fields_are_kept_beside_what_they_came_with() -> None:
+    begin, *rest = text("m1", "Hi")
+    got = run(
+        {**begin, "name": "Pilot", "mood": "calm"},
+        *rest,
+        *call("c1", "{}", why="curious"),
+        result("c1", took=3),
+        {**FINISHED, "cost": 7},
+    )
+    words, asked = (part["meta:ag_ui"] for part in got.parts("response"))
+    assert (words["name"], words["fields"], asked["fields"]) == ("Pilot", {"mood": "calm"}, {"why": "curious"})
+    assert got.parts("request")[0]["meta:ag_ui"]["fields"] == {"took": 3}
+    assert got.agent_turns[0]["meta:ag_ui"]["fields"] == {"cost": 7}
+    assert "fields" not in str(got.export("ag-ui"))
