@@ -115,6 +115,11 @@ class Settings(ClientSettings):
     content_threshold: Count = Field(
         100_000, description="Tool results and files of at least so many bytes are kept in the content store."
     )
+    usage_sums: bool = Field(
+        True,
+        description="Whether the store keeps sums of usage beside its rows: `off` saves what they cost when a turn is "
+        "stored, and reports of much usage take longer. The store role that starts last decides for the whole store.",
+    )
     archive: Annotated[str, AfterValidator(_archive)] | None = Field(
         None,
         description="Where the archive role keeps turns as Parquet: `file:///folder`, `s3://bucket/prefix`, `gs://…` "

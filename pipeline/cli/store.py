@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+import sys
+from datetime import UTC
+from typing import Any, Final
 
 import click
 
+from pipeline.cli.thread_view import plain
 from pipeline.settings import load
 from pipeline.stores import migrate as migrations
 from pipeline.stores.sql import ThreadStore
+from pipeline.stores.time_buckets import MINUTE, label
+from pipeline.stores.usage_sums import Compared
 from threadmill.settings import without_password
 from topics.thread_key import ThreadKey
+
+SHOWN: Final = 20  # wrong sums
 
 
 @click.group()
@@ -51,6 +58,33 @@ def check(*, as_json: bool) -> None:
         return
     click.echo(f"{found['store']}: schema {found['schema']}")
     click.echo("{threads} threads, {turns} turns of {runs} runs, {interrupted} interrupted".format(**found))
+
+
+@store.command(short_help="Compare the sums of usage with its rows.")
+@click.option("--repair", is_flag=True, help="Put wrong sums right.")
+def sums(*, repair: bool) -> None:
+    """Compute the sums of usage anew, from all rows, and compare; exit status 1 where one is wrong and stays so.
+
+    It first builds what is missing of them. Workers may run meanwhile; each day is one transaction.
+    """
+    found = asyncio.run(_sums(load().store_url, repair=repair))
+    if found.since is None:
+        click.echo("no sums of usage are kept: THREADMILL_USAGE_SUMS is off")
+        return
+    for place in found.wrong[:SHOWN]:
+        names = ", ".join("–" if name is None else plain(name) for name in place.names)
+        click.echo(f"wrong: {place.span // MINUTE} minutes from {label(place.start, UTC)}: {names}")
+    change = "put right" if repair else "wrong"
+    click.echo(f"{found.sums:,} sums compared with the rows, {len(found.wrong):,} {change}")
+    if found.wrong and not repair:
+        sys.exit(1)
+
+
+async def _sums(url: str, *, repair: bool) -> Compared:
+    async with await ThreadStore.open(url) as opened:
+        while await opened.sum_up():
+            pass
+        return await opened.compare_sums(repair=repair)
 
 
 async def _migrate(url: str, *, threads: bool) -> tuple[str | None, int, list[ThreadKey]]:

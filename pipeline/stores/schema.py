@@ -17,6 +17,7 @@ from sqlalchemy import (
     Column,
     ForeignKey,
     ForeignKeyConstraint,
+    Identity,
     Index,
     Integer,
     MetaData,
@@ -28,6 +29,11 @@ from sqlalchemy import (
 )
 
 metadata = MetaData()
+
+TOKENS = ("input_tokens", "output_tokens", "thinking_tokens", "cache_read_tokens", "cache_write_tokens", "total_tokens")
+COUNTED = ("requests", "turns", "interrupted", "errors", *TOKENS, "cost_nano_usd")
+SUMMED = (*COUNTED, "unpriced")  # the columns of a sum
+CHANGED = ("at", "tenant", "model", "provider", "agent_id", *COUNTED, "ttft_ms", "duration_ms")
 
 # Compared byte by byte: the same order as in Python and SQLite, whatever the database's locale.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
@@ -143,6 +149,53 @@ usage = _child(
     Index("usage_at", "at"),
     Index("usage_tenant_at", "tenant", "at"),
     Index("usage_thread", "thread_key"),
+)
+
+# The sums of usage by quarter of an hour, hour and day (`pipeline.stores.usage_sums`). Whose they are is in
+# `usage_names`: once, however many sums it has.
+usage_names = Table(
+    "usage_names",
+    metadata,
+    Column("id", Integer, Identity(), primary_key=True),
+    Column("digest", Text, nullable=False, unique=True),  # of the four names, as they may be null, and long
+    Column("tenant", Name),
+    Column("model", Name),
+    Column("provider", Name),
+    Column("agent_id", Name, nullable=False),
+)
+
+usage_sums = Table(
+    "usage_sums",
+    metadata,
+    Column("span", Integer),  # in ms
+    Column("start", BigInteger),
+    Column("expired", Boolean),  # of turns that went because of their age: no row of `usage` is behind it any more
+    Column("names", Integer, ForeignKey("usage_names.id")),
+    *(Column(name, BigInteger, nullable=False) for name in SUMMED),
+    Column("ttft", Text, nullable=False),  # a histogram (`pipeline.stores.histogram`)
+    Column("duration", Text, nullable=False),  # likewise
+    PrimaryKeyConstraint("span", "start", "expired", "names"),
+    sqlite_with_rowid=False,
+)
+
+# What the triggers of `usage` have noted, and no sum has taken up yet: a row for each that came (`sign` 1) or went
+# (-1).
+usage_changes = Table(
+    "usage_changes",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True),
+    Column("sign", Integer, nullable=False),
+    Column("expired", Boolean, nullable=False),
+    *(Column(column.name, column.type) for column in usage.c if column.name in CHANGED),
+)
+
+# One row. `kept`: whether changes are noted; `since`: the sums hold all rows of `usage` from then on, null for none.
+usage_state = Table(
+    "usage_state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("kept", Boolean, nullable=False),
+    Column("since", BigInteger),
 )
 
 # Threads that were deleted for good: records of them, from a replay or an open run, are dropped. A mark that is `exact`

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import sqlite3
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, Final
 
-import asyncpg
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncConnection
-
-from pipeline.stores import list_statements, older_statements, statements, usage_query
-from pipeline.stores import migrate as migrations
+from pipeline.stores import list_statements, older_statements, statements, usage_query, usage_sums
+from pipeline.stores.connections import to_the_end
 from pipeline.stores.documents import documents_of, keys_in, keys_of, summaries_of, summary_of
-from pipeline.stores.engine import POSTGRES, WRITE, create_engine
-from pipeline.stores.failures import store_error
 from pipeline.stores.keys import NO_TENANT, key_text, older_text
 from pipeline.stores.rows import record_rows
 from pipeline.stores.summaries import Counts, Moved, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
+from pipeline.stores.summing import SummedUsage
 from pipeline.stores.usage_report import UsageQuery, UsageReport
 from pipeline.stores.write import compare, erased_of, lives_by, lock, mark_erased, take_over, write
 from pipeline.turns.tokens import NANO
@@ -30,73 +21,13 @@ from topics.turn_record import TurnRecord
 
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 MOVED_AT_ONCE: Final = 200  # turns that one transaction moves: others wait for it
-CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
-
-T = TypeVar("T")
 
 
-class ThreadStore:
+class ThreadStore(SummedUsage):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 
     Every method raises StoreError; its `transient` says whether the same call may work later.
     """
-
-    def __init__(self, url: str) -> None:
-        """For `sqlite:///path` or `postgresql://…`; connects when it is used. Raises CallerError for any other."""
-        self._url = url
-        self._engine = create_engine(url)
-        self._writer = self._engine.execution_options(**{WRITE: True})
-
-    @classmethod
-    async def open(cls, url: str, *, migrate: bool = False) -> Self:
-        """Connect, and check that the schema fits. This migrates SQLite always, Postgres only with `migrate`: there,
-        users run `threadmill store migrate`.
-        """
-        store = cls(url)
-        try:
-            if migrate or not url.startswith(POSTGRES):
-                await store.migrate()
-            else:
-                await store.check()
-        except BaseException:
-            await store.close()
-            raise
-        return store
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._engine.dispose()
-
-    async def migrate(self) -> str | None:
-        """Bring the schema up to date -> the revision before, None for an empty store."""
-        with self._failures():
-            async with self._reading() as connection:
-                before = await migrations.current(connection)
-            if before == migrations.HEAD:
-                return before
-            unlimited = create_engine(self._url, command_seconds=None)  # without a time limit: large tables take long
-            try:
-                return await migrations.upgrade(unlimited)
-            finally:
-                await unlimited.dispose()
-
-    async def check(self) -> None:
-        """Raise StoreError where the schema is not one that this code works with."""
-        async with self._reading() as connection:
-            migrations.check(await migrations.current(connection), await migrations.oldest(connection))
-
-    async def revision(self) -> str | None:
-        """The schema's revision; None where there are no tables."""
-        async with self._reading() as connection:
-            return await migrations.current(connection)
 
     # ---- writing
 
@@ -115,7 +46,7 @@ class ThreadStore:
             async with self._writing() as connection:
                 return await write(connection, batch)
 
-        return await _to_the_end(transaction())
+        return await to_the_end(transaction())
 
     async def compare(self, records: Sequence[TurnRecord]) -> WriteResult:
         """The result that `write` would have now; changes nothing."""
@@ -123,10 +54,15 @@ class ThreadStore:
         async with self._reading() as connection:
             return await compare(connection, batch) if batch else WriteResult()
 
-    async def delete_thread(self, key: ThreadKey) -> bool:
-        """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`."""
+    async def delete_thread(self, key: ThreadKey, *, expired: bool = False) -> bool:
+        """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`.
+
+        `expired`: it goes because of its age, and the sums of usage keep what it has used.
+        """
         async with self._writing() as connection:
             await lock(connection, [key])  # this waits for a writer that is adding the thread: its rows go, too
+            if expired:
+                await usage_sums.keep_expired(connection, key)
             found = await connection.scalar(statements.of_thread(key))
             await connection.execute(statements.delete_turns(key))
             texts = sorted({key_text(key), older_text(key)})
@@ -175,7 +111,7 @@ class ThreadStore:
                         left, kept = left + some, kept + [key] * (stay > 0)
                 return Moved(left, tuple(kept), text) if left < most else Moved(left, (), after)
 
-        return Moved() if text is None else await _to_the_end(transaction(text))
+        return Moved() if text is None else await to_the_end(transaction(text))
 
     # ---- reading
 
@@ -318,37 +254,3 @@ class ThreadStore:
             older = [key for keys in found.values() for key in keys if key_text(key) not in found]
             last = ThreadKey.parse(rows[-1][0]).thread_id
             moving = [key for key in (*moving, *older) if key.thread_id == last]
-
-    # ---- connections
-
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        try:
-            yield
-        except (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise store_error(error, self._url) from None
-
-    @asynccontextmanager
-    async def _reading(self) -> AsyncIterator[AsyncConnection]:
-        with self._failures():
-            async with self._engine.connect() as connection:
-                yield connection
-
-    @asynccontextmanager
-    async def _writing(self) -> AsyncIterator[AsyncConnection]:
-        with self._failures():
-            async with self._writer.begin() as connection:
-                yield connection
-
-
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await a transaction, also when the caller is cancelled: SQLite's thread can't be stopped in the middle."""
-    task = asyncio.create_task(work)
-    # Retrieve the exception in any case: asyncio warns of one that is never retrieved.
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task], timeout=CANCEL_SECONDS)
-        task.cancel()
-        raise

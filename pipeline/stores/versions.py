@@ -92,6 +92,6 @@ async def _ranges(connection: AsyncConnection, keys: set[Key]) -> dict[Key, Rang
     return found
 
 
-def portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
+def portions(items: Sequence[T], size: int = KEYS_AT_ONCE) -> Iterator[Sequence[T]]:
     """The items in lists that fit into one statement."""
-    return (items[start : start + KEYS_AT_ONCE] for start in range(0, len(items), KEYS_AT_ONCE))
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -20,6 +20,7 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.older_threads import OlderThreads
+from pipeline.worker.summing import Summing
 from threadmill.errors import InvalidRecord, Reason
 from topics import catalog, turn_record
 
@@ -108,18 +109,21 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
 
 
 class StoreWork(GroupWork):
-    """Writes turns; in between, it moves those that an older version has stored."""
+    """Writes turns; in between, it keeps the sums of usage up, and moves what an older version has stored."""
 
-    def __init__(self, writer: TurnWriter, older: OlderThreads) -> None:
+    def __init__(self, writer: TurnWriter, older: OlderThreads, summing: Summing) -> None:
         super().__init__("store", writer.apply, writer.metrics)
         self.older = older
+        self.summing = summing
 
     async def tick(self, partition: int, idle_ms: int) -> None:
-        """Move some, whichever partition it is for."""
+        """A step of each, whichever partition it is for."""
+        self.summing.step()
         await self.older.step()
 
 
 def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> StoreWork:
     """The work of this role."""
     writer = TurnWriter(settings, metrics, Outbox(producer, without_value))
-    return StoreWork(writer, OlderThreads(writer.opened))
+    summing = Summing(writer.opened, wanted=settings.usage_sums)
+    return StoreWork(writer, OlderThreads(writer.opened), summing)

@@ -176,6 +176,12 @@ def refused_by_the_store(found: Found) -> Iterator[str]:
             yield f"the store has refused {(letter.value or b'')[:80]!r}: {detail:.200}"
 
 
+def summed(found: Found) -> Iterator[str]:
+    """The sums of usage are those of all rows."""
+    for place in found.world.database.wrong_sums():
+        yield f"the sum at {place} is not that of the rows"
+
+
 def archived(found: Found) -> Iterator[str]:
     """What the archive's group has committed is in the archive."""
     group = found.world.groups["archive"]
@@ -217,6 +223,7 @@ LOOKS = (
     redacted,
     promises,
     refused_by_the_store,
+    summed,
     archived,
     all_the_time,
     restarts,

@@ -61,6 +61,26 @@ class Sqlite(Database):
         await self.faults.after("the store")
         return result
 
+    async def keep_sums(self, *, wanted: bool) -> None:
+        await self.faults.before("the store")
+        _done(_files().store.keep_sums(wanted=wanted))
+        await self.faults.after("the store")
+
+    async def sum_up(self) -> bool:
+        await self.faults.before("the store")
+        more = _done(_files().store.sum_up())
+        await self.faults.after("the store")
+        return more
+
+    def wrong_sums(self) -> list[Any]:
+        """The sums of usage that are not what all rows say, once all that was noted is taken up."""
+        if not self.opened:
+            return []
+        store = _files().store
+        while _done(store.sum_up()):
+            pass
+        return [*_done(store.compare_sums()).wrong]
+
     def records(self) -> list[TurnRecord]:
         """All stored turn records."""
         return [record_of(json_text.loads(facts), json_text.loads(document)) for *_, facts, document in self._rows()]

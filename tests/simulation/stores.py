@@ -126,6 +126,15 @@ class Database:
     async def erased(self, thread_ids: Any) -> set[Any]:
         return set()
 
+    async def keep_sums(self, *, wanted: bool) -> None:
+        """It has none."""
+
+    async def sum_up(self) -> bool:
+        return False
+
+    def wrong_sums(self) -> list[Any]:
+        return []
+
     def _look_at_haste(self, records: Sequence[TurnRecord]) -> None:
         """Note where the same records are written again and again without a pause."""
         tried = tuple((record.get("tenant"), record["turn_id"], record.get("events")) for record in records)

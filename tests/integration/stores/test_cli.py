@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from sqlalchemy import update
 
 from pipeline.__main__ import cli
 from pipeline.dialects import FORMATS
 from pipeline.dialects.pydantic_ai.export import messages
 from pipeline.errors import CallerError, StoreError
+from pipeline.stores.schema import usage_sums
 from pipeline.stores.sql import ThreadStore
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
@@ -135,7 +138,7 @@ def test_migrate_and_check(threadmill: Any, store_url: str) -> None:
     assert "already up to date" in threadmill("store", "migrate").output
     assert "0 threads, 0 turns" in threadmill("store", "check").output
     found = json.loads(threadmill("store", "check", "--json").output)
-    assert (found["schema"], found["threads"], found["runs"]) == ("0002", 0, 0)
+    assert (found["schema"], found["threads"], found["runs"]) == ("0003", 0, 0)
 
 
 @pytest.fixture
@@ -157,3 +160,25 @@ def test_a_branch_is_shown_and_exported(threadmill: Any) -> None:
     error = threadmill("export", "fork", "--branch", "3rd").exception
     assert isinstance(error, CallerError)
     assert "no run of this thread is called '3rd'" in str(error)
+
+
+async def test_the_command_compares_the_sums_of_usage(
+    store: ThreadStore, threadmill: Any, documents: dict[str, Any]
+) -> None:
+    def run(*options: str) -> Result:
+        result = threadmill("store", "sums", *options)
+        assert isinstance(result, Result)
+        return result
+
+    assert "3 sums compared with the rows, 0 wrong" in (await asyncio.to_thread(run)).output
+    async with store._writing() as connection:
+        await connection.execute(update(usage_sums).values(requests=7))
+    found = await asyncio.to_thread(run)
+    assert isinstance(found.exception, SystemExit)
+    assert found.exception.code == 1
+    assert "3 sums compared with the rows, 3 wrong" in found.output
+    assert "wrong: 60 minutes from 2026-01-20T10:00:00+00:00: –, model-1, provider-1, a1" in found.output
+    assert "3 put right" in (await asyncio.to_thread(run, "--repair")).output
+    assert "0 wrong" in (await asyncio.to_thread(run)).output
+    await store.keep_sums(wanted=False)
+    assert "THREADMILL_USAGE_SUMS is off" in (await asyncio.to_thread(run)).output

@@ -1,0 +1,115 @@
+"""Connections to one store: opening it, its schema, transactions; every failure is a StoreError."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import asyncpg
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores import migrate as migrations
+from pipeline.stores.engine import POSTGRES, WRITE, create_engine
+from pipeline.stores.failures import store_error
+
+CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
+
+T = TypeVar("T")
+
+
+class Connected:
+    """A store's schema and transactions. Every method raises StoreError."""
+
+    def __init__(self, url: str) -> None:
+        """For `sqlite:///path` or `postgresql://…`; connects when it is used. Raises CallerError for any other."""
+        self._url = url
+        self._engine = create_engine(url)
+        self._writer = self._engine.execution_options(**{WRITE: True})
+
+    @classmethod
+    async def open(cls, url: str, *, migrate: bool = False) -> Self:
+        """Connect, and check that the schema fits. This migrates SQLite always, Postgres only with `migrate`: there,
+        users run `threadmill store migrate`.
+        """
+        store = cls(url)
+        try:
+            if migrate or not url.startswith(POSTGRES):
+                await store.migrate()
+            else:
+                await store.check()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._engine.dispose()
+
+    async def migrate(self) -> str | None:
+        """Bring the schema up to date -> the revision before, None for an empty store."""
+        with self._failures():
+            async with self._reading() as connection:
+                before = await migrations.current(connection)
+            if before == migrations.HEAD:
+                return before
+            unlimited = create_engine(self._url, command_seconds=None)  # without a time limit: large tables take long
+            try:
+                return await migrations.upgrade(unlimited)
+            finally:
+                await unlimited.dispose()
+
+    async def check(self) -> None:
+        """Raise StoreError where the schema is not one that this code works with."""
+        async with self._reading() as connection:
+            migrations.check(await migrations.current(connection), await migrations.oldest(connection))
+
+    async def revision(self) -> str | None:
+        """The schema's revision; None where there are no tables."""
+        async with self._reading() as connection:
+            return await migrations.current(connection)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise store_error(error, self._url) from None
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[AsyncConnection]:
+        with self._failures():
+            async with self._engine.connect() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[AsyncConnection]:
+        with self._failures():
+            async with self._writer.begin() as connection:
+                yield connection
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await a transaction, also when the caller is cancelled: SQLite's thread can't be stopped in the middle."""
+    task = asyncio.create_task(work)
+    # Retrieve the exception in any case: asyncio warns of one that is never retrieved.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task], timeout=CANCEL_SECONDS)
+        task.cancel()
+        raise

@@ -1,0 +1,62 @@
+"""The sums of usage of a store: keeping them up, and comparing them with the rows."""
+
+from __future__ import annotations
+
+from pipeline.stores import usage_sums
+from pipeline.stores.connections import Connected, to_the_end
+from pipeline.stores.usage_sums import Compared
+from pipeline.stores.usage_tallies import DAY, Place
+
+
+class SummedUsage(Connected):
+    """A store with sums of its usage (`pipeline.stores.usage_sums`). Every method raises StoreError."""
+
+    async def keep_sums(self, *, wanted: bool) -> None:
+        """Keep sums from now on, or none any more: usage is then read from rows."""
+        async with self._reading() as connection:
+            if await usage_sums.kept(connection) == wanted:
+                return
+
+        async def transaction() -> None:
+            async with self._writing() as connection:
+                await usage_sums.keep(connection, wanted=wanted)
+
+        await to_the_end(transaction())
+
+    async def sum_up(self) -> bool:
+        """Take changes up into the sums, and build the sums of rows that have none: some of both, in one transaction.
+        -> whether there is more to do at once. Several processes may call it; one of them works, the others do nothing.
+        """
+        async with self._reading() as connection:
+            if not await usage_sums.unfinished(connection):
+                return False
+
+        async def transaction() -> bool:
+            async with self._writing() as connection:
+                if not await usage_sums.alone(connection):
+                    return False
+                taken = await usage_sums.take_up(connection)
+                if taken == usage_sums.CHANGES_AT_ONCE:
+                    return True
+                return await usage_sums.build(connection) not in (usage_sums.ALL, usage_sums.NONE)
+
+        return await to_the_end(transaction())
+
+    async def compare_sums(self, *, repair: bool = False) -> Compared:
+        """Compare each sum with the rows, a day in each transaction; with `repair` wrong ones are put right. Sums of
+        expired turns have no rows any more, and are left alone.
+        """
+        looked_at, wrong, begin = 0, list[Place](), usage_sums.NONE
+        day: int | None = 0
+        while day is not None:
+            async with self._writing() as connection:
+                await usage_sums.alone(connection, wait=True)
+                begin = await usage_sums.since(connection)
+                day = await usage_sums.next_day(connection, max(day, begin)) if begin < usage_sums.NONE else None
+                if day is not None:
+                    found = await usage_sums.compare(connection, day, begin)
+                    differ = {place: right for place, (right, is_) in found.items() if right.columns() != is_.columns()}
+                    looked_at, wrong, day = looked_at + len(found), [*wrong, *differ], day + DAY
+                    if repair:
+                        await usage_sums.correct(connection, differ)
+        return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)

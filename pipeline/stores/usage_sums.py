@@ -1,0 +1,240 @@
+"""The sums of usage, within the caller's transaction: taking changes up, building them from rows, comparing them.
+
+Triggers of `usage` note in `usage_changes` what comes and what goes, in the transaction in which it does, whoever
+writes: a store role, a replay, an erasure, an older version. What was noted is taken up into `usage_sums` soon after,
+by one process at a time. Readers count both, so sums are right with each commit, and no two writers ever wait for the
+same sum.
+
+The sums hold all rows of `usage` from `since` on. They are built backwards from the newest row: what `usage` holds
+without what is still noted, both as one statement sees them. So no writer waits while they are built, either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, and_, delete, func, insert, literal, or_, select, text, union_all, update
+from sqlalchemy import tuple_ as row_of
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores.keys import own
+from pipeline.stores.schema import CHANGED, usage, usage_changes, usage_names, usage_state, usage_sums
+from pipeline.stores.statements import INSERT
+from pipeline.stores.usage_tallies import (
+    DAY,
+    NAMES,
+    QUARTER,
+    Names,
+    Place,
+    Tally,
+    of_all_spans,
+    of_changes,
+    of_usage,
+    tallies,
+)
+from pipeline.stores.versions import portions
+from topics.thread_key import ThreadKey
+
+LOCK_KEY: Final = 0x7468726D73756D  # of Postgres' advisory lock: "thrmsum"
+CHANGES_AT_ONCE: Final = 10_000
+ROWS_AT_ONCE: Final = 20_000  # that sums are built from in one transaction
+PLACES_AT_ONCE: Final = 200
+ALL: Final = 0  # `since`, where the sums hold every row
+NONE: Final = 2**62  # where they hold none
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """`sums`: how many were looked at; `wrong`: those that are not what the rows say; `since`: see `usage_state`."""
+
+    sums: int
+    wrong: tuple[Place, ...]
+    since: int | None
+
+
+async def alone(connection: AsyncConnection, *, wait: bool = False) -> bool:
+    """Keep other processes from the sums until the transaction ends -> whether this one may change them."""
+    if connection.dialect.name != "postgresql":
+        return True  # SQLite has one writer
+    if wait:
+        await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK_KEY})
+        return True
+    return bool(await connection.scalar(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": LOCK_KEY}))
+
+
+async def since(connection: AsyncConnection) -> int:
+    """From when on the sums hold all rows; NONE where they hold none."""
+    row = (await connection.execute(select(usage_state.c.kept, usage_state.c.since))).one()
+    return row.since if row.kept and row.since is not None else NONE
+
+
+async def kept(connection: AsyncConnection) -> bool:
+    """Whether changes are noted."""
+    return bool(await connection.scalar(select(usage_state.c.kept)))
+
+
+async def unfinished(connection: AsyncConnection) -> bool:
+    """Whether there are changes to take up, or rows to build sums from."""
+    if await connection.scalar(select(usage_changes.c.id).limit(1)) is not None:
+        return True
+    return await kept(connection) and await since(connection) != ALL
+
+
+async def keep(connection: AsyncConnection, *, wanted: bool) -> None:
+    """Keep sums from now on, or none any more; those of expired turns stay."""
+    await alone(connection, wait=True)
+    if await kept(connection) == wanted:
+        return
+    if wanted and connection.dialect.name == "postgresql":  # who writes now has looked at the state already
+        await connection.execute(text("LOCK TABLE usage IN SHARE ROW EXCLUSIVE MODE"))
+    await connection.execute(delete(usage_changes).where(~usage_changes.c.expired))
+    await _forget(connection)
+    await connection.execute(update(usage_state).values(kept=wanted))
+
+
+async def keep_expired(connection: AsyncConnection, thread: ThreadKey) -> None:
+    """Note what a thread has used as sums of expired turns; its rows are deleted in the same transaction."""
+    if await kept(connection):
+        columns = [usage.c[name] for name in CHANGED]
+        rows = select(literal(1), literal(value=True), *columns).where(own(usage, thread))
+        await connection.execute(insert(usage_changes).from_select(["sign", "expired", *CHANGED], rows))
+
+
+async def take_up(connection: AsyncConnection, most: int = CHANGES_AT_ONCE) -> int:
+    """Add the oldest changes to the sums -> how many there were."""
+    oldest = select(usage_changes.c.id).order_by(usage_changes.c.id).limit(most).subquery()
+    count, last = (await connection.execute(select(func.count(), func.max(oldest.c.id)))).one()
+    if not count:
+        return 0
+    begin = await since(connection)
+    noted = usage_changes.c.id <= last
+    if connection.dialect.name == "postgresql":  # one statement: another one might see more of them
+        taken = delete(usage_changes).where(noted).returning(*usage_changes.c).cte("taken")
+        found = await tallies(connection, of_changes(taken, _counts(taken, begin)).cte("counted"))
+    else:
+        found = await tallies(
+            connection, of_changes(usage_changes, noted, _counts(usage_changes, begin)).cte("counted")
+        )
+        await connection.execute(delete(usage_changes).where(noted))
+    await _add(connection, found)
+    return int(count)
+
+
+async def build(connection: AsyncConnection, most: int = ROWS_AT_ONCE) -> int:
+    """Build the sums of some `most` rows further back -> from when on the sums hold all rows now."""
+    end = await since(connection)
+    if end == ALL or not await kept(connection):
+        return end
+    before = select(usage.c.at).where(usage.c.at < end).order_by(usage.c.at.desc()).offset(most).limit(1)
+    at = await connection.scalar(before)
+    begin = ALL if at is None else at - at % QUARTER
+    if await _add(connection, await _right(connection, begin, end)):
+        await connection.execute(update(usage_state).values(since=begin))
+    return await since(connection)
+
+
+async def compare(connection: AsyncConnection, day: int, begin: int) -> dict[Place, tuple[Tally, Tally]]:
+    """The sums of one day, from `begin` on -> of each that should be there, or is, what it should be and what it is."""
+    right = of_all_spans(await _right(connection, max(day, begin), day + DAY))
+    query = select(usage_sums, *(usage_names.c[name] for name in NAMES)).join(usage_names)
+    of_day = and_(usage_sums.c.start >= day, usage_sums.c.start < day + DAY, ~usage_sums.c.expired)
+    stored = {}
+    for row in (await connection.execute(query.where(of_day))).mappings():
+        place = Place(row["span"], row["start"], expired=False, names=Names(*(row[name] for name in NAMES)))
+        stored[place] = Tally.of_row(dict(row))
+    return {place: (right.get(place, Tally()), stored.get(place, Tally())) for place in {*right, *stored}}
+
+
+async def correct(connection: AsyncConnection, right: Mapping[Place, Tally]) -> None:
+    """Put these in place of what is there."""
+    await _put(connection, right, await _ids(connection, {place.names for place in right}))
+
+
+async def next_day(connection: AsyncConnection, after: int) -> int | None:
+    """The first day from `after` on that has rows or sums, in epoch ms."""
+    at = await connection.scalar(select(func.min(usage.c.at)).where(usage.c.at >= after))
+    of_days = and_(usage_sums.c.span == DAY, usage_sums.c.start >= after - after % DAY, ~usage_sums.c.expired)
+    start = await connection.scalar(select(func.min(usage_sums.c.start)).where(of_days))
+    found = [time - time % DAY for time in (at, start) if time is not None]
+    return min(found, default=None)
+
+
+def _counts(changes: Any, begin: int) -> ColumnElement[bool]:
+    """Changes of rows that no sum holds yet are not counted: who builds that sum sees these rows as they are then."""
+    return or_(changes.c.expired, changes.c.at >= begin)
+
+
+async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[Place, Tally]:
+    """What the sums of this time should be: the rows as they are, without what is noted and not taken up yet."""
+    rows = of_usage(usage.c.at >= begin, usage.c.at < end)
+    noted = and_(usage_changes.c.at >= begin, usage_changes.c.at < end, ~usage_changes.c.expired)
+    found = await tallies(connection, union_all(rows, of_changes(usage_changes, noted, undone=True)).cte("counted"))
+    return {place: tally for place, tally in found.items() if not tally.empty}
+
+
+async def _add(connection: AsyncConnection, quarters: Mapping[Place, Tally]) -> bool:
+    """Add these to the sums -> whether that was possible. If not, the sums were not what they should be, and are
+    forgotten: they are built anew, and until then rows are read.
+    """
+    found = of_all_spans(quarters)
+    ids = await _ids(connection, {place.names for place in found})
+    for place, tally in (await _stored(connection, found, ids)).items():
+        tally.add(found[place])
+        found[place] = tally
+    if not all(tally.possible for tally in found.values()):
+        await _forget(connection)
+        return False
+    await _put(connection, found, ids)
+    return True
+
+
+async def _stored(connection: AsyncConnection, places: Iterable[Place], ids: Mapping[Names, int]) -> dict[Place, Tally]:
+    """Those of these sums that are there."""
+    by_key = {(place.span, place.start, place.expired, ids[place.names]): place for place in places}
+    columns = usage_sums.c
+    key = row_of(columns.span, columns.start, columns.expired, columns.names)
+    found = {}
+    for some in portions(sorted(by_key), PLACES_AT_ONCE):
+        for row in (await connection.execute(select(usage_sums).where(key.in_(some)))).mappings():
+            found[by_key[row["span"], row["start"], row["expired"], row["names"]]] = Tally.of_row(dict(row))
+    return found
+
+
+async def _put(connection: AsyncConnection, sums: Mapping[Place, Tally], ids: Mapping[Names, int]) -> None:
+    rows, gone = [], []
+    for place, tally in sums.items():
+        key = {"span": place.span, "start": place.start, "expired": place.expired, "names": ids[place.names]}
+        if tally.empty:
+            gone.append(tuple(key.values()))
+        else:
+            rows.append(key | tally.columns())
+    columns = usage_sums.c
+    for some in portions(gone, PLACES_AT_ONCE):
+        key_of = row_of(columns.span, columns.start, columns.expired, columns.names)
+        await connection.execute(delete(usage_sums).where(key_of.in_(some)))
+    if rows:
+        new = INSERT[connection.dialect.name](usage_sums)
+        values = {column.name: new.excluded[column.name] for column in usage_sums.c if not column.primary_key}
+        await connection.execute(new.on_conflict_do_update(index_elements=usage_sums.primary_key, set_=values), rows)
+
+
+async def _ids(connection: AsyncConnection, names: Iterable[Names]) -> dict[Names, int]:
+    """The rows of `usage_names` for these, made where they are missing."""
+    digests = {one.digest: one for one in names}
+    found: dict[Names, int] = {}
+    for wanted in portions(sorted(digests)):
+        query = select(usage_names.c.digest, usage_names.c.id).where(usage_names.c.digest.in_(wanted))
+        known = {row.digest: row.id for row in await connection.execute(query)}
+        missing = [{"digest": digest, **digests[digest]._asdict()} for digest in wanted if digest not in known]
+        if missing:
+            await connection.execute(insert(usage_names), missing)
+            known |= {row.digest: row.id for row in await connection.execute(query)}
+        found |= {digests[digest]: id_ for digest, id_ in known.items()}
+    return found
+
+
+async def _forget(connection: AsyncConnection) -> None:
+    await connection.execute(delete(usage_sums).where(~usage_sums.c.expired))
+    await connection.execute(update(usage_state).values(since=None))

@@ -1,0 +1,153 @@
+"""Rows of usage, counted together: what the sums of `usage_sums` are made of, and are compared with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import CTE, BigInteger, ColumnElement, Select, Text, and_, case, cast, func, literal, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores.bounded_sum import MAX_INTEGER, BoundedSum
+from pipeline.stores.histogram import Histogram, added, of_times, text_of
+from pipeline.stores.schema import COUNTED, SUMMED, usage, usage_changes
+from pipeline.stores.time_buckets import HOUR, MINUTE
+from topics import json_text
+
+QUARTER: Final = 15 * MINUTE
+DAY: Final = 24 * HOUR
+SPANS: Final = (QUARTER, HOUR, DAY)  # each begins where the one before it does; all in UTC
+NAMES: Final = ("tenant", "model", "provider", "agent_id")
+TIMES: Final = {"ttft": "ttft_ms", "duration": "duration_ms"}  # the column of a sum -> that of a row
+
+
+class Names(NamedTuple):
+    """Whose a sum is."""
+
+    tenant: str | None
+    model: str | None
+    provider: str | None
+    agent_id: str
+
+    @property
+    def digest(self) -> str:
+        """One text for the four."""
+        return hashlib.sha256(json_text.dumps(list(self)).encode()).hexdigest()
+
+
+class Place(NamedTuple):
+    """Where a sum is kept: `start` in epoch ms, `span` in ms."""
+
+    span: int
+    start: int
+    expired: bool
+    names: Names
+
+
+@dataclass(slots=True)
+class Tally:
+    """`sums`: in the order of SUMMED. What was taken away counts less than 0."""
+
+    sums: list[int] = field(default_factory=lambda: [0] * len(SUMMED))
+    ttft: Histogram = field(default_factory=Counter)
+    duration: Histogram = field(default_factory=Counter)
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Tally:
+        """From a row of `usage_sums`."""
+        return cls([row[name] for name in SUMMED], added([row["ttft"]]), added([row["duration"]]))
+
+    def add(self, other: Tally) -> None:
+        """Add another one. A sum that has reached MAX_INTEGER stands for all above it, and stays."""
+        self.sums = [
+            MAX_INTEGER if one == MAX_INTEGER else min(one + more, MAX_INTEGER)
+            for one, more in zip(self.sums, other.sums, strict=True)
+        ]
+        self.ttft.update(other.ttft)
+        self.duration.update(other.duration)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left."""
+        return not (any(self.sums) or any(self.ttft.values()) or any(self.duration.values()))
+
+    @property
+    def possible(self) -> bool:
+        """Whether nothing was taken away that had not been added."""
+        counts = (*self.sums, *self.ttft.values(), *self.duration.values())
+        return min(counts) >= 0
+
+    def columns(self) -> dict[str, Any]:
+        """As columns of `usage_sums`."""
+        return {
+            **dict(zip(SUMMED, self.sums, strict=True)),
+            "ttft": text_of(self.ttft),
+            "duration": text_of(self.duration),
+        }
+
+
+def of_usage(*where: ColumnElement[bool]) -> Select[Any]:
+    """Rows of `usage`, in the shape that `tallies` takes."""
+    columns = (usage.c[name] for name in (*NAMES, *COUNTED, *TIMES.values()))
+    sign, expired = literal(1, BigInteger), literal(value=False)
+    return select(usage.c.at, sign.label("sign"), expired.label("expired"), *columns).where(*where)
+
+
+def of_changes(source: Any = usage_changes, *where: ColumnElement[bool], undone: bool = False) -> Select[Any]:
+    """Rows of `usage_changes`, or of a query that has its columns, in the same shape; `undone`: the other way round."""
+    columns = (source.c[name] for name in (*NAMES, *COUNTED, *TIMES.values()))
+    sign = cast(-source.c.sign if undone else source.c.sign, BigInteger)
+    return select(source.c.at, sign.label("sign"), source.c.expired, *columns).where(*where)
+
+
+def signed(rows: CTE, name: str) -> ColumnElement[int]:
+    """A column of SUMMED of these rows: less than 0 where the row is taken away."""
+    if name == "unpriced":
+        return case((no_price(rows.c), rows.c.sign), else_=0)
+    return func.coalesce(rows.c[name], 0) * rows.c.sign
+
+
+def no_price(columns: Any) -> ColumnElement[bool]:
+    """Whether a response has tokens and no known cost."""
+    return and_(columns.cost_nano_usd.is_(None), columns.total_tokens > 0)
+
+
+def signed_time(rows: CTE, name: str) -> ColumnElement[str]:
+    """A time as text, and one more than it, so that 0 has a sign, too."""
+    return cast((rows.c[name] + 1) * rows.c.sign, Text)
+
+
+def times_in(text: str | None) -> Histogram:
+    """Times as `signed_time` has them, with commas between them."""
+    times: Counter[int] = Counter()
+    for value, count in Counter(text.split(",") if text else ()).items():
+        number = int(value)
+        times[abs(number) - 1] += count if number > 0 else -count
+    return of_times(times)
+
+
+async def tallies(connection: AsyncConnection, source: CTE) -> dict[Place, Tally]:
+    """The tallies of these rows, for each quarter of an hour."""
+    start = (source.c.at - source.c.at % QUARTER).label("start")
+    keys = (start, source.c.expired, *(source.c[name] for name in NAMES))
+    sums = (func.coalesce(BoundedSum(signed(source, name)), 0).label(name) for name in SUMMED)
+    times = (func.aggregate_strings(signed_time(source, name), ",").label(place) for place, name in TIMES.items())
+    found: dict[Place, Tally] = {}
+    for row in (await connection.execute(select(*keys, *sums, *times).group_by(*keys))).mappings():
+        names = Names(*(row[name] for name in NAMES))
+        tally = Tally([int(row[name]) for name in SUMMED], times_in(row["ttft"]), times_in(row["duration"]))
+        found[Place(QUARTER, row["start"], bool(row["expired"]), names)] = tally
+    return found
+
+
+def of_all_spans(quarters: Mapping[Place, Tally]) -> dict[Place, Tally]:
+    """Tallies of quarters of an hour -> these, and those of hours and days."""
+    found: dict[Place, Tally] = {}
+    for place, tally in quarters.items():
+        for span in SPANS:
+            whole = found.setdefault(place._replace(span=span, start=place.start - place.start % span), Tally())
+            whole.add(tally)
+    return found
