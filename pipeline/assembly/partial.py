@@ -1,9 +1,10 @@
 """What an interrupted turn had shown and does not keep: the value of its `meta:partial`.
 
-    {"messages": [{"message_type", "timestamp", "agent_id", "parts"}, ...]}
+    {"messages": [{"message_type", "timestamp", "agent_id", "usage"?, "parts"}, ...]}
 
 Messages have the form of the turn's own, and hold what `pipeline.assembly.agent_turn` leaves out: texts, thoughts and
 calls that never got their end (each marked `meta:unfinished`), and whole responses whose calls were not all answered.
+A response that stays in no part has its usage here, which the turn's total counts.
 Arguments that broke off are {"INVALID_JSON": text}. Like all of `meta:*`, it is outside of the canonical hash.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from pipeline.assembly.parts import Message, Part
+from pipeline.turns import tokens
 from pipeline.turns.arguments import arguments
 from pipeline.turns.text import join, mend
 from pipeline.turns.times import iso
@@ -36,7 +38,10 @@ def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept:
         lost = [fields for part in parts if id(part) not in stay and (fields := _shown(part)) is not None]
         clock = max(clock, message.at)
         if lost:
-            head = {"message_type": message.kind, "timestamp": iso(clock), "agent_id": agent_id}
+            head: Fields = {"message_type": message.kind, "timestamp": iso(clock), "agent_id": agent_id}
+            usage = message.fields.get("usage")
+            if isinstance(usage, dict) and id(message) not in kept:
+                head["usage"] = tokens.normal(usage)
             found.append({**head, "parts": lost})
     return {"messages": found} if found else None
 

@@ -109,3 +109,15 @@ def test_its_large_values_may_be_kept_elsewhere(builder: Builder) -> None:
     assert piece.place == ("meta:partial", "messages", 1, "parts", 0)
     assert piece.data == b"large"
     assert resolved(turn, {}) == turn
+
+
+def test_a_response_that_stays_nowhere_else_has_its_usage(builder: Builder) -> None:
+    said(builder, "kept")
+    builder.usage({"output_tokens": 1})
+    builder.close_response()
+    said(builder, "half", done=False)
+    builder.usage({"output_tokens": 2})
+    turn = turn_of(builder, "disconnected")
+    assert [message["usage"]["output_tokens"] for message in turn["messages"]] == [1]
+    assert [message["usage"]["output_tokens"] for message in turn["meta:partial"]["messages"]] == [2]
+    assert turn["total_usage"]["output_tokens"] == 3
