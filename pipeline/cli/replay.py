@@ -26,7 +26,7 @@ from pipeline.stores.keys import key_of
 from pipeline.stores.offload import Offload
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.times import epoch_ms, iso
-from pipeline.worker.assemble_work import fits_inline
+from pipeline.worker.offloading import fits_inline
 from pipeline.worker.redaction_rules import redaction_of
 from pipeline.worker.replay import Seen, Stretch, replayed
 from threadmill.identity import thread_uuid

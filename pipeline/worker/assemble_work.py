@@ -19,58 +19,38 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from pipeline.assembly import parked_runs
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Out
-from pipeline.errors import BrokerError, StoreError
-from pipeline.kafka.dead_letters import outgoing_letter
-from pipeline.kafka.outbox import LARGEST_REQUEST, Outbox, Outgoing, Producer
+from pipeline.errors import BrokerError
+from pipeline.kafka.outbox import Outbox, Outgoing, Producer
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
+from pipeline.worker.offloading import Offload, fits_inline, moved, offloaded
+from pipeline.worker.outgoing_results import OutgoingResults
 from pipeline.worker.parked_reads import Due, Reading, together
 from pipeline.worker.retry import Retry
 from pipeline.worker.spilled_records import SpilledRecords, letters_of, spilled_records
 from pipeline.worker.state_reader import read_state
 from pipeline.worker.state_waves import StateWaves
 from pipeline.worker.work import Records
-from threadmill.errors import Reason
-from topics import catalog, json_text, telemetry, turn_record
 from topics.state import RunKey
 from topics.turn_record import TurnRecord
 
 log = logging.getLogger(__name__)
 
-OVERHEAD: Final = 200  # bytes of a record beside its value
 UNCONFIRMED: Final = 16_777_216  # bytes for the state topic that may wait for the next checkpoint
 BUILDING: Final = 1.0  # seconds at once for parked runs: what other partitions have read waits as long
 MANY: Final = 1000  # records of a partition: to look at every open run costs little beside them
-
-
-class Offload(Protocol):
-    """Keeps large values of turns elsewhere."""
-
-    @property
-    def threshold(self) -> int:
-        """Bytes of the smallest record that may have one."""
-
-    async def __call__(self, value: bytes) -> bytes:
-        """Turn record -> the same with references. Raises StoreError, and is called again."""
-
-    async def move(self, record: TurnRecord) -> None:
-        """The same in place, for one that is not encoded yet. Raises StoreError, and is called again."""
-
-    def fits(self, record: TurnRecord) -> bool:
-        """Whether the turns topic takes a record with its references."""
 
 
 @dataclass(slots=True)
@@ -107,7 +87,8 @@ class AssembleWork:
     ) -> None:
         self.settings = settings
         self.dialects = dialects
-        self.outbox = Outbox(producer, self._too_large)
+        self.results = OutgoingResults(settings.topic_prefix, counts.refused)
+        self.outbox = Outbox(producer, self.results.too_large)
         self.counts = counts
         self.redaction = redaction
         self.offload = offload
@@ -122,11 +103,6 @@ class AssembleWork:
         self.reading: Reading | None = None  # one at a time, so that THREADMILL_HOME needs no more room
         self.built: SpilledRecords | None = None  # of the parked run whose results are handed over now
         self.no_room: str | None = None  # why THREADMILL_HOME took no records of a run, when it was asked last
-        prefix = settings.topic_prefix
-        self.events = catalog.EVENTS.full_name(prefix)
-        self.turns = catalog.TURNS.full_name(prefix)
-        self.telemetry = catalog.TELEMETRY.full_name(prefix)
-        self.state = catalog.STATE.full_name(prefix)
 
     @property
     def trouble(self) -> str | None:
@@ -294,18 +270,18 @@ class AssembleWork:
             segments = await self._spilled_of(number, held, oversized.run, oversized.segments)
             out.add(await asyncio.to_thread(held.core.finishing.cut_off, oversized, segments))
             del out.oversized[0]
-        if self.offload is not None and not await self._moved(out, self.offload):
+        if self.offload is not None and not await moved(out, self.offload, self.retry):
             return False
-        turns = self._turns(number, out)
+        turns = self.results.turns(number, out)
         while out.unbuilt:
             unbuilt = out.unbuilt[0]
             out.dead += letters_of(unbuilt, await self._spilled_of(number, held, unbuilt.run, unbuilt.segments))
             del out.unbuilt[0]
-        held.unsent += [*turns, *self._results(number, out)]
-        held.entries.segments.extend(self._state(number, name, value) for name, value in out.segments)
+        held.unsent += [*turns, *self.results.others(number, out)]
+        held.entries.segments.extend(self.results.state(number, name, value) for name, value in out.segments)
         for name, value in out.marks:
             wave = held.entries.tombstones if value is None else held.entries.marks
-            wave.append(self._state(number, name, value))
+            wave.append(self.results.state(number, name, value))
         floor = held.core.floor() if held.floor is None else held.floor
         held.due.update({parked.run: Due(parked, floor) for parked in out.parked})
         held.core.out = Out()  # not before all of its results are here in full
@@ -314,7 +290,9 @@ class AssembleWork:
             self.counts.redacted(self.redaction)
         if self.traces is not None:
             self.traces(out.turns, number)
-        if self.offload is not None and not await self._offloaded(held, self.offload):
+        if self.offload is not None and not await offloaded(
+            held.unsent, self.results.turns_topic, self.offload, self.retry
+        ):
             return False
         await self.outbox.send(held.unsent)
         held.entries.move_to(self.waiting)
@@ -333,7 +311,7 @@ class AssembleWork:
 
         Raises BrokerError, and OSError where THREADMILL_HOME is full: the runs wait for room then.
         """
-        entries = [self._state(number, name, value) for name, value in held.core.out.segments]
+        entries = [self.results.state(number, name, value) for name, value in held.core.out.segments]
         here = {entry.key: entry.value for entry in (*held.entries.segments, *entries)}
         known = all(name.encode() in here for names in runs.values() for name in names)
         if not known and not await self.flush():
@@ -345,60 +323,6 @@ class AssembleWork:
             raise
         self.no_room = None
         return found
-
-    async def _moved(self, out: Out, offload: Offload) -> bool:
-        """Values of large runs' turns to the content store, before they are encoded. False: as below."""
-        for record in out.turns if out.large else ():
-            key = record.get("tenant"), record["turn_id"]
-            if key in out.large:
-                if not await self.retry.until_done(partial(offload.move, record)):
-                    return False
-                out.large.discard(key)
-        return True
-
-    async def _offloaded(self, held: Held, offload: Offload) -> bool:
-        """Large values of turns to the content store, however long it takes. False: the partition is about to go."""
-        places = [
-            place
-            for place, record in enumerate(held.unsent)
-            if record.topic == self.turns and len(record.value or b"") >= offload.threshold
-        ]
-        return not places or await self.retry.until_done(partial(_offload, held.unsent, places, offload))
-
-    def _turns(self, number: int, out: Out) -> list[Outgoing]:
-        """What can't be encoded is left out; then the raw records of its run are among the results instead."""
-        try:
-            return self._encoded(number, out.turns)
-        except Exception:
-            log.exception("a turn can't be encoded: the records of its run become dead letters")
-        out.leave_out(turn_record.encode)
-        return self._encoded(number, out.turns)
-
-    def _encoded(self, number: int, turns: Sequence[TurnRecord]) -> list[Outgoing]:
-        return [Outgoing(self.turns, t["thread_id"].encode(), turn_record.encode(t), number) for t in turns]
-
-    def _results(self, number: int, out: Out) -> list[Outgoing]:
-        return [
-            *(Outgoing(self.telemetry, e["thread_id"].encode(), telemetry.encode(e), number) for e in out.telemetry),
-            *(self._letter(number, refused) for refused in out.dead),
-        ]
-
-    def _state(self, number: int, name: str, value: bytes | None) -> Outgoing:
-        return Outgoing(self.state, name.encode(), value, number)
-
-    def _letter(self, number: int, refused: Refused) -> Outgoing:
-        return outgoing_letter(self.settings.topic_prefix, self.events, number, refused)
-
-    def _too_large(self, record: Outgoing) -> Outgoing:
-        refused = Refused(StoredRecord(b"", 0, 0, record.key), Reason.TOO_LARGE, self._why_too_large(record))
-        self.counts.refused(record.partition, [refused])
-        return self._letter(record.partition, refused)
-
-    def _why_too_large(self, record: Outgoing) -> str:
-        detail = f"a record of {len(record.value or b''):,} bytes is more than {record.topic} takes"
-        if record.topic != self.turns:
-            return detail
-        return f"{detail}: with a content store (THREADMILL_CONTENT) large values are kept elsewhere"
 
     def floor(self, partition: int) -> int | None:
         """The offset to commit, once `flush` has succeeded."""
@@ -432,21 +356,3 @@ def _looked_at(task: asyncio.Task[object]) -> None:
     """Its error is raised where its result is used; where its partition is gone by then, it is nobody's."""
     if not task.cancelled():
         task.exception()
-
-
-def fits_inline(record: TurnRecord) -> bool:
-    """Whether the turns topic takes a record with all values in it."""
-    most = LARGEST_REQUEST - OVERHEAD
-    return json_text.size_of(record) <= most and len(turn_record.encode(record)) <= most
-
-
-async def _offload(records: deque[Outgoing], places: Sequence[int], offload: Offload) -> None:
-    values = await asyncio.gather(*(offload(records[place].value or b"") for place in places), return_exceptions=True)
-    for value in values:
-        if isinstance(value, StoreError) or not isinstance(value, bytes | Exception):
-            raise value
-    for place, value in zip(places, values, strict=True):
-        if isinstance(value, bytes):
-            records[place] = replace(records[place], value=value)
-        else:  # it goes as it is: who can't read it either makes a dead letter of it, with all its bytes
-            log.warning("%s of %r keeps its large values: %r", records[place].topic, records[place].key, value)

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,8 +26,9 @@ from pipeline.stores import rows, statements, versions
 from pipeline.turns import thread_document
 from pipeline.turns.held_events import Verdict, Version
 from pipeline.turns.redaction import Redaction
-from pipeline.worker import assemble_work, group_work
+from pipeline.worker import group_work, offloading, outgoing_results
 from pipeline.worker.assemble_work import AssembleWork
+from pipeline.worker.outgoing_results import OutgoingResults
 from pipeline.worker.stage import Stage
 from pipeline.worker.store_role import TurnWriter
 from threadmill.nesting import LEVELS
@@ -99,22 +101,22 @@ def tenants_of_threads(patch: Patch) -> None:
 
 def results_taken_early(patch: Patch) -> None:
     """Telemetry is redacted when its results have left the core already, and that may raise."""
-    send, results = AssembleWork._send, AssembleWork._results
+    send = AssembleWork._send
 
     async def early(self: AssembleWork, number: int, held: Any) -> None:
+        self.results.others = partial(redacted, self)  # type: ignore[method-assign]
         try:
             await send(self, number, held)
         except Exception:
             held.core.out = Out()
             raise
 
-    def redacted(self: AssembleWork, number: int, out: Out) -> list[Outgoing]:
-        if self.redaction is not None:
-            out.telemetry = [self.redaction.telemetry(record) for record in out.telemetry]
-        return results(self, number, out)
+    def redacted(work: AssembleWork, number: int, out: Out) -> list[Outgoing]:
+        if work.redaction is not None:
+            out.telemetry = [work.redaction.telemetry(record) for record in out.telemetry]
+        return OutgoingResults.others(work.results, number, out)
 
     patch.setattr(AssembleWork, "_send", early)
-    patch.setattr(AssembleWork, "_results", redacted)
     patch.setattr(finishing, "polished", lambda run, records, polish, last: records)
 
 
@@ -129,7 +131,7 @@ def letters_without_bytes(patch: Patch) -> None:
     def letter(*args: Any) -> Outgoing:
         return without_value(outgoing_letter(*args))
 
-    patch.setattr(assemble_work, "outgoing_letter", letter)
+    patch.setattr(outgoing_results, "outgoing_letter", letter)
 
 
 def again_without_pause(patch: Patch) -> None:
@@ -180,7 +182,7 @@ def deep_turn_raises(patch: Patch) -> None:
         for place in places:
             records[place] = replace(records[place], value=await offload(records[place].value or b""))
 
-    patch.setattr(assemble_work, "_offload", each)
+    patch.setattr(offloading, "_offload", each)
     patch.setattr(turn_record, "OWN_LEVELS", LEVELS)
 
 

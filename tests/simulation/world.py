@@ -17,9 +17,9 @@ from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.stores import content, offload
 from pipeline.worker import (
     archive_role,
-    assemble_work,
     group_work,
     metrics_role,
+    offloading,
     spilled_records,
     stage,
     state_reader,
@@ -103,7 +103,7 @@ class World:
         patch.setattr(archive_role, "Archive", self.archive)
         patch.setattr(content, "Objects", lambda: self.objects)
         # What is large here would be small elsewhere.
-        patch.setattr(assemble_work, "LARGEST_REQUEST", TURN_BYTES)
+        patch.setattr(offloading, "LARGEST_REQUEST", TURN_BYTES)
         patch.setattr(group_work, "MOST", GROUP_BYTES)
         patch.setattr(offload, "MOST", TURN_BYTES * 9 // 10)
         patch.setattr("pipeline.assembly.spilled_run.MAX_SEGMENT_BYTES", TURN_BYTES * 2 // 3)

@@ -20,6 +20,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction, TextRule
 from pipeline.worker import assemble_work as assemble_work_module
+from pipeline.worker import offloading, outgoing_results
 from pipeline.worker import spilled_records as spilled_records_module
 from pipeline.worker.assemble_work import MANY, AssembleWork
 from pipeline.worker.assembly_limits import limits_of
@@ -221,7 +222,7 @@ async def test_what_was_dropped_has_no_floor(work: AssembleWork) -> None:
 
 
 async def test_a_turn_that_no_topic_takes_is_a_dead_letter(work: AssembleWork, producer: Producer) -> None:
-    instead = work.outbox._again(Outgoing(work.turns, b"k", b"x" * 99, 3), MessageSizeTooLargeError())
+    instead = work.outbox._again(Outgoing(work.results.turns_topic, b"k", b"x" * 99, 3), MessageSizeTooLargeError())
     letter = dead_letter.from_record(instead.key, instead.value, instead.headers or [])
     assert (letter.reason, letter.partition, letter.key) == (Reason.TOO_LARGE, 3, b"k")
     assert "99 bytes is more than threadmill.turns takes" in letter.detail
@@ -338,7 +339,7 @@ async def test_a_turn_that_can_not_be_offloaded_does_not_stop_its_partition(
     for number, said in enumerate(("large", "deep", "large")):
         log.add(envelope(0, text(said), run_id=str(number), end="complete"))
     await feed(work, log)
-    turns = [record.value or b"" for record, _ in producer.sent if record.topic == work.turns]
+    turns = [record.value or b"" for record, _ in producer.sent if record.topic == work.results.turns_topic]
     assert [b"reference" in turn for turn in turns] == [True, False, True]
     assert work.floor(0) == 3
 
@@ -349,7 +350,7 @@ async def test_results_stay_in_the_core_until_all_of_them_exist(
     log = Log()
     log.add(envelope(0, text("a"), end="complete"))
     with monkeypatch.context() as broken:
-        broken.setattr(assemble_work_module.telemetry, "encode", lambda _: 1 / 0)
+        broken.setattr(outgoing_results.telemetry, "encode", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             await feed(work, log)
         assert work.floor(0) == 0
@@ -422,7 +423,7 @@ async def test_of_what_an_older_version_mixed_only_the_runs_own_records_become_d
 async def test_large_turns_of_two_tenants_are_told_apart_though_their_ids_are_equal(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assemble_work_module, "LARGEST_REQUEST", 5000)
+    monkeypatch.setattr(offloading, "LARGEST_REQUEST", 5000)
     monkeypatch.setattr(finishing_module, "LARGE", 1000)
     log = Log()
     log.add(envelope(0, text("x" * 6000), tenant="acme", end="complete"))
@@ -435,7 +436,7 @@ async def test_large_turns_of_two_tenants_are_told_apart_though_their_ids_are_eq
 async def test_a_turn_that_is_too_large_is_cut_off_and_leaves_the_other_records_of_its_run(
     work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assemble_work_module, "LARGEST_REQUEST", 5000)
+    monkeypatch.setattr(offloading, "LARGEST_REQUEST", 5000)
     monkeypatch.setattr(finishing_module, "LARGE", 1000)
     log = Log()
     log.add(envelope(0, text("x" * 3000), run_id="large"))
@@ -452,7 +453,9 @@ async def test_a_turn_that_is_too_large_is_cut_off_and_leaves_the_other_records_
         (Reason.TOO_LARGE, record.value) for record in (log.records[1], log.records[3])
     ]
     assert all("THREADMILL_CONTENT" in letter.detail for letter in found)
-    turns = [turn_record.decode(record.value) for record, _ in producer.sent if record.topic == work.turns]
+    turns = [
+        turn_record.decode(record.value) for record, _ in producer.sent if record.topic == work.results.turns_topic
+    ]
     assert [(turn["run_id"], turn["status"], turn["events"]) for turn in turns] == [
         ("small", "complete", 1),
         ("large", "interrupted", 1),
@@ -488,7 +491,9 @@ async def test_a_turn_that_can_not_be_encoded_leaves_the_records_of_its_run(
     log.add(envelope(0, text("d"), run_id="other", end="complete"), at=1500)
     await feed(work, log)
     broker.cancel()
-    turns = [turn_record.decode(record.value) for record, _ in producer.sent if record.topic == work.turns]
+    turns = [
+        turn_record.decode(record.value) for record, _ in producer.sent if record.topic == work.results.turns_topic
+    ]
     assert [turn["run_id"] for turn in turns] == ["good", "other"]
     letters = letters_of(producer)
     assert sorted(letter.value or b"" for letter in letters) == sorted(r.value for r in log.records[1:3])

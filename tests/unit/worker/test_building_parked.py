@@ -17,6 +17,7 @@ from pipeline.assembly import parked_runs
 from pipeline.assembly.parked_runs import park
 from pipeline.settings import Settings
 from pipeline.worker import assemble_work as assemble_work_module
+from pipeline.worker import offloading
 from pipeline.worker import spilled_records as spilled_records_module
 from pipeline.worker.assemble_work import AssembleWork
 from tests.support.toy import Log, envelope, text
@@ -294,7 +295,7 @@ async def test_the_floor_waits_for_what_came_for_a_run_that_was_built_before_ano
 async def test_a_run_that_was_read_is_not_read_again_to_be_cut_off(
     work: AssembleWork, producer: Producer, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assemble_work_module, "LARGEST_REQUEST", 5000)
+    monkeypatch.setattr(offloading, "LARGEST_REQUEST", 5000)
     monkeypatch.setattr(finishing_module, "LARGE", 1000)
     log = await parked(work, "r")
     log.add(envelope(1, text("x" * 9000), end="complete"))

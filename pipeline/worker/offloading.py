@@ -1,0 +1,81 @@
+"""Large values of turns that are kept elsewhere, before the turns go out; without a content store, whether they fit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, Protocol
+
+from pipeline.assembly.results import Out
+from pipeline.errors import StoreError
+from pipeline.kafka.outbox import LARGEST_REQUEST, Outgoing
+from pipeline.worker.retry import Retry
+from topics import json_text, turn_record
+from topics.turn_record import TurnRecord
+
+log = logging.getLogger(__name__)
+
+OVERHEAD: Final = 200  # bytes of a record beside its value
+
+
+class Offload(Protocol):
+    """Keeps large values of turns elsewhere."""
+
+    @property
+    def threshold(self) -> int:
+        """Bytes of the smallest record that may have one."""
+
+    async def __call__(self, value: bytes) -> bytes:
+        """Turn record -> the same with references. Raises StoreError, and is called again."""
+
+    async def move(self, record: TurnRecord) -> None:
+        """The same in place, for one that is not encoded yet. Raises StoreError, and is called again."""
+
+    def fits(self, record: TurnRecord) -> bool:
+        """Whether the turns topic takes a record with its references."""
+
+
+def fits_inline(record: TurnRecord) -> bool:
+    """Whether the turns topic takes a record with all values in it."""
+    most = LARGEST_REQUEST - OVERHEAD
+    return json_text.size_of(record) <= most and len(turn_record.encode(record)) <= most
+
+
+async def moved(out: Out, offload: Offload, retry: Retry) -> bool:
+    """Values of large runs' turns to the content store, before they are encoded. False: given up."""
+    for record in out.turns if out.large else ():
+        key = record.get("tenant"), record["turn_id"]
+        if key in out.large:
+            if not await retry.until_done(partial(offload.move, record)):
+                return False
+            out.large.discard(key)
+    return True
+
+
+async def offloaded(records: deque[Outgoing], topic: str, offload: Offload, retry: Retry) -> bool:
+    """Large values of the turns among these records to the content store, however long it takes. False: given up.
+
+    `topic`: that of turns.
+    """
+    places = [
+        place
+        for place, record in enumerate(records)
+        if record.topic == topic and len(record.value or b"") >= offload.threshold
+    ]
+    return not places or await retry.until_done(partial(_offload, records, places, offload))
+
+
+async def _offload(records: deque[Outgoing], places: Sequence[int], offload: Offload) -> None:
+    values = await asyncio.gather(*(offload(records[place].value or b"") for place in places), return_exceptions=True)
+    for value in values:
+        if isinstance(value, StoreError) or not isinstance(value, bytes | Exception):
+            raise value
+    for place, value in zip(places, values, strict=True):
+        if isinstance(value, bytes):
+            records[place] = replace(records[place], value=value)
+        else:  # it goes as it is: who can't read it either makes a dead letter of it, with all its bytes
+            log.warning("%s of %r keeps its large values: %r", records[place].topic, records[place].key, value)

@@ -1,0 +1,68 @@
+"""What comes out of a partition -> records of the topics: turns, telemetry, dead letters, entries of the state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from pipeline.assembly.records import Refused, StoredRecord
+from pipeline.assembly.results import Out
+from pipeline.kafka.dead_letters import outgoing_letter
+from pipeline.kafka.outbox import Outgoing
+from threadmill.errors import Reason
+from topics import catalog, telemetry, turn_record
+from topics.turn_record import TurnRecord
+
+log = logging.getLogger(__name__)
+
+
+class OutgoingResults:
+    """Results of a partition, whose number they keep, as records of the topics under one prefix."""
+
+    def __init__(self, prefix: str, count_refused: Callable[[int, Sequence[Refused]], None]) -> None:
+        """`count_refused` gets the dead letters that are made here, with the number of their partition."""
+        self.prefix = prefix
+        self.count_refused = count_refused
+        self.events_topic = catalog.EVENTS.full_name(prefix)
+        self.turns_topic = catalog.TURNS.full_name(prefix)
+        self.telemetry_topic = catalog.TELEMETRY.full_name(prefix)
+        self.state_topic = catalog.STATE.full_name(prefix)
+
+    def turns(self, number: int, out: Out) -> list[Outgoing]:
+        """What can't be encoded is left out; then the raw records of its run are among the results instead."""
+        try:
+            return self._encoded(number, out.turns)
+        except Exception:
+            log.exception("a turn can't be encoded: the records of its run become dead letters")
+        out.leave_out(turn_record.encode)
+        return self._encoded(number, out.turns)
+
+    def _encoded(self, number: int, turns: Sequence[TurnRecord]) -> list[Outgoing]:
+        return [Outgoing(self.turns_topic, t["thread_id"].encode(), turn_record.encode(t), number) for t in turns]
+
+    def others(self, number: int, out: Out) -> list[Outgoing]:
+        """Telemetry and dead letters."""
+        topic = self.telemetry_topic
+        return [
+            *(Outgoing(topic, e["thread_id"].encode(), telemetry.encode(e), number) for e in out.telemetry),
+            *(self._letter(number, refused) for refused in out.dead),
+        ]
+
+    def state(self, number: int, name: str, value: bytes | None) -> Outgoing:
+        """An entry of the state topic; without a value, its tombstone."""
+        return Outgoing(self.state_topic, name.encode(), value, number)
+
+    def too_large(self, record: Outgoing) -> Outgoing:
+        """The dead letter for a record that its topic does not take."""
+        refused = Refused(StoredRecord(b"", 0, 0, record.key), Reason.TOO_LARGE, self._why_too_large(record))
+        self.count_refused(record.partition, [refused])
+        return self._letter(record.partition, refused)
+
+    def _letter(self, number: int, refused: Refused) -> Outgoing:
+        return outgoing_letter(self.prefix, self.events_topic, number, refused)
+
+    def _why_too_large(self, record: Outgoing) -> str:
+        detail = f"a record of {len(record.value or b''):,} bytes is more than {record.topic} takes"
+        if record.topic != self.turns_topic:
+            return detail
+        return f"{detail}: with a content store (THREADMILL_CONTENT) large values are kept elsewhere"
