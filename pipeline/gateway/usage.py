@@ -55,7 +55,8 @@ async def read_usage(
 ) -> Response:
     """`rows`, their `total`, and `unpriced`: the models whose cost is not known, with the number of responses.
 
-    `turns`, `interrupted` and `errors` count a turn where its last response is. Times are by nearest rank, in ms.
+    `turns`, `interrupted` and `errors` count a turn where its last response is. Times are in ms, by nearest rank;
+    where they come from sums, within 2 % of it.
     """
     bounded = principal.bounded(tenant)
     where = {"model": model, "provider": provider, "agent": agent, "thread": thread, "finish_reason": finish_reason}

@@ -12,14 +12,11 @@ from typing import Any, Final
 
 from sqlalchemy import (
     CTE,
-    BigInteger,
     ColumnElement,
     Select,
     and_,
     case,
     func,
-    literal,
-    null,
     or_,
     select,
 )
@@ -27,10 +24,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.errors import CallerError
 from pipeline.observability.metrics import UNKNOWN
+from pipeline.stores import usage_plan, usage_sums, usage_sums_query
 from pipeline.stores.bounded_sum import BoundedSum
 from pipeline.stores.keys import NO_TENANT, IdOf, with_id
 from pipeline.stores.schema import usage
 from pipeline.stores.time_buckets import edges as bucket_edges
+from pipeline.stores.usage_groups import bucket_of, with_other
 from pipeline.stores.usage_report import MOST_ROWS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
 from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import COUNTS
@@ -51,18 +50,36 @@ NAMED: Final = 100  # models without a price that a report names
 
 
 async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
-    """The report of a query, from one snapshot if the connection has one. Raises CallerError for too many buckets."""
+    """The report of a query, from one snapshot if the connection has one. Raises CallerError for too many buckets.
+
+    From sums where they are kept and can answer it, with the rows at the ends of its time; else from rows.
+    """
+    since = await usage_sums.since(connection) if usage_plan.fits(query) else usage_sums.NONE
+    summed = since != usage_sums.NONE
     edges: Sequence[int] = ()
     if query.bucket is not None:
-        first, last = (await connection.execute(first_and_last(query))).one()
-        edges = [] if first is None else bucket_edges(query.bucket, first, last, query.tz)
+        first, last = await (
+            usage_sums_query.first_and_last(connection, query, since) if summed else _ends(connection, query)
+        )
+        edges = [] if first is None or last is None else bucket_edges(query.bucket, first, last, query.tz)
         if len(edges) * (query.limit if query.group_by else 1) > MOST_ROWS:
             raise CallerError(f"that might be over {MOST_ROWS:,} rows: ask for fewer groups, or larger buckets")
-    total = await _rows(connection, replace(query, group_by=(), bucket=None), ())
-    plain = not query.group_by and query.bucket is None
-    rows = () if plain or (query.bucket and not edges) else await _rows(connection, query, edges)
-    unpriced = {model or UNKNOWN: count for model, count in await connection.execute(unpriced_models(query))}
-    return UsageReport(query, tuple(sorted_rows(rows, query)), total[0].figures, unpriced)
+    nothing = query.bucket is not None and not edges
+    if summed and not nothing and usage_plan.fits(query, edges):
+        found, total = await usage_sums_query.rows_of(connection, query, since, edges)
+        unpriced = usage_sums_query.unpriced_models(query, usage_plan.plan(query, since)) if total.unpriced else None
+    else:
+        total = (await _rows(connection, replace(query, group_by=(), bucket=None), ()))[0].figures
+        found = [] if nothing else list(await _rows(connection, query, edges))
+        unpriced = unpriced_models(query)
+    rows = found if query.group_by or query.bucket is not None else []
+    models = [] if unpriced is None else (await connection.execute(unpriced)).all()
+    return UsageReport(query, tuple(sorted_rows(rows, query)), total, {model or UNKNOWN: int(n) for model, n in models})
+
+
+async def _ends(connection: AsyncConnection, query: UsageQuery) -> tuple[int | None, int | None]:
+    first, last = (await connection.execute(first_and_last(query))).one()
+    return first, last
 
 
 async def _rows(connection: AsyncConnection, query: UsageQuery, edges: Sequence[int]) -> Sequence[UsageRow]:
@@ -74,7 +91,7 @@ def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
     """-> rows for `read_row`; `edges` are those of the query's buckets, empty where it has no buckets."""
     kept = _kept(query, edges)
     names = [f"group_{number}" for number in range(len(query.group_by))]
-    placed = _with_other(kept, names, query) if names else kept
+    placed = with_other(kept, names, query) if names else kept
     keys = [name for name in ("bucket", "other", *names) if name in placed.c]
     ranked = _ranked(placed, keys)
     found = [ranked.c[key] for key in keys]
@@ -144,39 +161,8 @@ def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
     sums = [usage.c[name] for name in ("requests", "turns", "interrupted", "errors", *COUNTS, "cost_nano_usd", *TIMES)]
     unpriced = case((NO_PRICE, 1), else_=0).label("unpriced")
     groups = [GROUPS[name].label(f"group_{number}") for number, name in enumerate(query.group_by)]
-    bucket = [_bucket(usage.c.at, edges).label("bucket")] if edges else []
+    bucket = [bucket_of(usage.c.at, edges).label("bucket")] if edges else []
     return select(*bucket, *groups, *sums, unpriced).where(*_conditions(query)).cte("kept")
-
-
-def _bucket(at: ColumnElement[Any], edges: Sequence[int]) -> ColumnElement[Any]:
-    """The last edge that is not after `at`: a search tree, so that a thousand edges cost ten comparisons."""
-    if len(edges) == 1:
-        return literal(edges[0], BigInteger)
-    middle = len(edges) // 2
-    below, above = _bucket(at, edges[:middle]), _bucket(at, edges[middle:])
-    return case((at < literal(edges[middle], BigInteger), below), else_=above)
-
-
-def _with_other(kept: CTE, names: Sequence[str], query: UsageQuery) -> CTE:
-    """The rows with a column `other`: 1, and no names, for groups that are not among the greatest `limit`."""
-    groups = [kept.c[name] for name in names]
-    order = func.coalesce(BoundedSum(kept.c["cost_nano_usd" if query.order == "cost_usd" else query.order]), 0)
-    places = [part for group in groups for part in (group.is_(None), group)]
-    named = select(*groups, literal(1).label("named")).group_by(*groups).order_by(order.desc(), *places)
-    top = named.limit(query.limit).cte("top")
-    same = [
-        and_(func.coalesce(kept.c[name], "") == func.coalesce(top.c[name], ""), _null(kept, name) == _null(top, name))
-        for name in names
-    ]
-    is_named = top.c.named.is_not(None)
-    rest = [column for column in kept.c if column.name not in names]
-    own = [case((is_named, kept.c[name]), else_=null()).label(name) for name in names]
-    other = case((is_named, 0), else_=1).label("other")
-    return select(other, *own, *rest).select_from(kept.outerjoin(top, and_(*same))).cte("placed")
-
-
-def _null(table: CTE, name: str) -> ColumnElement[int]:
-    return case((table.c[name].is_(None), 1), else_=0)
 
 
 def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:

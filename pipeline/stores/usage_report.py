@@ -75,7 +75,9 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Nearest-rank percentiles in ms: each is a measured value; None without any."""
+    """Nearest-rank percentiles in ms: each is a measured value, or within 2 % of it where it comes from sums; None
+    without any.
+    """
 
     p50: int | None
     p95: int | None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy.dialects import postgresql
 
-from pipeline.stores import list_statements, older_statements, statements, usage_query
+from pipeline.stores import list_statements, older_statements, statements, usage_query, usage_sums_query
 from pipeline.stores.keys import key_text
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import encode_cursor
+from pipeline.stores.usage_plan import plan
 from pipeline.stores.usage_report import UsageQuery
 from tests.support.places import ROOT
 from threadmill.identity import thread_uuid
@@ -51,6 +53,10 @@ async def full(postgres_database: str) -> AsyncIterator[ThreadStore]:
         async with store._writing() as connection:
             for statement in FILL:
                 await connection.exec_driver_sql(statement.replace(":start", str(START)).replace(":turns", str(TURNS)))
+        while await store.sum_up():
+            pass
+        async with store._writing() as connection:
+            await connection.exec_driver_sql("ANALYZE")
         yield store
 
 
@@ -59,6 +65,8 @@ ONE = ThreadKey("thread-17", "t17")
 SOME = [ONE, ThreadKey("thread-400", "t0")]
 HOURLY = UsageQuery(start=START + 50 * HOUR, end=START + 51 * HOUR)
 OF_ONE = UsageQuery(("model",), where={"tenant": ("t7",)}, start=HOURLY.start, end=START + 74 * HOUR)
+BY_MODEL = UsageQuery(("model",), start=HOURLY.start + 1, end=START + 74 * HOUR)
+OF_TENANT = replace(BY_MODEL, where={"tenant": ("t7",)})
 OF_THREAD = UsageQuery(("agent",), where={"thread": ("thread-17",)})
 ANY = (None, None, None, None)
 
@@ -92,6 +100,14 @@ QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "usage of a thread": (usage_query.usage_figures(OF_THREAD, ()), ("usage_thread",)),
     "usage of some time": (usage_query.usage_figures(HOURLY, ()), ("usage_at",)),
     "usage of a tenant in some time": (usage_query.usage_figures(OF_ONE, ()), ("usage_tenant_at", "usage_at")),
+    "usage of some time, from sums": (
+        usage_sums_query.sums_figures(BY_MODEL, plan(BY_MODEL, 0), ()),
+        ("usage_sums_pkey",),
+    ),
+    "usage of a tenant, from sums": (
+        usage_sums_query.sums_figures(OF_TENANT, plan(OF_TENANT, 0), ()),
+        ("usage_sums_pkey",),
+    ),
     "models without a price in some time": (usage_query.unpriced_models(HOURLY), ("usage_at",)),
     "which turns are there already (a write)": (
         statements.known_turns(["turn-1", "turn-20000"]),
@@ -107,8 +123,8 @@ async def test_each_question_is_answered_by_its_index_and_none_reads_a_whole_tab
             lines = await connection.exec_driver_sql(f"EXPLAIN (ANALYZE, TIMING OFF) {sql}".replace("%%", "%"))
             plan = "\n".join(lines.scalars())
             assert any(index in plan for index in indexes), f"{name}\n{plan}"
-            for table in ("threads", "turns", "agents", "links", "usage"):
-                assert f"Seq Scan on {table}" not in plan, f"{name}\n{plan}"
+            for table in ("threads", "turns", "agents", "links", "usage", "usage_sums"):
+                assert f"Seq Scan on {table} " not in plan, f"{name}\n{plan}"
 
 
 def test_the_page_names_them() -> None:
