@@ -46,6 +46,7 @@ KINDS: Final[dict[str, Kind]] = {
     "not-found": Kind(404, "No such page", "`/docs` lists the paths."),
     "unknown-thread": Kind(404, "No such thread", "`GET /v1/threads` lists those that the token may read."),
     "unknown-branch": Kind(404, "No such branch", "`meta:run_id` of the thread's turns names its runs."),
+    "unknown-turn": Kind(404, "No such turn", "`meta:turn_id` of the thread's turns names them."),
     "method-not-allowed": Kind(405, "Another method is needed", "The header `Allow` lists them."),
     "too-slow": Kind(408, "The body stood still for too long", "Send it again; what is there already is not doubled."),
     "conflict": Kind(409, "The thread's state does not allow this", "See `detail`."),

@@ -19,6 +19,7 @@ from pipeline.gateway.security import Admin, Reader
 from pipeline.stores.erasure import erase
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch
+from pipeline.turns.pages import UnknownTurn, last_turns
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 
@@ -121,7 +122,7 @@ async def list_threads(
     responses={
         200: {"description": "The thread, or its messages", "content": {JSON: {"schema": {"type": "object"}}}},
         304: {"description": "Not changed since `If-None-Match`"},
-        **documented("bad-request", "unknown-thread", "unknown-branch", "conflict", "forbidden"),
+        **documented("bad-request", "unknown-thread", "unknown-branch", "unknown-turn", "conflict", "forbidden"),
     },
 )
 async def read_thread(
@@ -144,7 +145,12 @@ async def read_thread(
         bool, Query(description="With what interrupted turns had shown and do not keep, marked.")
     ] = False,
     branch: Annotated[
-        str | None, Query(max_length=500, description="A run: of a thread that forks, only the branch with it.")
+        str | None,
+        Query(max_length=500, description="A run: of a thread that forks, only the branch with it. Empty: the newest."),
+    ] = None,
+    turns: Annotated[int | None, Query(ge=1, description="thread: only the last turns, as many as this.")] = None,
+    since_turn: Annotated[
+        str | None, Query(max_length=500, description="thread: at least from the turn with this `meta:turn_id` on.")
     ] = None,
     tenant: Tenant = None,
     if_none_match: Annotated[str | None, Header(max_length=2000)] = None,
@@ -152,7 +158,7 @@ async def read_thread(
     """`thread`: a ThreadProtocol 0.0.4 document. Any other format: `{"thread_id", "messages"}`.
 
     Of a thread that forks, `thread` has all branches, and messages are those of the newest one, where `branch` names no
-    other.
+    other. What `turns` and `since_turn` leave out is counted in the document's `meta:earlier`.
     """
     form = FORMATS[format_name]
     given = {"for_version": for_version, "viewing_agent": viewing_agent, "repeat_user_prompt": repeat_prompt}
@@ -160,12 +166,21 @@ async def read_thread(
         options = form.checked(given)
     except WrongOption as error:
         raise Problem("bad-request", str(error)) from None
+    if not form.is_document and (turns is not None or since_turn is not None):
+        raise Problem("bad-request", f"turns, since_turn: the format {format_name} has no such options")
     document = await _document(gateway, principal.bounded(tenant), thread_id, inline=inline or not form.is_document)
     # In a thread: a long conversation takes longer than the event loop should stand still.
+
+    def printed() -> dict[str, Any]:
+        made = form.printed(document, branch=branch, partial=partial, **options)
+        return last_turns(made, turns, since_turn)
+
     try:
-        made = await asyncio.to_thread(form.printed, document, branch=branch, partial=partial, **options)
+        made = await asyncio.to_thread(printed)
     except UnknownBranch as error:
         raise Problem("unknown-branch", str(error)) from None
+    except UnknownTurn as error:
+        raise Problem("unknown-turn", str(error)) from None
     data = (await asyncio.to_thread(json_text.dumps, made)).encode()
     tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
     headers = {**PRIVATE, "ETag": tag}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from pipeline.stores import list_statements, older_statements, statements, usage_query, usage_sums
@@ -12,9 +13,9 @@ from pipeline.stores.keys import NO_TENANT, key_text, older_text
 from pipeline.stores.rows import record_rows
 from pipeline.stores.summaries import Counts, Moved, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.summing import SummedUsage
+from pipeline.stores.turn_usage import used_by
 from pipeline.stores.usage_report import UsageQuery, UsageReport
 from pipeline.stores.write import compare, erased_of, lives_by, lock, mark_erased, take_over, write
-from pipeline.turns.tokens import NANO
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
@@ -219,13 +220,9 @@ class ThreadStore(SummedUsage):
 
     async def turn_usage(self, key: ThreadKey) -> dict[str, TurnUsage]:
         """turn_id -> its usage, of each turn of a thread that has any."""
-        query = statements.turn_usage(key)
         async with self._reading() as connection:
-            rows = (await connection.execute(query)).all()
-        return {
-            turn_id: TurnUsage(int(used), int(made), int(total), None if cost is None else int(cost) / NANO, ttft)
-            for turn_id, used, made, total, cost, ttft in rows
-        }
+            rows = (await connection.execute(statements.turn_usage(key))).all()
+        return {turn_id: used_by(list(some)) for turn_id, some in groupby(rows, lambda row: str(row.turn_id))}
 
     async def counts(self) -> Counts:
         """The numbers of stored threads, turns and runs."""

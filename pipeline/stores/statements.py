@@ -158,11 +158,8 @@ def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
 
 
 def turn_usage(key: ThreadKey) -> Select[Any]:
-    """-> turn_id, tokens, cost and time to the first token of each turn of a thread that has usage."""
-    sums = [func.coalesce(BoundedSum(usage.c[name]), 0) for name in ("input_tokens", "output_tokens", "total_tokens")]
-    first = func.max(case((usage.c.position == 0, usage.c.ttft_ms)))
-    columns = [usage.c.turn_id, *sums, BoundedSum(usage.c.cost_nano_usd), first]
-    return select(*columns).where(own(usage, key)).group_by(usage.c.turn_id)
+    """-> rows of `usage` of a thread, in the order of each turn's responses."""
+    return select(usage).where(own(usage, key)).order_by(usage.c.turn_id, usage.c.position)
 
 
 def of_thread(key: ThreadKey) -> Select[Any]:

@@ -62,14 +62,29 @@ class ThreadSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class StepUsage:
+    """What one response of a turn used. Its times count from the end of the one before, or the turn's beginning."""
+
+    model: str | None
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    ttft_ms: int | None
+    duration_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class TurnUsage:
-    """What one turn used: `cost_usd` None where no price is known; `ttft_ms` of its first response."""
+    """What one turn used: `cost_usd` None where no price is known; `ttft_ms` of its first response. `steps`: its
+    responses in order, where they are several.
+    """
 
     input_tokens: int
     output_tokens: int
     total_tokens: int
     cost_usd: float | None
     ttft_ms: int | None
+    steps: tuple[StepUsage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,10 @@ class UnknownBranch(ValueError):
 
 
 def one_branch(document: Fields, run_id: str | None = None) -> Fields:
-    """A thread document -> the same with the turns of one branch: the newest one, or the newest one with `run_id`.
-
-    Raises UnknownBranch.
+    """A thread document -> the same with the turns of one branch: the newest one, or the newest one with `run_id`;
+    an empty one is none. Raises UnknownBranch.
     """
+    run_id = run_id or None
     marks = _marks(document["turns"])
     if run_id is not None and run_id not in marks:
         if not any(turn.get("meta:run_id") == run_id for turn in document["turns"]):

@@ -89,7 +89,24 @@ async def test_a_branch_of_a_thread_that_forks(http: httpx.AsyncClient, gateway_
     assert ("first" in older, "again" in older) == (True, False)
     (turn,) = (await http.get("/v1/threads/chat-b?branch=first")).json()["turns"]
     assert turn["meta:branch"]["run"] == "first"
+    assert (await http.get("/v1/threads/chat-b?branch=")).json()["turns"][0]["meta:branch"]["run"] == "again"
     problem(await http.get("/v1/threads/chat-b?branch=other"), 404, "unknown-branch")
+
+
+async def test_the_end_of_a_long_thread(http: httpx.AsyncClient, gateway_settings: Settings) -> None:
+    records = [make_record("chat-l", f"r{n}", seconds=n) for n in range(9)]
+    for record in records:
+        record["turn"]["meta:turn_id"] = record["turn_id"]
+    await write(gateway_settings, *records)
+    document = (await http.get("/v1/threads/chat-l?turns=2")).json()
+    assert [turn["meta:turn_id"] for turn in document["turns"]] == [record["turn_id"] for record in records[-2:]]
+    assert document["meta:earlier"] == 7
+    document = (await http.get(f"/v1/threads/chat-l?turns=2&since_turn={records[4]['turn_id']}")).json()
+    assert document["meta:earlier"] == 2
+    assert "meta:earlier" not in (await http.get("/v1/threads/chat-l?turns=9")).json()
+    problem(await http.get("/v1/threads/chat-l?since_turn=other"), 404, "unknown-turn")
+    problem(await http.get("/v1/threads/chat-l?turns=0"), 422, "invalid-parameters")
+    problem(await http.get("/v1/threads/chat-l?turns=2&format=vercel-ai"), 400, "bad-request")
 
 
 @pytest.mark.parametrize(

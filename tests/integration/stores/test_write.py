@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pipeline.errors import StoreError
 from pipeline.stores.rows import record_rows
 from pipeline.stores.sql import ThreadStore
-from pipeline.stores.summaries import Counts, WriteResult
+from pipeline.stores.summaries import Counts, StepUsage, WriteResult
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.turns.times import LAST_MS
 from threadmill.identity import thread_uuid
@@ -288,6 +288,22 @@ async def test_sums_end_at_the_largest_number_that_a_column_takes(store: ThreadS
     assert [row.figures.requests for row in report.rows] == [1100, 1]
     (turn,) = (await store.turn_usage(ThreadKey(CHAT))).values()
     assert turn.total_tokens == 2**63 - 1
+
+
+async def test_a_turn_of_several_responses_has_what_each_of_them_used(store: ThreadStore, record: Any) -> None:
+    one, single = record("chat", "r1", timings=[{"ttft_ms": 5, "duration_ms": 9}, {"ttft_ms": 7}]), record("chat", "r2")
+    (response,) = one["turn"]["messages"]
+    second = {**response, "model_name": "other", "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}}
+    one["turn"]["messages"] = [response, second]
+    await store.write([one, single])
+    found = await store.turn_usage(ThreadKey(CHAT))
+    assert found[single["turn_id"]].steps == ()
+    turn = found[one["turn_id"]]
+    assert turn.steps == (
+        StepUsage("model-1", 10, 1, 0.001, 5, 9),
+        StepUsage("other", 3, 4, None, 7, None),
+    )
+    assert (turn.input_tokens, turn.output_tokens, turn.cost_usd, turn.ttft_ms) == (13, 5, 0.001, 5)
 
 
 async def test_times_that_no_column_takes_are_bounded(store: ThreadStore, record: Any) -> None:

@@ -51,9 +51,12 @@ export function url(path, query = {}) {
   return text ? `${path}?${text}` : path;
 }
 
-/** The address of a thread's view; `tenant` says whose it is, where several have its id. */
-export function threadAddress(id, tenant, live = null) {
-  return `#${url(`/threads/${id}`, { tenant, live })}`;
+/**
+ * The address of a thread's view; `tenant` says whose it is, where several have its id. `more`: `live`, `branch` (a run),
+ * `turn`.
+ */
+export function threadAddress(id, tenant, more = {}) {
+  return `#${url(`/threads/${id}`, { tenant, ...more })}`;
 }
 
 export async function json(path, query, signal) {

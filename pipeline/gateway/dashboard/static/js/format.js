@@ -73,3 +73,8 @@ export function ago(ms) {
 export function many(number, thing) {
   return `${exact(number)} ${thing}${number === 1 ? "" : "s"}`;
 }
+
+/** What a thread without title and words is called: by those who spoke in it. */
+export function nameOf({ agents }) {
+  return agents.length ? `${agents.join(", ")}, without words of a user` : "No words yet";
+}

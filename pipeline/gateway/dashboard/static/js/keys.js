@@ -13,6 +13,7 @@ const LIST = [
   ["j k", "Next and previous row or turn"],
   ["Enter", "Open it"],
   ["e", "Unfold or fold all of a thread"],
+  ["f", "Find in the thread"],
 ];
 const STEPS = ".rows .row, .letter > summary, .group > summary, .turn";
 const WITHIN = 1500; // ms between the two keys of one
@@ -42,13 +43,14 @@ export function shortcuts(button) {
     else if (event.key === "/") search();
     else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
     else if (event.key === "e") document.querySelector("[data-key=e]")?.click();
+    else if (event.key === "f") document.querySelector("[data-key=f]")?.select();
     else return;
     event.preventDefault();
   });
 }
 
 function search() {
-  const field = () => document.querySelector("main input[type=search]");
+  const field = () => document.querySelector("main form input[type=search]");
   if (field()) {
     field().select();
     return;

@@ -29,16 +29,19 @@ export function liveRuns(path, whose, place, signal, state, ended) {
     done.add(run);
     cards.get(run)?.over();
     for (const wait of SOON) setTimeout(() => { if (!signal.aborted && (wait === SOON[0] || cards.has(run))) ended(); }, wait);
+    setTimeout(() => remove(run), 2 * SOON.at(-1)); // it may be of another branch than the one that is shown
+  }
+
+  function remove(run) {
+    cards.get(run)?.element.remove();
+    cards.delete(run);
   }
 
   return {
     /** These runs are stored: what is over of them is shown as a turn. */
     stored(runs) {
       for (const run of runs) {
-        if (done.has(run) || cards.get(run)?.silent()) {
-          cards.get(run)?.element.remove();
-          cards.delete(run);
-        }
+        if (done.has(run) || cards.get(run)?.silent()) remove(run);
       }
     },
   };

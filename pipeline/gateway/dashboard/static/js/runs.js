@@ -51,7 +51,7 @@ function makeRow(run) {
   const events = h("span.num.muted");
   const text = h("span.said");
   const name = h("b", run.agent_name ?? run.agent_id);
-  const link = h("a.row", { href: threadAddress(run.thread_id, run.tenant, 1) }, h("i.pulse", { "aria-hidden": "true" }), name, model, text, events, age);
+  const link = h("a.row", { href: threadAddress(run.thread_id, run.tenant, { live: 1 }) }, h("i.pulse", { "aria-hidden": "true" }), name, model, text, events, age);
   return {
     element: h("li", link),
     update(newest, now) {

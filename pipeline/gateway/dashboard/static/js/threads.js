@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { labelled, select } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { count, exact, inFull, many, moment } from "./format.js";
+import { count, exact, inFull, many, moment, nameOf } from "./format.js";
 
 const TIMES = [["", "Any time"], ["3600", "Last hour"], ["86400", "Last day"], ["604800", "Last week"], ["2592000", "Last 30 days"]];
 const STATES = [["", "Any status"], ["complete", "Complete"], ["interrupted", "Interrupted"]];
@@ -133,7 +133,7 @@ function row(thread) {
   return h("li", h(
     "a.row",
     { href: api.threadAddress(thread.thread_id, thread.tenant) },
-    h("span.title", thread.title || thread.external_id || "Untitled"),
+    h(thread.title || thread.external_id ? "span.title" : "span.title.nameless", thread.title || thread.external_id || nameOf(thread)),
     h(
       "span.muted.who",
       thread.agents.join(", "),

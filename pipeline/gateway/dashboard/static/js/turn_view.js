@@ -1,0 +1,125 @@
+// A turn as an element: who spoke, what was said and done, what it took.
+
+import { fill, h, icon } from "./dom.js";
+import { count, dollars, duration, exact, inFull, moment } from "./format.js";
+import { partView, RETURNS, systemEvent } from "./parts.js";
+import { stepsView } from "./steps.js";
+
+/** Turns of runs that another run of this thread started go below it. */
+export function nested(turns) {
+  const nodes = turns.map((turn) => ({ turn, below: [] }));
+  const byRun = new Map();
+  for (const node of nodes) if (node.turn.turn_type === "agent") byRun.set(node.turn["meta:run_id"], node);
+  return nodes.filter((node) => {
+    const parent = byRun.get(node.turn["meta:parent"]?.run_id);
+    if (!parent || parent === node || isBelow(node, parent)) return true;
+    parent.below.push(node);
+    return false;
+  });
+}
+
+function isBelow(node, wanted) {
+  return node.below.some((one) => one === wanted || isBelow(one, wanted));
+}
+
+/** A node of `nested` -> element. `view`: {document, usage, signal, address: turn id -> its link, versions: turn -> element or null}. */
+export function turnView({ turn, below }, view) {
+  const id = turn["meta:turn_id"];
+  const isUser = turn.turn_type === "user";
+  const agent = view.document.agents?.[turn.agent_id];
+  const name = isUser ? "User" : agent?.agent_name ?? turn.agent_id;
+  return h(
+    isUser ? "article.turn.user" : "article.turn.agent",
+    { "aria-label": name, id: id && `turn-${id}` },
+    header(turn, name, agent, view),
+    isUser ? turn.parts.map((part) => partView(part, new Map(), view.signal)) : answer(turn, below, view),
+  );
+}
+
+function header(turn, name, agent, view) {
+  const id = turn["meta:turn_id"];
+  const models = [...new Set((turn.messages ?? []).map((one) => one.model_name).filter(Boolean))];
+  const at = turn.turn_type === "user" ? turn.submitted_at : turn.started_at;
+  return h(
+    "header",
+    h("b", name),
+    turn.turn_type !== "user" && h("span.muted", models.join(", ") || agent?.model_name),
+    view.versions(turn),
+    id ? h("a.when", { href: view.address(id), "aria-label": `Link to this turn, ${inFull(at)}` }, time(at)) : time(at),
+    turn.completion_status === "interrupted" && h("span.chip.bad", "interrupted"),
+  );
+}
+
+function answer(turn, below, view) {
+  const end = turn.completed_at ?? turn.interruption?.interrupted_at;
+  const mine = view.usage[turn["meta:turn_id"]];
+  const used = mine ?? turn.total_usage;
+  return [
+    messages(turn, view.signal),
+    unfinished(turn, view.signal),
+    turn.completion_status === "interrupted" && interruption(turn),
+    below.length > 0 && h("div.below", { role: "group", "aria-label": "Sub-agents" }, below.map((one) => turnView(one, view))),
+    mine?.steps.length > 1 && stepsView(mine.steps),
+    h(
+      "footer",
+      end && h("span", duration(Date.parse(end) - Date.parse(turn.started_at))),
+      used && h("span", { title: `${exact(used.input_tokens ?? 0)} in, ${exact(used.output_tokens ?? 0)} out` }, `${count(used.input_tokens ?? 0)} → ${count(used.output_tokens ?? 0)} tokens`),
+      mine && h("span", mine.cost_usd === null ? "no price known" : dollars(mine.cost_usd)),
+      mine?.ttft_ms !== null && mine?.ttft_ms !== undefined && h("span", `first token ${duration(mine.ttft_ms)}`),
+    ),
+  ];
+}
+
+function messages(turn, signal) {
+  const all = Array.isArray(turn.messages) ? turn.messages : [];
+  const returns = new Map();
+  for (const message of all) {
+    for (const part of message.parts ?? []) {
+      if (RETURNS.has(part.part_kind) && part.tool_call_id) returns.set(part.tool_call_id, part);
+    }
+  }
+  const elements = [];
+  for (const message of all) {
+    if (message.message_type === "system") elements.push(systemEvent(message));
+    for (const part of message.parts ?? []) {
+      // The result is shown with its call; one that has no call stays in its place.
+      const result = RETURNS.has(part.part_kind) && part.tool_call_id;
+      if (result && returns.get(part.tool_call_id) !== part) continue;
+      elements.push(partView(part, returns, signal));
+      if (result) returns.delete(part.tool_call_id);
+    }
+  }
+  return elements;
+}
+
+/** What the turn had shown when it broke off, and does not keep. */
+function unfinished(turn, signal) {
+  const shown = messages({ messages: turn["meta:partial"]?.messages }, signal);
+  return shown.length > 0 && h("section.partial", { "aria-label": "Not finished" }, h("span.chip.warn", { title: "Shown before the turn broke off; no part of the conversation" }, "not finished"), shown);
+}
+
+function interruption(turn) {
+  const { reason, interrupted_at: at, ...more } = turn.interruption ?? {};
+  const words = [more.message, more.detail, more.error].find((one) => typeof one === "string");
+  return h("p.notice", icon("alert"), h("span", "Interrupted: ", h("b", String(reason ?? "unknown")), words && ` – ${words}`, at && h("span.muted", ` at ${moment(at)}`)));
+}
+
+function time(value) {
+  return h("time.muted", { datetime: String(value), title: inFull(value) }, moment(value));
+}
+
+/** Opens what is folded around an element, brings it into view, and gives it the focus. */
+export function reveal(element) {
+  for (let fold = element.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  element.setAttribute("tabindex", "-1");
+  element.focus({ preventScroll: true });
+  element.scrollIntoView({ block: "start" });
+}
+
+/** Puts turns into `place`; what was unfolded there stays unfolded. */
+export function showTurns(place, elements) {
+  const keys = (root) => [...root.querySelectorAll(".turn")].flatMap((turn) => [...turn.querySelectorAll("details.fold")].filter((fold) => fold.closest(".turn") === turn).map((fold, n) => [`${turn.id} ${n}`, fold]));
+  const unfolded = new Set(keys(place).filter(([, fold]) => fold.open).map(([key]) => key));
+  fill(place, elements);
+  for (const [key, fold] of keys(place)) fold.open = unfolded.has(key);
+}

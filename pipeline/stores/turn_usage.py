@@ -1,0 +1,44 @@
+"""Rows of `usage` -> what a turn used, and each of its responses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Row
+
+from pipeline.stores.bounded_sum import MAX_INTEGER
+from pipeline.stores.summaries import StepUsage, TurnUsage
+from pipeline.turns.tokens import NANO
+
+
+def used_by(rows: Sequence[Row[Any]]) -> TurnUsage:
+    """The rows of one turn, in the order of its responses -> its usage."""
+    costs = [row.cost_nano_usd for row in rows if row.cost_nano_usd is not None]
+    return TurnUsage(
+        input_tokens=_sum(row.input_tokens for row in rows),
+        output_tokens=_sum(row.output_tokens for row in rows),
+        total_tokens=_sum(row.total_tokens for row in rows),
+        cost_usd=_dollars(_sum(costs) if costs else None),
+        ttft_ms=next((row.ttft_ms for row in rows if row.position == 0), None),
+        steps=tuple(_step(row) for row in rows if row.requests) if len(rows) > 1 else (),
+    )
+
+
+def _step(row: Row[Any]) -> StepUsage:
+    return StepUsage(
+        model=row.model,
+        input_tokens=row.input_tokens or 0,
+        output_tokens=row.output_tokens or 0,
+        cost_usd=_dollars(row.cost_nano_usd),
+        ttft_ms=row.ttft_ms,
+        duration_ms=row.duration_ms,
+    )
+
+
+def _sum(values: Any) -> int:
+    return min(sum(value or 0 for value in values), MAX_INTEGER)
+
+
+def _dollars(nano: int | None) -> float | None:
+    return None if nano is None else nano / NANO

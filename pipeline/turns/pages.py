@@ -1,0 +1,30 @@
+"""A part of a long thread: its end. Pure."""
+
+from __future__ import annotations
+
+from topics.json_text import Fields
+
+EARLIER = "meta:earlier"  # of a document: how many turns were left out
+BEFORE = 2  # turns that are shown before the one that is asked for: what it answers
+
+
+class UnknownTurn(ValueError):
+    """The thread has no such turn."""
+
+
+def last_turns(document: Fields, most: int | None = None, since: str | None = None) -> Fields:
+    """A thread document -> the same with its last `most` turns, or all from the turn with the id `since` on and BEFORE
+    more; with both, whichever are more. What is left out is counted in EARLIER. Raises UnknownTurn.
+    """
+    if most is None and since is None:
+        return document
+    turns = document["turns"]
+    first = len(turns) if most is None else max(0, len(turns) - most)
+    if since is not None:
+        place = next((n for n, turn in enumerate(turns) if turn.get("meta:turn_id") == since), None)
+        if place is None:
+            raise UnknownTurn(f"no turn of this thread is called {since!r:.200}")
+        first = min(first, max(0, place - BEFORE))
+    if not first:
+        return document
+    return {**document, "turns": turns[first:], EARLIER: first}

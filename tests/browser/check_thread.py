@@ -1,0 +1,117 @@
+"""A thread as people read it: its versions, its length, links to a turn, words that are looked for."""
+
+from __future__ import annotations
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from tests.browser import forks, showcase
+from tests.browser.conftest import Open
+from tests.browser.stage import Stage
+from threadmill.identity import thread_uuid
+
+FORKED = thread_uuid(forks.FORKED)[0]
+LONG = thread_uuid(forks.LONG)[0]
+THREAD = thread_uuid(showcase.THREAD, "acme")[0]
+
+
+def said(page: Page) -> list[str]:
+    return page.locator(".turn .text").all_inner_texts()
+
+
+def test_a_thread_that_forks_shows_its_newest_branch_and_leads_to_the_others(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{FORKED}")
+    expect(page.locator(".turn")).to_have_count(4)
+    assert said(page) == [
+        forks.ASKED,
+        "Crete: warm already, and quiet.",
+        forks.OTHER,
+        "Then rather the Alps, by train.",
+    ]
+    expect(page.locator(".turn.user").first.get_by_role("group", name="Version")).to_have_count(0)
+    page.get_by_role("group", name="Version 2 of 2").first.get_by_label("Version before").click()
+    expect(page.locator(".turn")).to_have_count(2)
+    assert said(page) == [forks.ASKED, "Lisbon: mild, and by the sea."]
+    assert "branch=holiday-first" in page.url
+    page.get_by_label("Version behind").click()
+    expect(page.locator(".turn")).to_have_count(4)
+    page.locator(".turn.user", has_text=forks.OTHER).get_by_label("Version before").click()
+    expect(page.get_by_text("Crete has shallow bays.")).to_be_visible()
+    expect(page.get_by_text("by train")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_text("Crete has shallow bays.")).to_be_visible()
+
+
+def test_a_long_thread_comes_in_parts(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{LONG}")
+    expect(page.locator(".turn")).to_have_count(100)
+    expect(page.locator(".facts")).to_contain_text("150 turns")
+    expect(page.get_by_text("Entry 24, please.")).to_have_count(0)
+    page.get_by_role("button", name="Show 50 earlier turns of 50").click()
+    expect(page.locator(".turn")).to_have_count(150)
+    expect(page.get_by_role("button", name="earlier")).to_be_hidden()
+
+
+def test_a_link_leads_to_its_turn(running: Stage, opened: Open) -> None:
+    turns = httpx.get(f"{running.url}/v1/threads/{LONG}", trust_env=False).json()["turns"]
+    page = opened(f"{running.url}/#/threads/{LONG}?turn={turns[7]['meta:turn_id']}")
+    linked = page.locator(".turn.linked")
+    expect(linked).to_contain_text("entry 3 of the logbook")
+    expect(linked).to_be_focused()
+    expect(linked).to_be_in_viewport()
+    expect(page.locator(".turn")).to_have_count(145)
+    link = page.locator(".turn").nth(20).get_by_role("link", name="Link to this turn").get_attribute("href")
+    assert link is not None
+    page.goto(f"{running.url}/{link}")
+    expect(page.locator(".turn.linked")).to_be_focused()
+
+
+def test_words_are_found_also_where_they_are_folded_or_not_loaded(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{LONG}")
+    expect(page.locator(".turn")).to_have_count(100)
+    page.keyboard.press("f")
+    field = page.get_by_label("Find in thread")
+    expect(field).to_be_focused()
+    field.fill("ENTRY 7,")
+    expect(page.locator(".find")).to_contain_text("1 of 1")
+    expect(page.get_by_text("Entry 7, please.")).to_be_in_viewport()
+    field.fill("no such words")
+    expect(page.locator(".find")).to_contain_text("nowhere")
+
+    page = opened(f"{running.url}/#/threads/{THREAD}")
+    expect(page.locator(".turn.agent").first).to_be_visible()
+    page.get_by_label("Find in thread").fill("pool 4/4 in use")
+    expect(page.locator(".find")).to_contain_text("1 of ")
+    expect(page.locator(".fold.tool[open]", has_text="pool 4/4 in use")).to_have_count(1)
+    page.keyboard.press("Shift+Enter")
+    expect(page.locator(".find")).to_contain_text(" of ")
+
+
+def test_a_conversation_is_copied_as_markdown(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{THREAD}", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy as Markdown").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert text.startswith("# Checkout fails for one customer in five")
+    assert "## User, " in text
+    assert "**search_logs**\n\n```json\n{\n" in text
+    assert "\n> One in five fits one bad instance" in text
+    assert "````\n" in text or "pool_size: 40" in text
+
+
+def test_steps_are_a_line_of_time(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads/{THREAD}")
+    steps = page.locator(".fold.steps").first
+    expect(steps).to_contain_text("3 steps")
+    steps.locator("summary").click()
+    expect(steps.get_by_role("listitem")).to_have_count(3)
+    expect(steps.get_by_role("listitem").first).to_contain_text("840 → 212")
+    expect(steps.get_by_role("listitem").first).to_contain_text("$")
+
+
+def test_a_thread_without_words_says_what_it_is(running: Stage, opened: Open) -> None:
+    page = opened(f"{running.url}/#/threads?search={forks.NAMELESS}")
+    expect(page.locator(".threads .row")).to_have_count(1)
+    expect(page.locator(".threads .row")).to_contain_text("Guide, without words of a user")
+    page.locator(".threads .row").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Guide, without words of a user")
