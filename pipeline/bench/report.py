@@ -109,6 +109,10 @@ def as_json(suite: Suite, where: dict[str, Any]) -> dict[str, Any]:
             for mode in MODES
         ],
         "gateway": None if suite.gateway is None else _gateway_json(suite.gateway),
+        "history": [
+            {**asdict(one), "queries": {what: _percentiles(ms) for what, ms in one.queries.items()}}
+            for one in suite.histories
+        ],
         "assembly": [asdict(one) for one in suite.assembly],
         "left_out": suite.left_out,
         "failed": failed(suite),

@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass, field
 
 from pipeline.bench.gateway import GatewayLoad
+from pipeline.bench.history import History
 from pipeline.bench.in_process import InProcess
 from pipeline.bench.latency import Latency
 from pipeline.bench.loads import Load
@@ -50,5 +51,6 @@ class Suite:
     open_turns: list[OpenTurns] = field(default_factory=list)
     publishing: list[Publishing] = field(default_factory=list)
     gateway: GatewayLoad | None = None
+    histories: list[History] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)  # contender or load -> what it needs
     failed: dict[str, str] = field(default_factory=dict)  # part of the suite -> why there is no figure

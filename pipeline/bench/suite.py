@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pipeline.bench import gateway, in_process, latency, memory, postgres, publishing
+from pipeline.bench import gateway, history, in_process, latency, memory, postgres, publishing
 from pipeline.bench.contenders import CONTENDERS, LIMIT, PEERS
 from pipeline.bench.load_topics import Site
 from pipeline.bench.loads import LOADS, Load, Script, fleet, staggered, unfinished
@@ -31,7 +31,9 @@ MEMORY: Final = "memory"
 FLEET: Final = "fleet"
 PUBLISHING: Final = "publishing"
 GATEWAY: Final = "gateway"
-MEASUREMENTS: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, GATEWAY)
+HISTORY: Final = "history"
+ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, GATEWAY)
+MEASUREMENTS: Final = (*ALL, HISTORY)  # the last takes as long as all others, and is measured where it is asked for
 USUAL: Final = (ASSEMBLY, "text-1", "text-8")
 USUAL_CONTENDERS: Final = (LIMIT, "turns", "sqlite", "faust")
 
@@ -43,13 +45,16 @@ OPEN_BYTES: Final = 5_000  # of text in each
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Names of what to measure; `scripts`: the recorded runs of the fleet; `server`: the URL of a Postgres server."""
+    """Names of what to measure; `scripts`: the recorded runs of the fleet; `server`: the URL of a Postgres server;
+    `turns`: of the store of `history`.
+    """
 
     measurements: Sequence[str]
     contenders: Sequence[str]
     repetitions: int = 1
     scripts: Sequence[Script] = ()
     server: str | None = None
+    turns: int = history.TURNS
 
     @classmethod
     def of(cls, only: Sequence[str], *, everything: bool, peers: bool) -> Plan:
@@ -61,7 +66,7 @@ class Plan:
         who = [name for name in CONTENDERS if name in only]
         usual = [*USUAL_CONTENDERS, *(PEERS if peers else ())]
         return cls(
-            what or (MEASUREMENTS if everything else USUAL),
+            what or (ALL if everything else USUAL),
             who or (list(CONTENDERS) if everything else usual),
         )
 
@@ -77,10 +82,15 @@ def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
         return suite
     with tempfile.TemporaryDirectory(prefix="threadmill-bench-") as folder:
         own = _own(settings, Path(folder))
-        relational = "postgres" in plan.contenders or LATENCY in plan.measurements
+        relational = "postgres" in plan.contenders or {LATENCY, HISTORY} & {*plan.measurements}
         started = postgres.server(plan.server, Path(folder)) if relational else nullcontext(plan.server)
-        with started as server, local.running(own, progress=progress):
-            asyncio.run(_end_to_end(own, server, plan, suite, progress))
+        with started as server:
+            if HISTORY in plan.measurements:
+                with _part(suite.failed, f"a store of {plan.turns:,} turns", progress):
+                    suite.histories += asyncio.run(history.both(Path(folder), server, plan.turns, progress))
+            if not set(plan.measurements) <= {ASSEMBLY, HISTORY}:
+                with local.running(own, progress=progress):
+                    asyncio.run(_end_to_end(own, server, plan, suite, progress))
     return suite
 
 

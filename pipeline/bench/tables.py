@@ -8,6 +8,7 @@ from typing import Final
 
 from pipeline.bench.contenders import CONTENDERS, RATIOS
 from pipeline.bench.gateway import PACE, GatewayLoad
+from pipeline.bench.history import History
 from pipeline.bench.memory import OpenTurns
 from pipeline.bench.publishing import MODES, PLAIN, Publishing
 from pipeline.bench.result import percentile
@@ -47,6 +48,8 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
         yield _publishing(suite.publishing)
     if suite.gateway is not None:
         yield from _gateway(suite.gateway)
+    if suite.histories:
+        yield from _histories(suite.histories)
     if suite.assembly:
         yield Sheet(
             "Assembly in process",
@@ -133,6 +136,24 @@ def _gateway(measured: GatewayLoad) -> Iterator[Sheet]:
     title = f"The gateway with {live.readers} live streams of {PACE} events/s each, and queries meanwhile"
     used = f"{live.cpu:.0%} of a core, {_mb(live.memory)} resident{connections}"
     yield Sheet(f"{title}: {used}", ("", "count", "p50", "p95", "p99", "most"), rows)
+
+
+def _histories(measured: Sequence[History]) -> Iterator[Sheet]:
+    rows = [
+        (what, one.store, f"{one.turns:,}", *(f"{percentile(ms, share):,.1f} ms" for share in SHARES))
+        for what in dict.fromkeys(what for one in measured for what in one.queries)
+        for one in measured
+        if (ms := one.queries.get(what))
+    ]
+    yield Sheet(
+        "Reports of usage: 31 days, 100 combinations of tenant, agent, model and provider",
+        ("report", "store", "turns", "p50", "p95", "p99", "most"),
+        rows,
+    )
+    built = [
+        (one.store, f"{one.turns:,}", f"{one.summed:,.0f} s", f"{one.turns / one.summed:,.0f}") for one in measured
+    ]
+    yield Sheet("Building sums of what is stored already", ("store", "turns", "time", "turns/s"), built)
 
 
 def _spread(ascending: Sequence[float]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pipeline.bench.contenders import CONTENDERS, LIMIT, TURNS
+from pipeline.bench.history import BY_MODEL
 from pipeline.bench.loads import LOADS
 from pipeline.bench.publishing import MODES, PLAIN
 from pipeline.bench.result import percentile
@@ -26,6 +27,7 @@ RATES: Final[dict[tuple[str, str], dict[str, float]]] = {
 P99_MS: Final = 250
 FROM_THE_MEAN: Final = 0.10  # the largest deviation of memory at any lag from the mean
 OPEN_TURN_KB: Final = 20  # of a turn with 5 KB of text
+REPORT_MS: Final = 50  # from sums
 OF_A_CORE: Final = 0.05  # for publishing a stream of 50 tokens/s
 
 
@@ -71,6 +73,9 @@ def aims(suite: Suite) -> Iterator[Aim]:
         few, many = suite.open_turns[0], suite.open_turns[-1]
         each = (many.read - few.read) / (many.turns - few.turns) / 1000
         yield Aim("memory of an open turn with 5 KB of text", each, OPEN_TURN_KB, form="{:.1f} KB")
+    for one_of in suite.histories:
+        what = f"p99 of a report by model, 30 of 31 days with {one_of.turns:,} turns, {one_of.store}"
+        yield Aim(what, percentile(one_of.queries[BY_MODEL], 99), REPORT_MS, form="{:,.0f} ms")
     for served in suite.publishing:
         for mode in MODES:
             if mode != PLAIN:

@@ -15,6 +15,7 @@ from rich.console import Console
 from pipeline.bench import report, suite
 from pipeline.bench.conditions import conditions
 from pipeline.bench.contenders import CONTENDERS
+from pipeline.bench.history import TURNS
 from pipeline.bench.loads import Script
 from pipeline.cli.demo import RECORDINGS
 from pipeline.cli.output import wide_console
@@ -32,6 +33,7 @@ PLACES: Final = ", ".join([*suite.MEASUREMENTS, *CONTENDERS])
 @click.option("--peers", is_flag=True, help="Quix Streams and Kafka Streams, too.")
 @click.option("--only", metavar="NAME,…", default="", help=f"Some of: {PLACES}.")
 @click.option("--postgres", metavar="URL", help="A server to measure with, where a database can be made and dropped.")
+@click.option("--turns", default=TURNS, show_default=True, type=click.IntRange(1), help="Of the store of `history`.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with every repetition.")
 @click.option("--markdown", is_flag=True, help="Print the tables as Markdown.")
 @click.option(
@@ -46,6 +48,7 @@ def bench(
     peers: bool,
     only: str,
     postgres: str | None,
+    turns: int,
     as_json: bool,
     markdown: bool,
     into: Path | None,
@@ -60,7 +63,7 @@ def bench(
         report.put_into(into.read_text(), "")  # raises for a page without marks, before 10 minutes of measuring
     names = [name.strip() for name in only.split(",") if name.strip()]
     plan = suite.Plan.of(names, everything=everything, peers=peers)
-    plan = replace(plan, repetitions=runs, scripts=_fleet(), server=postgres)
+    plan = replace(plan, repetitions=runs, scripts=_fleet(), server=postgres, turns=turns)
     where = conditions()
     steps = Console(stderr=True, highlight=False)
     with steps.status("starting") as status:

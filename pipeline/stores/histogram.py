@@ -89,9 +89,11 @@ def added(texts: Iterable[str]) -> Histogram:
 
 
 def _take(total: Histogram, sums: dict[str, int]) -> None:
-    for width, number in sums.items():
-        digits, step = f"{number:x}", int(width)
-        for place, end in enumerate(range(len(digits), 0, -step)):
+    for width, number in sums.items():  # none of which is 0
+        step = int(width)
+        first = ((number & -number).bit_length() - 1) // (4 * step)  # the bins before it are empty
+        digits = f"{number >> 4 * step * first:x}"
+        for place, end in enumerate(range(len(digits), 0, -step), first):
             if count := int(digits[max(end - step, 0) : end], 16):
                 total[place] += count
     sums.clear()

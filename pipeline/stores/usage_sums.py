@@ -130,7 +130,7 @@ async def build(connection: AsyncConnection, most: int = ROWS_AT_ONCE) -> int:
     before = select(usage.c.at).where(usage.c.at < end).order_by(usage.c.at.desc()).offset(most).limit(1)
     at = await connection.scalar(before)
     begin = ALL if at is None else at - at % QUARTER
-    if await _add(connection, await _right(connection, begin, end)):
+    if await _add(connection, await _right(connection, begin, end), first=end):
         await connection.execute(update(usage_state).values(since=begin))
     return await since(connection)
 
@@ -174,13 +174,14 @@ async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[Plac
     return {place: tally for place, tally in found.items() if not tally.empty}
 
 
-async def _add(connection: AsyncConnection, quarters: Mapping[Place, Tally]) -> bool:
+async def _add(connection: AsyncConnection, quarters: Mapping[Place, Tally], first: int = ALL) -> bool:
     """Add these to the sums -> whether that was possible. If not, the sums were not what they should be, and are
-    forgotten: they are built anew, and until then rows are read.
+    forgotten: they are built anew, and until then rows are read. `first`: there are none yet that end before.
     """
     found = of_all_spans(quarters)
     ids = await _ids(connection, {place.names for place in found})
-    for place, tally in (await _stored(connection, found, ids)).items():
+    there = [place for place in found if place.start + place.span > first]
+    for place, tally in (await _stored(connection, there, ids)).items():
         tally.add(found[place])
         found[place] = tally
     if not all(tally.possible for tally in found.values()):

@@ -10,7 +10,7 @@ from typing import Final
 from pipeline.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 
-STEP: Final = 1.0  # seconds between two steps
+STEP: Final = 5.0  # seconds between two steps: what changes the same sums is added to them once
 MORE: Final = 0.1  # the same, where there is more to do
 AGAIN: Final = 10.0  # seconds after a failure
 

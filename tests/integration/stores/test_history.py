@@ -1,0 +1,62 @@
+"""The store that `threadmill bench --only history` makes, in small, and its tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.bench import history, report
+from pipeline.bench.history import BY_MODEL, History
+from pipeline.bench.results import Suite
+from pipeline.bench.suite import HISTORY, MEASUREMENTS, Plan
+from pipeline.bench.targets import aims
+from pipeline.stores.sql import ThreadStore
+from pipeline.stores.usage_report import UsageQuery
+from pipeline.stores.usage_tallies import DAY
+from tests.unit.bench.test_report import WHERE
+
+TURNS = 3_000
+
+
+async def test_a_month_of_turns_is_made_summed_up_and_asked_for(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "ASKED", 2)
+    monkeypatch.setattr(history, "AT_ONCE", 1_000)
+    told: list[str] = []
+    measured = await history.measure(store_url, TURNS, told.append, rows=True)
+    assert (measured.turns, measured.store) == (TURNS, told[-1].split()[3].rstrip(":"))
+    assert len(measured.queries[BY_MODEL]) == 2
+    assert len(measured.queries[f"{BY_MODEL}, from rows"]) == history.SLOWLY
+    async with await ThreadStore.open(store_url) as store:
+        counts = await store.counts()
+        assert (counts.threads, counts.turns) == (TURNS // 5, TURNS)
+        days = UsageQuery(("tenant", "agent", "model", "provider"), limit=1_000)
+        exact = await store.usage(days)
+        await store.keep_sums(wanted=True)
+        while await store.sum_up():
+            pass
+        assert (await store.compare_sums()).wrong == ()
+        summed = await store.usage(days)
+        assert len(summed.rows) == len(exact.rows) == 100
+        assert summed.total.turns == exact.total.turns == TURNS
+        within = await store.usage(replace(days, group_by=(), start=history.BEGIN, end=history.BEGIN + 31 * DAY))
+        assert within.total.turns == TURNS
+
+
+def test_it_is_measured_where_it_is_asked_for() -> None:
+    assert HISTORY in MEASUREMENTS
+    assert HISTORY not in Plan.of([], everything=True, peers=False).measurements
+    assert Plan.of([HISTORY], everything=False, peers=False).measurements == [HISTORY]
+
+
+def test_its_tables_and_its_target() -> None:
+    ms = [float(n) for n in range(1, 101)]
+    suite = Suite(histories=[History("sqlite", 5_000_000, 100.0, {BY_MODEL: ms})])
+    shown = report.markdown(suite, WHERE)
+    assert "| 30 days by model | sqlite | 5,000,000 | 50.0 ms | 95.0 ms | 99.0 ms | 100.0 ms |" in shown
+    assert "| sqlite | 5,000,000 | 100 s | 50,000 |" in shown
+    (aim,) = aims(suite)
+    assert aim.verdict == "missed by 98%"
+    assert report.as_json(suite, WHERE)["history"][0]["queries"][BY_MODEL]["p99"] == 99.0
