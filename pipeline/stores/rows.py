@@ -12,6 +12,7 @@ from pipeline.stores.keys import key_of, key_text
 from pipeline.stores.usage import usage_rows
 from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.held_events import Ranges, Version, ranges_of
+from pipeline.turns.pending import pending
 from pipeline.turns.thread_document import GIVEN_UP, agent_configs, digest, interruption, outgoing, position, span
 from threadmill.identity import turn_id
 from topics.thread_key import ThreadKey
@@ -69,9 +70,10 @@ def record_rows(record: TurnRecord) -> RecordRows:
     agent_names = {config["agent_id"]: config.get("agent_name") for config in agent_configs(record)}
     if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
         agent_names.setdefault(record["agent_id"], None)
+    turn = identity | _turn(record)
     return RecordRows(
         thread=thread,
-        turn=identity | _turn(record),
+        turn=turn | {"asked": _asked(record, turn, agent_names)},
         agents=[
             identity | {"agent_id": column_text(agent_id), "agent_name": column_text(name)}
             for agent_id, name in agent_names.items()
@@ -122,6 +124,17 @@ def _turn(record: TurnRecord) -> Row:
         "facts": {key: value for key, value in record.items() if key != "turn"},
         "document": record["turn"],
     }
+
+
+def _asked(record: TurnRecord, turn: Row, agent_names: Mapping[str, str | None]) -> Row | None:
+    """What a turn waits for, with what a list of such threads says of the turn: see `pipeline.stores.waiting`."""
+    asked = pending(record["turn"])
+    if not asked:
+        return None
+    name = agent_names.get(record["agent_id"])
+    who = {"agent_id": record["agent_id"], "agent_name": name, "dialect": record.get("dialect", "")}
+    identity = {"turn_id": record["turn_id"], "run_id": record["run_id"]}
+    return {**identity, **who, "since": turn["ended_at"], "asked": asked}
 
 
 def record_of(facts: Row, document: Row | None) -> TurnRecord:

@@ -52,6 +52,7 @@ threads = Table(
     Column("total_tokens", BigInteger, nullable=False, server_default="0"),
     Column("created_at", BigInteger, nullable=False, server_default="0"),
     Column("updated_at", BigInteger, nullable=False, server_default="0"),
+    Column("asked", Document),  # by the newest turn (`pipeline.turns.pending`); null: nothing, or not known
     Index("threads_updated", "updated_at", "thread_key"),
     Index("threads_tenant_updated", "tenant", "updated_at", "thread_key"),
     Index("threads_external", "external_id"),
@@ -59,6 +60,10 @@ threads = Table(
 # A row of a version that knew ids only, with a tenant's turns: it is to be moved. Literal, so that the index is used.
 OLDER = and_(threads.c.tenant.is_not(None), threads.c.thread_key.not_like(literal_column("'%/%'")))
 Index("threads_older", threads.c.thread_key, sqlite_where=OLDER, postgresql_where=OLDER)
+WAITING = threads.c.asked.is_not(None)
+for _name, _columns in (("threads_waiting", ()), ("threads_tenant_waiting", (threads.c.tenant,))):
+    _order = (*_columns, threads.c.updated_at, threads.c.thread_key)
+    Index(_name, *_order, sqlite_where=WAITING, postgresql_where=WAITING)
 
 turns = Table(
     "turns",
@@ -84,6 +89,7 @@ turns = Table(
     Column("prompt", Text),
     Column("facts", Document, nullable=False),
     Column("document", Document),
+    Column("asked", Document),  # what it waits for; null: nothing, or an older version wrote the row
     PrimaryKeyConstraint("turn_id", "thread_key"),
     Index("turns_order", "thread_key", "started_at", "role", "run_id", "ordinal", "turn_id"),
 )

@@ -15,6 +15,7 @@ from pipeline.stores.summaries import Counts, Moved, ThreadPage, ThreadSummary, 
 from pipeline.stores.summing import SummedUsage
 from pipeline.stores.turn_usage import used_by
 from pipeline.stores.usage_report import UsageQuery, UsageReport
+from pipeline.stores.waiting import Waiting, WaitingWanted, waiting
 from pipeline.stores.write import compare, erased_of, lives_by, lock, mark_erased, take_over, write
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
@@ -144,6 +145,11 @@ class ThreadStore(SummedUsage):
         page = found[:limit]
         cursor = encode_cursor(page[-1][1].updated_at, page[-1][0]) if len(found) > limit else None
         return ThreadPage(tuple(summary for _, summary in page), cursor)
+
+    async def waiting(self, wanted: WaitingWanted, limit: int = 100) -> list[Waiting]:
+        """The threads whose newest turn waits for an answer, the last updated first."""
+        async with self._reading() as connection:
+            return await waiting(connection, wanted, limit)
 
     async def spawned(self, key: ThreadKey, limit: int = 100) -> tuple[ThreadSummary, ...]:
         """The threads of sub-agents: those that were spawned from this one, the oldest first."""

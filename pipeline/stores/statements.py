@@ -124,6 +124,7 @@ def derived(own_turns: ColumnElement[bool], own_usage: ColumnElement[bool]) -> d
         value = func.coalesce(aggregate(case((real, column))), aggregate(column), 0)
         return select(value).where(own_turns).scalar_subquery()
 
+    last = select(turns.c.asked).where(own_turns, real).order_by(*(part.desc() for part in ORDER)).limit(1)
     first_prompt = select(turns.c.prompt).where(own_turns, turns.c.prompt.is_not(None)).order_by(*ORDER).limit(1)
     tokens = select(func.coalesce(BoundedSum(usage.c.total_tokens), 0)).where(own_usage)
     return {
@@ -132,6 +133,7 @@ def derived(own_turns: ColumnElement[bool], own_usage: ColumnElement[bool]) -> d
         "title": newest(turns.c.title),
         "prompt": first_prompt.scalar_subquery(),
         "status": newest(turns.c.status, real),
+        "asked": last.scalar_subquery(),
         "turns": select(func.count()).select_from(turns).where(own_turns, real).scalar_subquery(),
         "total_tokens": tokens.scalar_subquery(),
         "created_at": over_turns(func.min, turns.c.started_at),

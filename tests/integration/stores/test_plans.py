@@ -15,6 +15,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import encode_cursor
 from pipeline.stores.usage_plan import plan
 from pipeline.stores.usage_report import UsageQuery
+from pipeline.stores.waiting import WaitingWanted, waiting_threads
 from tests.support.places import ROOT
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
@@ -34,6 +35,7 @@ FILL = (
     SELECT 'turn-' || n, 'thread-' || n / 5 || '/t' || n / 5 % 50, 'run-' || n, 0, 1, 'a' || n % 600, 't' || n / 5 % 50,
         'vercel-ai', 'complete', 0, md5(n::text), 3, :start + n * 36000::bigint, :start + n * 36000::bigint, '{}', '{}'
     FROM generate_series(0, :turns - 1) n""",
+    """UPDATE threads SET asked = '{}' WHERE ascii(md5(thread_id)) % 5 = 0""",
     "INSERT INTO agents SELECT turn_id, thread_id, agent_id, agent_id FROM turns",
     """INSERT INTO links
     SELECT turn_id, thread_id, 0, thread_id, 'thread-' || number / 7 || '/t' || number / 7 % 50, 'spawned_from'
@@ -85,6 +87,11 @@ QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
     ),
     "threads of a tenant": (list_statements.thread_list(50, None, None, "t7", None), ("threads_tenant_updated",)),
     "threads of an agent": (list_statements.thread_list(50, None, "a7", None, None), ("agents_agent",)),
+    "threads that wait for an answer": (waiting_threads(WaitingWanted(), 100), ("threads_waiting",)),
+    "threads of a tenant that wait for an answer": (
+        waiting_threads(WaitingWanted(tenant="t7"), 100),
+        ("threads_tenant_waiting",),
+    ),
     "a thread by its conversation id": (
         list_statements.thread_list(50, *ANY).where(*list_statements.narrowed("chat-7", None, None, None)),
         ("threads_external",),

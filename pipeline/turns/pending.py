@@ -1,0 +1,146 @@
+"""What a turn has left open for somebody else to answer: approvals, results of the client's tools, questions. Pure.
+
+| wire | what is asked |
+|---|---|
+| vercel-ai | a call whose approval was requested, and not answered; a client's tool |
+| openai-responses | `mcp_approval_request`; a call without its output |
+| ag-ui | the interrupts of RUN_FINISHED; calls without results |
+| langgraph | `interrupt()`, with the actions that its middleware asks about |
+| google-adk | `adk_request_confirmation`, as the call that is to be confirmed; other calls without response |
+| all others | a call without its result: their streams don't say whether it waits for an approval, or for the result |
+
+Only what comes with or behind the last response counts: the model has gone on over what was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from topics import json_text
+from topics.json_text import Fields
+
+MOST: Final = 50  # that are named of one turn
+ARGS: Final = 10_000  # characters of arguments that are held
+TEXT: Final = 2_000  # characters of a message or a name
+CONFIRMATION: Final = "adk_request_confirmation"
+
+Asked = dict[str, Any]
+
+
+def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
+    """What a turn waits for: {"kind", "tool_name", "tool_call_id", "args", "message"}, in its order.
+
+    `kind`: `approval`, `input` (an answer to a question), or `result` (of a call: perhaps an approval first). What is
+    not known is null; arguments of more than ARGS characters are, too. Nothing of an interrupted turn.
+    """
+    if turn is None or turn.get("turn_type") != "agent" or turn.get("completion_status") != "complete":
+        return []
+    messages = [one for one in turn.get("messages") or () if isinstance(one, dict)]
+    last = max((n for n, one in enumerate(messages) if one.get("message_type") == "response"), default=0)
+    behind = messages[last:]
+    answered = set(_answered(messages))
+    found: list[Asked] = []
+    for part in _parts(behind[:1]):
+        found += _of_part(part, answered)
+    for message in behind:
+        if message.get("message_type") == "system":
+            for asked in _of_event(message.get("event_type"), message.get("event_data")):
+                _merge(found, asked)
+    return found[:MOST]
+
+
+def _parts(messages: Iterable[Fields]) -> Iterable[Fields]:
+    return (part for message in messages for part in message.get("parts") or () if isinstance(part, dict))
+
+
+def _answered(messages: Iterable[Fields]) -> Iterable[str]:
+    for part in _parts(messages):
+        if part.get("part_kind") in ("tool-return", "retry-prompt"):
+            yield str(part.get("tool_call_id"))
+        elif part.get("part_kind") == "custom:mcp_approval_response":
+            yield str(_fields(part.get("block")).get("approval_request_id"))
+
+
+def _of_part(part: Fields, answered: set[str]) -> list[Asked]:
+    """What one part of the last response asks."""
+    kind = part.get("part_kind")
+    if kind == "custom:mcp_approval_request":
+        block = _fields(part.get("block"))
+        if str(block.get("id")) in answered:
+            return []
+        return [_asked("approval", block.get("name"), block.get("id"), _parsed(block.get("arguments")))]
+    if kind != "tool-call" or str(part.get("tool_call_id")) in answered:
+        return []
+    name, call_id, args = part.get("tool_name"), part.get("tool_call_id"), part.get("args")
+    original = _fields(_fields(args).get("originalFunctionCall"))
+    if name == CONFIRMATION and original:
+        hint = _fields(_fields(args).get("toolConfirmation")).get("hint")
+        return [_asked("approval", original.get("name"), call_id, original.get("args"), hint)]
+    approval = _fields(part.get("meta:vercel")).get("approval")
+    if not isinstance(approval, dict):
+        return [_asked("result", name, call_id, args)]
+    if "approved" in approval or approval.get("isAutomatic"):  # the server goes on
+        return []
+    return [_asked("approval", name, call_id, args, approval.get("requestReason"))]
+
+
+def _of_event(event_type: Any, data: Any) -> list[Asked]:
+    """What a message beside the responses asks."""
+    if event_type == "custom:ag-ui.interrupt":
+        return [
+            _asked("approval" if one.get("toolCallId") else "input", None, one.get("toolCallId"), None, _said(one))
+            for one in _objects(_fields(data).get("interrupts"))
+        ]
+    if event_type != "custom:langgraph.interrupt":
+        return []
+    held = _fields(data)
+    value = held.get("value", held.get("payload", data))
+    actions = _objects(_fields(value).get("action_requests"))
+    if actions:
+        return [
+            _asked("approval", one.get("name", one.get("action")), None, one.get("args"), one.get("description"))
+            for one in actions
+        ]
+    return [_asked("input", None, None, None, value if isinstance(value, str) else json_text.dumps(value))]
+
+
+def _merge(found: list[Asked], asked: Asked) -> None:
+    """Say more of a call that is listed already, else list what is asked."""
+    for one in found:
+        by_id = asked["tool_call_id"] is not None and one["tool_call_id"] == asked["tool_call_id"]
+        by_call = asked["tool_call_id"] is None and asked["tool_name"] is not None and one["kind"] == "result"
+        if by_id or (by_call and (one["tool_name"], one["args"]) == (asked["tool_name"], asked["args"])):
+            one.update(kind=asked["kind"], message=asked["message"])
+            return
+    calls = [one for one in found if one["kind"] == "result"]
+    if asked["tool_name"] is None and asked["tool_call_id"] is None and len(calls) == 1:  # the tool asks itself
+        calls[0].update(kind=asked["kind"], message=asked["message"])
+        return
+    found.append(asked)
+
+
+def _asked(kind: str, name: Any, call_id: Any, args: Any, message: Any = None) -> Asked:
+    small = args is None or len(json_text.dumps(args)) <= ARGS
+    texts = {"tool_name": name, "tool_call_id": call_id, "message": message}
+    known = {key: value[:TEXT] if isinstance(value, str) else None for key, value in texts.items()}
+    return {"kind": kind, **known, "args": args if small else None}
+
+
+def _said(interrupt: Fields) -> Any:
+    return interrupt.get("message") or interrupt.get("reason")
+
+
+def _parsed(text: Any) -> Any:
+    try:
+        return json_text.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return text
+
+
+def _fields(value: Any) -> Fields:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[Fields]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
