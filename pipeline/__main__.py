@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, str]] = {
     "import": "history",
     "publish": "publish",
     "replay": "replay",
+    "runs": "runs",
     "schema": "validate",
     "settings": "settings",
     "store": "store",

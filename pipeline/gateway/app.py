@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from pipeline.gateway import docs_page, ingest, problems, status, threads, usage
+from pipeline.gateway import docs_page, ingest, problems, runs, status, threads, usage
 from pipeline.gateway.connections import Gateway
 from pipeline.gateway.dashboard import dead_letters, ledger, live_figures, page, turn_usage
 from pipeline.gateway.facts import HEADERS
@@ -21,6 +21,7 @@ from pipeline.settings import Settings
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     ingest.router,
     threads.router,
+    runs.router,
     live.router,
     usage.router,
     status.router,

@@ -23,6 +23,7 @@ from pipeline.gateway.limits import AtOnce, Rate
 from pipeline.gateway.live.following import Live
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
+from pipeline.gateway.run_watch import RunWatch
 from pipeline.gateway.security import Authenticator
 from pipeline.gateway.upload import Upload
 from pipeline.observability import metrics as m
@@ -114,6 +115,7 @@ class Gateway:
         self.live = Live(self.tail, self.metrics)
         self._uploads = 0  # uploads in progress
         self.figures = Tail(settings)
+        self.run_watch = RunWatch(settings, self.metrics)
         self.erased = Erased(self.store)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
         self._publisher = Opened(lambda: Publisher(settings).__aenter__())
@@ -153,6 +155,7 @@ class Gateway:
         self.live.stop()
         await self.tail.close()
         await self.figures.close()
+        await self.run_watch.close()
         if self._publisher.value is not None:
             await self._publisher.value.__aexit__(None, None, None)
         if self._store.value is not None:

@@ -256,6 +256,14 @@ LIVE_CUT: Final = Metric(
     "threadmill_gateway_live_cut_total", "counter", "Live streams that were cut off, as their reader was too slow."
 )
 LIVE_HELD: Final = Metric("threadmill_gateway_live_held_bytes", "gauge", "Recent records held for live streams.")
+LISTED_RUNS: Final = Metric(
+    "threadmill_gateway_open_runs", "gauge", "Open runs of the whole pipeline, as GET /v1/runs lists them."
+)
+SILENT_RUNS: Final = Metric(
+    "threadmill_gateway_silent_runs",
+    "gauge",
+    "Of these, those that are silent for longer than their agent's usually are.",
+)
 
 TABLE: Final[tuple[Metric, ...]] = (
     *(TOKEN_USAGE, OPERATION_DURATION, TIME_TO_FIRST_TOKEN, AGENT_DURATION, TOKENS, COST, TOTAL_LATENCY),
@@ -269,7 +277,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(ARCHIVE_SEGMENTS, ARCHIVE_ROWS, ARCHIVE_BYTES, ARCHIVE_REFUSED, ARCHIVE_FAILURES),
     *(SPANS, SPANS_EXPORTED, SPANS_FAILED),
     *(REQUESTS, REQUEST_SECONDS, UPLOADS, UPLOADED_EVENTS, REFUSED_EVENTS),
-    *(LIVE_READERS, LIVE_EVENTS, LIVE_CUT, LIVE_HELD),
+    *(LIVE_READERS, LIVE_EVENTS, LIVE_CUT, LIVE_HELD, LISTED_RUNS, SILENT_RUNS),
 )
 
 

@@ -36,6 +36,7 @@ async def all_that(caller: httpx.AsyncClient, thread: str) -> str:
     pages += [f"/v1/threads/{thread}?format={name}" for name in FORMATS]
     pages += [f"/v1/usage?group_by=thread,agent,model&thread={thread}", "/v1/usage?group_by=thread,agent,tenant"]
     pages += [f"/v1/threads/{thread}/live?follow=false{more}" for more in ("", "&wait=true", "&replay=open&shows=true")]
+    pages += [f"/v1/runs?status={status}&thread={thread}" for status in ("open", "waiting")] + ["/v1/runs?status=open"]
     pages += ["/v1/figures/live?follow=false&by=agent", "/v1/status", "/v1/ledger", "/v1/dead-letters"]
     answers = await asyncio.gather(*(caller.get(page) for page in pages))
     for page, answer in zip(pages, answers, strict=True):

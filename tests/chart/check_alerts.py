@@ -36,6 +36,7 @@ CANCELLED: Final = f'threadmill_agent_turns_total{{{IN},model="m",status="interr
 COST: Final = f'threadmill_cost_usd_total{{{IN},model="m"}}'
 REBALANCES: Final = f"threadmill_rebalances_total{{{IN}}}"
 OK: Final = f'threadmill_gateway_requests_total{{{IN},status="200"}}'
+HANGING: Final = f"threadmill_gateway_silent_runs{{{IN}}}"
 BROKEN: Final = f'threadmill_gateway_requests_total{{{IN},status="503"}}'
 
 # Series a minute apart; at minute 85 it fires, or does not.
@@ -59,6 +60,7 @@ FIRES: Final[dict[str, list[dict[str, str]]]] = {
     "ThreadmillModelErrors": [{GOOD: "0+10x90", BAD: "0+5x90"}],
     "ThreadmillCostHigh": [{COST: "0+1x90"}],
     "ThreadmillRebalancing": [{REBALANCES: "0+2x90", PROGRESS: "0+60x90"}],
+    "ThreadmillRunsSilent": [{HANGING: "0x70 2x20"}],
     "ThreadmillGatewayErrors": [{OK: "0+100x90", BROKEN: "0+10x90"}],
 }
 SILENT: Final[dict[str, list[dict[str, str]]]] = {
@@ -85,6 +87,7 @@ SILENT: Final[dict[str, list[dict[str, str]]]] = {
         {REBALANCES: "3x90", PROGRESS: "0+60x90"},
         {REBALANCES: "0x70 1+5x10 52x10", PROGRESS: "0+60x90"},  # a rolling update
     ],
+    "ThreadmillRunsSilent": [{HANGING: "0x90"}, {HANGING: "0x83 2x7"}, {HANGING: "2x80 0x10"}],
     "ThreadmillGatewayErrors": [{OK: "0+100x90", BROKEN: "0+1x90"}],
 }
 

@@ -32,6 +32,12 @@ async def secret(gateway_settings: Settings, guarded: Running, tokens: Tokens) -
             content=sse(events),
         )
         thread_id: str = answer.json()["thread_id"]
+        goes_on = await http.post(
+            f"/v1/threads/open/runs/{SECRET}/stream",
+            params={"dialect": "vercel-ai", "agent_id": SECRET, "agent_name": SECRET, "end": "open"},
+            content=sse(events[:4]),
+        )
+        assert goes_on.status_code == 200, goes_on.text
     run = {"agent_name": SECRET, "model_name": SECRET, "external_id": SECRET}
     async with await ThreadStore.open(gateway_settings.store_url) as store:
         records: list[Any] = [
@@ -86,6 +92,9 @@ async def test_no_route_gives_anything_of_another_tenant(guarded: Running, token
                 assert SECRET not in echoed, (method, path, text[:2000])
                 if ids == secret and f"/{secret}" in path:
                     assert status == (200 if method == "post" else 404), (method, path, status, text)
+        for query in ({}, {"thread": "open"}, {"agent": SECRET}, {"status": "waiting"}):
+            answer = await http.get("/v1/runs", params=query)
+            assert answer.json() == {"runs": []}, query
         for more in ({}, {"dialect": "vercel-ai"}, {"wait": "true"}, {"replay": "none", "wait": "true"}):
             for after in ({}, {"last_event_id": place}):
                 query = {"follow": "false", **more, **after}
@@ -97,6 +106,7 @@ async def test_no_route_gives_anything_of_another_tenant(guarded: Running, token
         assert answer.text.count(SECRET) >= 3
         assert len(await replayed(http, secret)) == len(talk(3)) + 1, "and nobody has added to it"
         listed = (await http.get("/v1/threads")).json()["threads"]
+        assert [run["run_id"] for run in (await http.get("/v1/runs")).json()["runs"]] == [SECRET]
         assert [(thread["thread_id"], thread["tenant"]) for thread in listed] == [(secret, "acme")]
     async with client(guarded.url, tokens.operator) as http:
         assert (await http.get("/v1/threads?tenant=acme")).json()["threads"]

@@ -1,0 +1,51 @@
+"""How long an agent's runs are usually silent, learnt from those that were seen whole. Pure; times in ms.
+
+Of each run counts the longest time between two of its records. An agent's usual silence is twice what 95 of its last
+100 runs stayed below, and FLOOR at least; there is none before FEWEST runs were seen. So a run whose tool takes a
+minute, as this agent's tools do, is not silent for too long, and one that hangs is found whatever its deadline is.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Final
+
+FEWEST: Final = 20  # runs
+NEWEST: Final = 100  # runs of an agent that are remembered
+MOST_BELOW: Final = 0.95
+TIMES: Final = 2
+FLOOR: Final = 10_000
+AGENTS: Final = 2_000  # that are remembered; of more, the one whose run ended longest ago is forgotten
+
+Agent = tuple[str | None, str]  # tenant, agent_id
+
+
+@dataclass(slots=True)
+class _Seen:
+    longest: deque[int] = field(default_factory=lambda: deque(maxlen=NEWEST))
+    usual: int | None = None
+
+
+class UsualSilence:
+    """What is usual for each agent. Memory is bounded."""
+
+    def __init__(self, agents: int = AGENTS) -> None:
+        self._most = agents
+        self._seen: OrderedDict[Agent, _Seen] = OrderedDict()
+
+    def add(self, agent: Agent, longest: int) -> None:
+        """A run of this agent is over, of which `longest` was the longest silence."""
+        seen = self._seen.setdefault(agent, _Seen())
+        self._seen.move_to_end(agent)
+        seen.longest.append(longest)
+        if len(seen.longest) >= FEWEST:
+            ordered = sorted(seen.longest)
+            seen.usual = max(FLOOR, TIMES * ordered[int(MOST_BELOW * (len(ordered) - 1))])
+        if len(self._seen) > self._most:
+            self._seen.popitem(last=False)
+
+    def of(self, agent: Agent) -> int | None:
+        """-> the silence beyond which a run of this agent is marked; None where too few runs were seen."""
+        seen = self._seen.get(agent)
+        return None if seen is None else seen.usual

@@ -1,0 +1,108 @@
+"""Open runs as rows, as the gateway and the command show them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import nsmallest
+
+from pipeline.assembly.limits import Limits
+from pipeline.assembly.run_list import ListedRun, RunList
+from threadmill.identity import thread_uuid
+from topics.thread_key import ThreadKey
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRunRow:
+    """One open run. `started_at`, `last_at` and `deadline_at` are epoch ms by the broker's clock; `age_ms` and
+    `silence_ms` are counted to now. `silent`: for longer than `usual_silence_ms`; both null while the agent is not
+    known well enough. At `deadline_at` it is closed as interrupted, unless it goes on before.
+    """
+
+    thread_id: str
+    external_id: str | None
+    run_id: str
+    tenant: str | None
+    agent_id: str
+    agent_name: str | None
+    model: str | None
+    dialect: str
+    started_at: int
+    last_at: int
+    age_ms: int
+    silence_ms: int
+    usual_silence_ms: int | None
+    silent: bool | None
+    deadline_at: int
+    events: int
+    last_event: str | None
+
+    @property
+    def thread(self) -> ThreadKey:
+        """The thread that it is of."""
+        return ThreadKey.of(self.thread_id, self.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which runs; None: any. `tenant`: "" means those without one; `thread`: its id, or its conversation's."""
+
+    tenant: str | None = None
+    agent: str | None = None
+    thread: str | None = None
+    silent: bool = False
+
+    def matches(self, run: ListedRun) -> bool:
+        """Whether a run is one of these, as far as it does not depend on the time."""
+        tenant, thread_id, _ = run.key
+        return (
+            (self.tenant is None or self.tenant == (tenant or ""))
+            and (self.agent is None or self.agent == run.agent_id)
+            and (
+                self.thread is None
+                or self.thread == run.external_id
+                or thread_uuid(self.thread, tenant)[0] == thread_id
+            )
+        )
+
+
+def rows(runs: RunList, limits: Limits, wanted: Wanted, now: int, limit: int) -> list[OpenRunRow]:
+    """-> the rows of at most `limit` runs, the one that has been silent for longest first. `now`: epoch ms."""
+    is_listed: Callable[[ListedRun], bool] = wanted.matches
+    if wanted.silent:
+        is_listed = lambda run: wanted.matches(run) and bool(_silent(runs, run, now))  # noqa: E731  # one of two tests
+    found = nsmallest(limit, filter(is_listed, runs), key=lambda run: (run.last_at, run.key[1:], run.key.tenant or ""))
+    return [_row(runs, run, limits, now) for run in found]
+
+
+def silent(runs: RunList, now: int) -> int:
+    """-> how many runs have been silent for longer than is usual."""
+    return sum(1 for run in runs if _silent(runs, run, now))
+
+
+def _silent(runs: RunList, run: ListedRun, now: int) -> bool | None:
+    usual = runs.usual.of((run.key.tenant, run.agent_id))
+    return None if usual is None else now - run.last_at > usual
+
+
+def _row(runs: RunList, run: ListedRun, limits: Limits, now: int) -> OpenRunRow:
+    tenant, thread_id, run_id = run.key
+    return OpenRunRow(
+        thread_id=thread_id,
+        external_id=run.external_id,
+        run_id=run_id,
+        tenant=tenant,
+        agent_id=run.agent_id,
+        agent_name=run.agent_name,
+        model=run.model,
+        dialect=run.dialect,
+        started_at=run.started_at,
+        last_at=run.last_at,
+        age_ms=max(0, now - run.started_at),
+        silence_ms=max(0, now - run.last_at),
+        usual_silence_ms=runs.usual.of((tenant, run.agent_id)),
+        silent=_silent(runs, run, now),
+        deadline_at=min(run.last_at + limits.idle_ms, run.started_at + limits.run_ms),
+        events=run.events,
+        last_event=run.last_event,
+    )
