@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, str]] = {
     "schema": "validate",
     "settings": "settings",
     "store": "store",
+    "tenants": "tenants",
     "threads": "threads",
     "topics": "topics",
     "up": "broker",

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from threadmill.errors import BrokerError, CallerError, InvalidRecord, Reason, ThreadmillError
 
-__all__ = ["BrokerError", "CallerError", "InvalidRecord", "Reason", "StoreError", "ThreadmillError", "UnstorableData"]
+__all__ = [
+    "BrokerError",
+    "CallerError",
+    "HeldThread",
+    "InvalidRecord",
+    "Reason",
+    "StoreError",
+    "ThreadmillError",
+    "UnstorableData",
+]
 
 
 class StoreError(ThreadmillError):
@@ -22,3 +31,7 @@ class StoreError(ThreadmillError):
 
 class UnstorableData(StoreError):
     """The thread store is well, and can't take what it was given: some record of the batch is to blame."""
+
+
+class HeldThread(CallerError):
+    """The thread is held: it is not deleted until it is released."""

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from pipeline.retention import Retention
 from threadmill.environment import read
 from threadmill.settings import PREFIX, ClientSettings, Count, without_password
 from topics.catalog import CATALOG
@@ -58,6 +59,14 @@ def _retention(value: str) -> str:
         if name not in names or not seconds.isdecimal() or not 0 < int(seconds) < 10**12:
             raise ValueError(f"TOPIC=SECONDS,… is expected, TOPIC one of {', '.join(names)}")
     return ",".join(parts)
+
+
+def _store_retention(value: str) -> str:
+    try:
+        Retention.parse(value)
+    except ValueError as error:
+        raise ValueError(f"90d, or 90d,TENANT=30d,TENANT=forever is expected: {error}") from None
+    return value
 
 
 def _holds_objects(value: str) -> bool:
@@ -105,6 +114,11 @@ class Settings(ClientSettings):
         None,
         description="`sqlite:///path` or `postgresql://…`; by default `threads.db` in THREADMILL_HOME.",
         json_schema_extra={"secret": True},
+    )
+    store_retention: Annotated[str, AfterValidator(_store_retention)] | None = Field(
+        None,
+        description="How long threads are kept behind their newest turn, with their large values and what the archive "
+        "has of them: `90d`; by tenant `90d,acme=30d,globex=forever`. By default for ever.",
     )
     content: Annotated[str, AfterValidator(_content)] | None = Field(
         None,
@@ -251,6 +265,11 @@ class Settings(ClientSettings):
         if self.content is not None:
             return None if self.content == INLINE else self.content
         return (self.home / "content").absolute().as_uri() if self.store_url.startswith("sqlite:") else None
+
+    @property
+    def kept_for(self) -> Retention:
+        """How long threads are kept: `store_retention`, read."""
+        return Retention() if self.store_retention is None else Retention.parse(self.store_retention)
 
     @property
     def retention_ms(self) -> dict[str, int]:

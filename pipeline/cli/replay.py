@@ -134,11 +134,11 @@ def _report(settings: Settings, seen: Seen, counts: dict[str, int], *, dry_run: 
 async def _replay(
     settings: Settings, stretch: Stretch, original: str, advance: Callable[[int, int], object], *, dry_run: bool
 ) -> tuple[Seen, dict[str, int]]:
-    """-> what was read, and how many turns were new, changed, unchanged, erased or late.
+    """-> what was read, and how many turns were new, changed, unchanged, erased, late or expired.
 
     `original`: the URL of the store that knows the erased threads; a replay into another store leaves them out, too.
     """
-    seen, counts = Seen(), Counter[str](new=0, changed=0, unchanged=0, erased=0, late=0)
+    seen, counts = Seen(), Counter[str](new=0, changed=0, unchanged=0, erased=0, late=0, expired=0)
     redaction = redaction_of(settings)
     contents = Unwritten.of(settings) if dry_run else ContentStore.of(settings)
     metrics = Metrics(settings.metric_series)
@@ -160,12 +160,14 @@ async def _replay(
             if store is None:
                 counts["new"] += len({record["turn_id"] for record in records})
                 return
-            result = await (store.compare(records) if dry_run else store.write(records))
+            now = time.time_ns() // 1_000_000
+            result = await (store.compare if dry_run else store.write)(records, settings.kept_for, now)
             for key in () if dry_run else result.erased:  # as the store role does
                 await contents.delete_thread(key)
             erased = sum(key_of(record) in result.erased for record in records)
-            counts.update(new=result.inserted, changed=result.updated, unchanged=result.unchanged - erased)
-            counts.update(erased=erased, late=len(result.late))
+            same = result.unchanged - erased - len(result.expired)
+            counts.update(new=result.inserted, changed=result.updated, unchanged=same)
+            counts.update(erased=erased, late=len(result.late), expired=len(result.expired))
 
         fits = fits_inline if offload is None else offload.fits
         turns = replayed(settings, stretch, redaction, seen, advance, fits)
@@ -176,7 +178,8 @@ async def _replay(
                     await write()
         await write()
     order = ("unchanged", "changed", "new")
-    return seen, {name: counts[name] for name in (*order, *(name for name in ("erased", "late") if counts[name]))}
+    rare = [name for name in ("erased", "late", "expired") if counts[name]]
+    return seen, {name: counts[name] for name in (*order, *rare)}
 
 
 async def _store(settings: Settings, *, dry_run: bool) -> ThreadStore | None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from datetime import UTC
 from typing import Any, Final
 
 import click
 
+from pipeline.cli.output import many
 from pipeline.cli.thread_view import plain
-from pipeline.settings import load
+from pipeline.errors import CallerError
+from pipeline.observability.logs import set_up
+from pipeline.settings import Settings, load
 from pipeline.stores import migrate as migrations
+from pipeline.stores.expiry import Expired, Expiry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import MINUTE, label
 from pipeline.stores.usage_sums import Compared
@@ -78,6 +83,42 @@ def sums(*, repair: bool) -> None:
     click.echo(f"{found.sums:,} sums compared with the rows, {len(found.wrong):,} {change}")
     if found.wrong and not repair:
         sys.exit(1)
+
+
+@store.command(short_help="Delete the threads whose retention is over.")
+@click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
+def expire(*, dry_run: bool) -> None:
+    """Delete now what THREADMILL_STORE_RETENTION lets expire, as the store role does by and by.
+
+    A thread goes as a whole, once its newest turn is older than that; threads that are held stay. Its large values, and
+    what the archive has of it, go with it; the sums of usage keep what it has used.
+    """
+    settings = load()
+    if not settings.kept_for.bounded:
+        raise CallerError("nothing expires: set THREADMILL_STORE_RETENTION, as 90d")
+    if not dry_run:
+        set_up(settings)
+    found = asyncio.run(_expire(settings, dry_run=dry_run))
+    values = f"{many(found.objects, 'large value')} of {many(found.bytes, 'byte')}"
+    archived = f", {many(found.archived, 'row')} of the archive" if settings.archive is not None else ""
+    what = f"{many(found.threads, 'thread')} of {many(found.turns, 'turn')}, {values}{archived}"
+    click.echo(f"would go: {what}" if dry_run else f"gone: {what}")
+    if found.held:
+        click.echo(f"{many(found.held, 'thread')} held, and left: `threadmill threads hold` lists them")
+
+
+async def _expire(settings: Settings, *, dry_run: bool) -> Expired:
+    now = time.time_ns() // 1_000_000
+    async with await ThreadStore.open(settings.store_url) as opened:
+        expiry = Expiry(settings, opened)
+        found = await expiry.would_go(now)
+        if dry_run:
+            return found
+        done, more = Expired(held=found.held), True
+        while more:
+            some, more = await expiry.step(now)
+            done += some
+        return done
 
 
 async def _sums(url: str, *, repair: bool) -> Compared:

@@ -130,7 +130,33 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
             also = [many(len(erased.sub_agents), "sub-agent thread")] if erased.sub_agents else []
             also += [many(erased.objects, "large value")] if erased.objects else []
             also += [f"of {many(erased.segments, 'segment')} of the archive"] if erased.segments else []
+            also += [f"{many(len(erased.held), 'sub-agent thread')} left, which is held"] if erased.held else []
             click.echo(f"deleted {key.thread_id}{''.join(f', {what}' for what in also)}")
+
+    _with_store(run)
+
+
+@threads.command(short_help="Hold threads: they are neither deleted nor do they expire.")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--release", is_flag=True, help="Lift the hold.")
+@whose
+def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
+    """Hold threads: until they are released nobody can delete them, and they don't expire, whatever the retention.
+
+    Without ID, list the threads that are held.
+    """
+    if release and not ids:
+        raise CallerError("say which threads are released: `threadmill threads hold` lists those that are held")
+
+    async def run(store: ThreadStore) -> None:
+        if not ids:
+            for key in sorted(await store.held(), key=lambda key: key.text):
+                if tenant is None or (key.tenant or "") == tenant:
+                    click.echo(key.text)
+        for key in [await _find(store, given, tenant) for given in ids]:
+            changed = await (store.release(key) if release else store.hold(key))
+            done = ("released" if changed else "not held:") if release else ("held" if changed else "held already:")
+            click.echo(f"{done} {key.thread_id}")
 
     _with_store(run)
 

@@ -29,7 +29,7 @@ SCOPES: Final[tuple[str, ...]] = get_args(Scope)
 MEANING: Final = {
     "publish": "send runs",
     "read": "read threads, live streams and usage",
-    "admin": "delete threads, read dead letters",
+    "admin": "delete and hold threads, read dead letters",
 }
 PREFIX: Final = "tm_"  # so that scanners of secrets can tell what they found
 VARIABLE: Final = "THREADMILL_GATEWAY_TOKENS"

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from pipeline.assembly.format import WrongOption
 from pipeline.dialects import FORMATS
-from pipeline.errors import CallerError, StoreError
+from pipeline.errors import CallerError, HeldThread, StoreError
 from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Reader
@@ -77,6 +77,7 @@ class Deleted(BaseModel):
     objects: Annotated[int, Field(description="Large values that were kept in the content store.")]
     segments: Annotated[int, Field(description="Of the archive, that held something of it.")]
     sub_agents: Annotated[list[str], Field(description="Threads that went with it, as only its sub-agents had spoken.")]
+    held: Annotated[list[str], Field(description="Sub-agents' threads that stay, as they are held.")]
 
 
 @router.get("", summary="List threads", responses=documented("bad-cursor", "forbidden"))
@@ -232,6 +233,8 @@ async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: Thread
     who = f"{principal.name!r} of tenant {principal.tenant!r}"
     try:
         erased = await erase(gateway.settings, await gateway.store(), found)
+    except HeldThread as error:
+        raise Problem("conflict", str(error)) from None
     except Exception:
         audit.error("deletion of thread %s by %s did not come to its end", found.text, who, extra=of)
         raise
@@ -239,8 +242,10 @@ async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: Thread
     audit.info("deleted thread %s, %d objects, %d archived segments, by %s", found.text, *counts, who, extra=of)
     for one in erased.sub_agents:
         audit.info("with it went its sub-agent's thread %s", one.text, extra={"thread_id": one.thread_id})
-    gone = [one.thread_id for one in erased.sub_agents]
-    return Deleted(thread_id=found.thread_id, objects=erased.objects, segments=erased.segments, sub_agents=gone)
+    gone, held = ([one.thread_id for one in some] for some in (erased.sub_agents, erased.held))
+    return Deleted(
+        thread_id=found.thread_id, objects=erased.objects, segments=erased.segments, sub_agents=gone, held=held
+    )
 
 
 async def _document(gateway: Gateway, tenant: str | None, thread_id: str, *, inline: bool) -> dict[str, Any]:

@@ -204,6 +204,23 @@ STORE_ROWS: Final = Metric("threadmill_store_rows_total", "counter", "Turn recor
 STORE_ERASED: Final = Metric(
     "threadmill_store_erased_total", "counter", "Times that a batch brought something of an erased thread."
 )
+STORE_EXPIRED: Final = Metric(
+    "threadmill_store_expired_total",
+    "counter",
+    "Turn records that were neither stored nor archived, as they were older than the retention; by role.",
+    ("role",),
+)
+EXPIRED_THREADS: Final = Metric(
+    "threadmill_expired_threads_total", "counter", "Threads that went, as their retention was over."
+)
+EXPIRED_TURNS: Final = Metric("threadmill_expired_turns_total", "counter", "Turns of these threads.")
+EXPIRED_OBJECTS: Final = Metric(
+    "threadmill_expired_objects_total", "counter", "Large values of expired threads that are gone."
+)
+EXPIRED_BYTES: Final = Metric("threadmill_expired_bytes_total", "counter", "Bytes of these large values.")
+EXPIRED_ARCHIVED: Final = Metric(
+    "threadmill_expired_archive_rows_total", "counter", "Rows of expired threads that are gone from the archive."
+)
 STORE_RETRIES: Final = Metric("threadmill_store_retries_total", "counter", "Transactions that were tried again.")
 STORE_FAILURES: Final = Metric("threadmill_store_failures_total", "counter", "Transactions that failed.")
 
@@ -273,7 +290,8 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(RUNS_OPENED, RUNS_CLOSED, RUNS_REOPENED, OPEN_TURNS, EARLY_EVENTS, SEGMENTS_SPILLED, RUNS_PARKED, LAG),
     *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, LAST_PROGRESS),
     *(REDACTIONS, CONTENT_OBJECTS, CONTENT_BYTES, CONTENT_FAILURES),
-    *(STORE_BATCHES, STORE_ROWS, STORE_ERASED, STORE_RETRIES, STORE_FAILURES),
+    *(STORE_BATCHES, STORE_ROWS, STORE_ERASED, STORE_EXPIRED, STORE_RETRIES, STORE_FAILURES),
+    *(EXPIRED_THREADS, EXPIRED_TURNS, EXPIRED_OBJECTS, EXPIRED_BYTES, EXPIRED_ARCHIVED),
     *(ARCHIVE_SEGMENTS, ARCHIVE_ROWS, ARCHIVE_BYTES, ARCHIVE_REFUSED, ARCHIVE_FAILURES),
     *(SPANS, SPANS_EXPORTED, SPANS_FAILED),
     *(REQUESTS, REQUEST_SECONDS, UPLOADS, UPLOADED_EVENTS, REFUSED_EVENTS),

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from typing import Final, Self
 
 import pyarrow as pa
@@ -33,11 +35,23 @@ Erased = Callable[[Sequence[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Rows and bytes of a written segment's objects, and the records that are no turn records."""
+    """Rows and bytes of a written segment's objects, the records that are no turn records, and how many were left out
+    as they had expired.
+    """
 
     rows: int
     bytes: int
     refused: tuple[Refusal, ...]
+    expired: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Rows of expired threads, the objects that had them, and which threads these were."""
+
+    rows: int
+    objects: int
+    threads: frozenset[ThreadKey]
 
 
 class Archive:
@@ -60,15 +74,25 @@ class Archive:
             raise CallerError("THREADMILL_ARCHIVE is not set: say where the archive is to be, as s3://bucket/prefix")
         return cls(settings.archive, erased)
 
-    async def write(self, topic: str, partition: int, begin: int, end: int, entries: Sequence[Entry]) -> Written:
-        """Write a segment, offsets from `begin` to before `end`; it is safe when this returns. Raises StoreError."""
-        found, refused = await asyncio.to_thread(segments.tables, partition, entries)
+    async def write(
+        self,
+        topic: str,
+        partition: int,
+        begin: int,
+        end: int,
+        entries: Sequence[Entry],
+        expired: segments.Expired = segments.never,
+    ) -> Written:
+        """Write a segment, offsets from `begin` to before `end`, without what has expired; it is safe when this
+        returns. Raises StoreError.
+        """
+        found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, expired)
         rows = size = 0
         for day, table in sorted(found.items()):
             uri = f"{self.root}/day={day.isoformat()}/{topic}-{partition:05d}-{begin:020d}-{end:020d}{SUFFIX}"
             kept, length = await self._write_kept(uri, table)
             rows, size = rows + kept, size + length
-        return Written(rows, size, tuple(refused))
+        return Written(rows, size, tuple(refused), old)
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
         """Rewrite all objects that hold threads that are marked as erased -> how many did. Raises StoreError."""
@@ -80,6 +104,69 @@ class Archive:
 
         names = [uri async for uri in self.objects.names_under(self.root) if uri.endswith(SUFFIX)]
         return sum(await asyncio.gather(*map(look, names)))
+
+    async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
+        """Remove the rows of these days and threads that have ended before the thread's time, in epoch ms. Raises
+        StoreError.
+        """
+        rows, objects, threads = 0, 0, set[ThreadKey]()
+        for day in sorted(days):
+            names = self.objects.names_under(f"{self.root}/day={day.isoformat()}")
+            for uri in [uri async for uri in names if uri.endswith(SUFFIX)]:
+                removed, keys = await self._expire(uri, before)
+                rows, objects, threads = rows + removed, objects + (removed > 0), threads | keys
+        return Removed(rows, objects, frozenset(threads))
+
+    async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
+        """How many rows `expire` would remove. Raises StoreError."""
+        rows = 0
+        for day in days:
+            names = self.objects.names_under(f"{self.root}/day={day.isoformat()}")
+            for uri in [uri async for uri in names if uri.endswith(SUFFIX)]:
+                rows += len((await self._of_expired(uri, before))[0])
+        return rows
+
+    async def holding(self, tenant: str) -> int:
+        """How many objects hold something of a tenant. Raises StoreError."""
+        names = [uri async for uri in self.objects.names_under(self.root) if uri.endswith(SUFFIX)]
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def look(uri: str) -> bool:
+            async with slots:
+                return segments.holds_tenant(await self._columns(uri, ["tenant"]), tenant)
+
+        return sum(await asyncio.gather(*map(look, names)))
+
+    async def threads_of(self, tenant: str) -> set[ThreadKey]:
+        """The threads of a tenant. Raises StoreError."""
+        found: set[ThreadKey] = set()
+        async for uri in self.objects.names_under(self.root):
+            if uri.endswith(SUFFIX):
+                table = await self._columns(uri, ["thread_id", "tenant"])
+                found |= segments.threads_of(table, tenant)
+        return found
+
+    async def _expire(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[int, set[ThreadKey]]:
+        gone, keys = await self._of_expired(uri, before)
+        if gone:
+            with suppress(NotThere):
+                table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
+                await self._write_kept(uri, segments.without_expired(table, before))
+        return len(gone), keys
+
+    async def _of_expired(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[list[int], set[ThreadKey]]:
+        """The places of such rows in an object, and the threads that they are of."""
+        return segments.of_expired(await self._columns(uri, ["thread_id", "tenant", "ended_at"]), before)
+
+    async def _columns(self, uri: str, names: list[str]) -> pa.Table:
+        """Some columns of an object; no rows where another process has deleted it meanwhile."""
+        try:
+            async with self.objects.reading(uri) as file:
+                return await asyncio.to_thread(segments.decode, file, names)
+        except NotThere:
+            return segments.SCHEMA.empty_table().select(names)
+        except (pa.ArrowInvalid, KeyError) as error:
+            raise StoreError(f"{uri} is no segment of ours ({error}): move it out of the archive") from None
 
     async def _rewrite(self, uri: str, keys: Collection[ThreadKey]) -> bool:
         try:

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from pipeline.errors import StoreError
 from pipeline.settings import Settings
-from pipeline.stores.objects import Objects
+from pipeline.stores.objects import Found, Objects
 from pipeline.turns.canonical import turn_hash
 from pipeline.turns.content import Place, references, resolved
 from topics.json_text import Fields
@@ -115,6 +115,21 @@ class ContentStore:
     async def delete_thread(self, key: ThreadKey) -> int:
         """Delete all objects of a thread -> how many there were. Raises StoreError."""
         return 0 if self.root is None else await self.objects.delete_under(f"{self.root}/{folder(key)}")
+
+    async def objects_of(self, key: ThreadKey) -> list[Found]:
+        """All objects of a thread. Raises StoreError."""
+        if self.root is None:
+            return []
+        return [found async for found in self.objects.found_under(f"{self.root}/{folder(key)}")]
+
+    async def threads_of(self, tenant: str) -> set[ThreadKey]:
+        """The threads of a tenant, "" for none, that have objects. Raises StoreError."""
+        if self.root is None:
+            return set()
+        wanted = folder(ThreadKey.of("", tenant))  # what stands behind the id
+        names = {name.split("/")[-2] async for name in self.objects.names_under(self.root)}
+        ours = [unquote(name) for name in names if OURS.search(f"/{unquote(name)}/{'0' * 64}")]
+        return {ThreadKey.of(name[:36], tenant) for name in ours if name[36:] == wanted}
 
     async def delete_older(self, thread_id: str, digests: Collection[str] | None) -> int:
         """Delete objects that a version before tenants has written for a thread id, None: all -> how many. Raises

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.errors import HeldThread
 from pipeline.settings import Settings
 from pipeline.stores.archive import Archive
 from pipeline.stores.content import ContentStore, digests_in
@@ -13,53 +15,95 @@ from topics.thread_key import ThreadKey
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """Whether the store held the thread; how many objects, and segments of the archive, held something of it, or of the
-    sub-agents' threads that went with it.
+    """Whether the store had the thread; how many objects, and segments of the archive, had something of it, or of the
+    sub-agents' threads that went with it. `held`: sub-agents' threads that stay, as they are held.
     """
 
     stored: bool
     objects: int
     segments: int
     sub_agents: tuple[ThreadKey, ...] = ()
+    held: tuple[ThreadKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """`threads` are gone: each stands behind the one that started it; those of `stored` were in the store. `held`:
+    those that stay, as they are held.
+    """
+
+    threads: tuple[ThreadKey, ...]
+    stored: frozenset[ThreadKey]
+    objects: int
+    segments: int
+    held: tuple[ThreadKey, ...]
 
 
 async def erase(settings: Settings, store: ThreadStore, key: ThreadKey) -> Erasure:
     """Erase a thread for good, and the threads that only its sub-agents have spoken in. Raises StoreError; the same
-    call then goes on where it stopped.
+    call then goes on where it stopped. Raises HeldThread, and erases nothing, where the thread is held.
+    """
+    await store.mark_erased(key)
+    done = await erase_all(settings, store, [key])
+    return Erasure(key in done.stored, done.objects, done.segments, done.threads[1:], done.held)
+
+
+async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[ThreadKey]) -> Erased:
+    """Erase threads, and those that only their sub-agents have spoken in; held ones stay. Raises StoreError.
 
     All are marked first: from then on no worker writes anything of them, and a replay brings nothing back. Rows are
     deleted last, a sub-agent's before its parent's, so that a repeated call still finds each by its names.
     """
-    family = await _marked(store, key)
-    contents, objects, segments = ContentStore.of(settings), 0, 0
+    family, held = await _marked(store, keys)
+    contents, objects, segments, stored = ContentStore.of(settings), 0, 0, set[ThreadKey]()
     for one in family:
-        objects += await contents.delete_thread(one) + await _delete_older(contents, store, one)
-    if settings.archive is not None:
+        mine = await older_digests(contents, store, one)
+        objects += await contents.delete_thread(one) + await delete_older(contents, store, one, mine)
+    if settings.archive is not None and family:
         segments = await Archive.of(settings, store.erased).delete_threads(family)
     for one in reversed(family):
-        stored = await store.delete_thread(one)
-    return Erasure(stored, objects, segments, tuple(family[1:]))
+        if await store.delete_thread(one):
+            stored.add(one)
+    return Erased(tuple(family), frozenset(stored), objects, segments, tuple(held))
 
 
-async def _marked(store: ThreadStore, key: ThreadKey) -> list[ThreadKey]:
-    """Mark a thread and the threads of its sub-agents, at any depth -> all, each behind the one that started it."""
-    family = [key]
-    for one in family:  # it grows meanwhile
-        await store.mark_erased(one)
-        family += [child for child in await store.sub_agents(one) if child not in family]
-    return family
-
-
-async def _delete_older(contents: ContentStore, store: ThreadStore, key: ThreadKey) -> int:
-    """Delete a tenant's objects that a version before tenants has put where the id alone says: all that are there, or,
-    where others have threads with this id, those that only this thread refers to. -> their number.
+async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[ThreadKey], list[ThreadKey]]:
+    """Mark threads and the threads of their sub-agents, at any depth -> all, each behind the one that started it; and
+    those that are held, which stay with all that they have started.
     """
-    document = await store.thread(key) if key.tenant is not None and contents.root is not None else None
-    mine = await contents.older_objects(key, document, store.hashes) if document is not None else set()
+    family, held = dict[ThreadKey, None](), dict[ThreadKey, None]()
+    waiting = list(keys)
+    for one in waiting:  # it grows meanwhile
+        if one in family or one in held:
+            continue
+        try:
+            await store.mark_erased(one)
+        except HeldThread:
+            held[one] = None
+        else:
+            family[one] = None
+            waiting += await store.sub_agents(one)
+    return list(family), list(held)
+
+
+async def older_digests(contents: ContentStore, store: ThreadStore, key: ThreadKey) -> set[str]:
+    """The SHA-256 of a tenant's objects that a version before tenants has put where the id alone says, as far as the
+    thread's turns prove that they are this tenant's.
+    """
+    if key.tenant is None or contents.root is None:
+        return set()
+    document = await store.thread(key)
+    return await contents.older_objects(key, document, store.hashes) if document is not None else set()
+
+
+async def delete_older(contents: ContentStore, store: ThreadStore, key: ThreadKey, mine: set[str]) -> int:
+    """Delete such objects: all that are there, or, where others have threads with this id, those that only this thread
+    refers to. -> their number.
+    """
     if not mine:  # nothing proves that what may be there is this tenant's
         return 0
     others = [other for other in await store.with_id(key.thread_id) if other != key]
     for other in others:
         for turn in (await store.thread(other) or {"turns": []})["turns"]:
-            mine -= digests_in(turn)
+            mine = mine - digests_in(turn)
     return await contents.delete_older(key.thread_id, mine if others else None)

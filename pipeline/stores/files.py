@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+FRESH: Final = 3600.0  # seconds for which a file counts as written just now
 
 
 def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
     """Write a file and its folders, and sync them to disk. Raises OSError.
 
-    An existing file of this size stays, unless `replace` is set.
+    An existing file of this size stays, unless `replace` is set; one of long ago then counts as written now.
     """
     if not replace and path.exists() and path.stat().st_size == len(data):
-        return
+        if path.stat().st_mtime > time.time() - FRESH:
+            return
+        with suppress(FileNotFoundError):  # it is deleted just now, as nothing referred to it
+            os.utime(path)
+            return
     missing = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
@@ -58,6 +67,18 @@ def delete_folder(path: Path) -> int:
 def files_under(folder: Path) -> list[str]:
     """The paths of all files below a folder, relative to it; empty where it does not exist. Raises OSError."""
     return [found.relative_to(folder).as_posix() for found in sorted(folder.rglob("*")) if found.is_file()]
+
+
+def stats_under(folder: Path) -> list[tuple[str, int, int]]:
+    """(path, size in bytes, when it was written in epoch ms) of all files below a folder; see `files_under`."""
+    found = []
+    for path in files_under(folder):
+        try:
+            stat = (folder / path).stat()
+        except FileNotFoundError:  # it was deleted meanwhile
+            continue
+        found.append((path, stat.st_size, stat.st_mtime_ns // 1_000_000))
+    return found
 
 
 def _sync(folder: Path) -> None:

@@ -7,10 +7,10 @@ import io
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 from urllib.request import url2pathname, urlopen
@@ -20,7 +20,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.store import ObjectStore, from_url
 
 from pipeline.errors import CallerError, StoreError
-from pipeline.stores.files import delete_file, delete_folder, files_under, read_file, write_file
+from pipeline.stores.files import FRESH, delete_file, delete_folder, files_under, read_file, stats_under, write_file
 
 if TYPE_CHECKING:
     from obstore import ReadableFile
@@ -34,6 +34,14 @@ SILENCE: Final = 30.0  # seconds within which an https server must send somethin
 
 class NotThere(StoreError):
     """There is no such object."""
+
+
+class Found(NamedTuple):
+    """An object, its size in bytes, and when it was written, in epoch ms."""
+
+    uri: str
+    size: int
+    modified: int
 
 
 class Objects:
@@ -54,7 +62,10 @@ class Objects:
             raise CallerError(f"{uri}: {_first_line(error)}; set the cloud's own variables") from None
 
     async def write(self, uri: str, data: bytes, media_type: str, *, replace: bool = False) -> None:
-        """Write an object; it is safe when this returns. An existing one stays, unless `replace` is set."""
+        """Write an object; it is safe when this returns. An existing one stays, unless `replace` is set.
+
+        One of long ago is written again: an expiry that is about to delete it sees that it is referred to anew.
+        """
         where = urlsplit(uri)
         with _failures("written", uri):
             if where.scheme == "file":
@@ -65,7 +76,8 @@ class Objects:
                 mode: Literal["overwrite", "create"] = "overwrite" if replace else "create"
                 await obstore.put_async(bucket, _key(where), data, mode=mode, attributes=attributes)
             except AlreadyExistsError:
-                pass
+                if not await self._fresh(where):
+                    await obstore.put_async(bucket, _key(where), data, mode="overwrite", attributes=attributes)
 
     async def read(self, uri: str, most: int | None = None) -> bytes:
         """The whole object; of at most `most` bytes, and of at most 1 GiB. Raises NotThere, StoreError."""
@@ -107,6 +119,20 @@ class Objects:
                 for found in some:
                     yield f"{uri}/{quote(found['path'].removeprefix(prefix).lstrip('/'), safe='/=')}"
 
+    async def found_under(self, uri: str) -> AsyncIterator[Found]:
+        """Each object whose URI begins with `uri`/."""
+        where = urlsplit(uri)
+        with _failures("listed", uri):
+            if where.scheme == "file":
+                for path, size, modified in await asyncio.to_thread(stats_under, _path(where)):
+                    yield Found(f"{uri}/{quote(path, safe='/=')}", size, modified)
+                return
+            prefix = _key(where)
+            async for some in obstore.list(self._bucket(where), prefix=f"{prefix}/"):
+                for one in some:
+                    name = quote(one["path"].removeprefix(prefix).lstrip("/"), safe="/=")
+                    yield Found(f"{uri}/{name}", one["size"], int(one["last_modified"].timestamp() * 1000))
+
     async def delete(self, uri: str) -> None:
         """Delete an object if it exists."""
         where = urlsplit(uri)
@@ -128,6 +154,14 @@ class Objects:
                 await obstore.delete_async(bucket, [found["path"] for found in some])
                 count += len(some)
             return count
+
+    async def _fresh(self, where: SplitResult) -> bool:
+        """Whether an object was written just now."""
+        try:
+            found = await obstore.head_async(self._bucket(where), _key(where))
+        except FileNotFoundError:  # it is deleted just now, as nothing referred to it
+            return False
+        return datetime.now(UTC) - found["last_modified"] < timedelta(seconds=FRESH)
 
     def _bucket(self, where: SplitResult) -> ObjectStore:
         root = f"{where.scheme}://{where.netloc}"

@@ -214,5 +214,37 @@ erased = Table(
     Column("exact", Boolean),
 )
 
+# Threads that are held: they are neither deleted nor do they expire. `name`: [thread_id, tenant], as they are.
+holds = Table(
+    "holds",
+    metadata,
+    Column("thread_id", Name, key="thread_key", primary_key=True),
+    Column("name", Document, nullable=False),
+    Column("held_at", BigInteger, nullable=False),
+)
+
+# Threads whose rows went because of their age, as long as large values or the archive may have something of them.
+expired = Table(
+    "expired",
+    metadata,
+    Column("thread_id", Name, key="thread_key", primary_key=True),
+    Column("name", Document, nullable=False),  # [thread_id, tenant], as they are
+    Column("before", BigInteger, nullable=False),  # all its turns ended before then
+    Column("first", BigInteger, nullable=False),  # when its first turn began, and its last one ended
+    Column("last", BigInteger, nullable=False),
+    Column("older", Document, nullable=False),  # SHA-256 of its objects that a version before tenants has written
+    Column("due", BigInteger, nullable=False),  # when it is looked at next
+    Index("expired_due", "due", "thread_key"),
+)
+
+# One row: which process is at the expiry, and until when no other begins.
+expiry_state = Table(
+    "expiry_state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("holder", Text, nullable=False),
+    Column("until", BigInteger, nullable=False),
+)
+
 # One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.
 compatibility = Table("compatibility", metadata, Column("oldest", Name, primary_key=True))

@@ -6,7 +6,7 @@ A row is one turn record: fields that queries need in columns, the turn and the 
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -34,6 +34,8 @@ OWN: Final = (
     *("thread_id", "turn_id", "run_id", "ordinal", "agent_id", "tenant", "dialect", "status", "interruption"),
     *("revision", "events", "digest", "hash", "external_id", "title"),
 )  # as in the store's table of turns
+
+Expired = Callable[[str | None, int], bool]  # a tenant, and when a record has ended -> whether it has expired
 
 SCHEMA: Final = pa.schema(
     [
@@ -73,13 +75,26 @@ class Refusal:
     why: str
 
 
-def tables(partition: int, entries: Iterable[Entry]) -> tuple[dict[date, pa.Table], list[Refusal]]:
-    """-> a table for each day on which turns began (UTC), rows in the order of offsets; and the refused records."""
+def never(_tenant: str | None, _ended_at: int) -> bool:
+    """What is kept for ever."""
+    return False
+
+
+def tables(
+    partition: int, entries: Iterable[Entry], expired: Expired = never
+) -> tuple[dict[date, pa.Table], list[Refusal], int]:
+    """-> a table for each day on which turns began (UTC), rows in the order of offsets; the refused records; and how
+    many were left out as they had expired.
+    """
     rows: dict[date, list[Row]] = {}
     refused: list[Refusal] = []
+    old = 0
     for entry in entries:
         try:
             parts = record_rows(turn_record.decode(entry.value))
+            if expired(parts.thread.tenant, parts.turn["ended_at"]):
+                old += 1
+                continue
             row = _row(parts) | {"partition": partition, "offset": entry.offset, "recorded_at": entry.at}
             day = _day(parts.turn["started_at"])
         except InvalidRecord as error:
@@ -89,7 +104,7 @@ def tables(partition: int, entries: Iterable[Entry]) -> tuple[dict[date, pa.Tabl
         else:
             rows.setdefault(day, []).append(row)
     found = {day: _table(some, refused) for day, some in rows.items()}
-    return {day: table for day, table in found.items() if table.num_rows}, refused
+    return {day: table for day, table in found.items() if table.num_rows}, refused, old
 
 
 def _table(rows: Sequence[Row], refused: list[Refusal]) -> pa.Table:
@@ -120,6 +135,40 @@ def threads(table: pa.Table) -> list[ThreadKey]:
     found = pa.table([table["thread_id"], table["tenant"]], ["thread_id", "tenant"])
     names = found.group_by(["thread_id", "tenant"]).aggregate([]).to_pylist()
     return [_exact(table, ThreadKey.of(row["thread_id"], row["tenant"])) for row in names]
+
+
+def of_expired(table: pa.Table, before: Mapping[ThreadKey, int]) -> tuple[list[int], set[ThreadKey]]:
+    """The places of rows of these threads that ended before the thread's time, and the threads that they are of. The
+    table may have the columns `thread_id`, `tenant` and `ended_at` alone.
+    """
+    known = {(key.thread_id, column_text(key.tenant) or ""): (key, end) for key, end in before.items()}
+    places, keys = [], set()
+    times = table["ended_at"].cast(pa.int64()).to_pylist()
+    for place, (thread_id, tenant, at) in enumerate(
+        zip(table["thread_id"].to_pylist(), table["tenant"].to_pylist(), times, strict=True)
+    ):
+        key, end = known.get((thread_id, tenant or ""), (None, 0))
+        if key is not None and (at or 0) < end:
+            places.append(place)
+            keys.add(key)
+    return places, keys
+
+
+def without_expired(table: pa.Table, before: Mapping[ThreadKey, int]) -> pa.Table:
+    """The table without these rows."""
+    gone = set(of_expired(table, before)[0])
+    return table.filter(pa.array([place not in gone for place in range(table.num_rows)], pa.bool_()))
+
+
+def holds_tenant(table: pa.Table, tenant: str) -> bool:
+    """Whether the table has a row of this tenant, "" for those without one."""
+    return bool(pc.any(pc.equal(pc.fill_null(table["tenant"], ""), column_text(tenant) or "")).as_py())
+
+
+def threads_of(table: pa.Table, tenant: str) -> set[ThreadKey]:
+    """The tenant's threads."""
+    mine = table.filter(pc.equal(pc.fill_null(table["tenant"], ""), column_text(tenant) or ""))
+    return {ThreadKey.of(thread_id, tenant) for thread_id in pc.unique(mine["thread_id"]).to_pylist()}
 
 
 def _of(table: pa.Table, key: ThreadKey) -> pa.ChunkedArray:

@@ -6,17 +6,21 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from pipeline.retention import Retention
 from pipeline.stores import list_statements, older_statements, statements, usage_query, usage_sums
 from pipeline.stores.connections import to_the_end
 from pipeline.stores.documents import documents_of, keys_in, keys_of, summaries_of, summary_of
+from pipeline.stores.expiring import Expiring
+from pipeline.stores.holding import Holding
+from pipeline.stores.holds import held_of, held_thread
 from pipeline.stores.keys import NO_TENANT, key_text, older_text
 from pipeline.stores.rows import record_rows
 from pipeline.stores.summaries import Counts, Moved, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
-from pipeline.stores.summing import SummedUsage
+from pipeline.stores.tenants import OfTenants
 from pipeline.stores.turn_usage import used_by
 from pipeline.stores.usage_report import UsageQuery, UsageReport
 from pipeline.stores.waiting import Waiting, WaitingWanted, waiting
-from pipeline.stores.write import compare, erased_of, lives_by, lock, mark_erased, take_over, write
+from pipeline.stores.write import FOREVER, compare, erased_of, lives_by, lock, mark_erased, take_over, write
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
@@ -25,7 +29,7 @@ THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 MOVED_AT_ONCE: Final = 200  # turns that one transaction moves: others wait for it
 
 
-class ThreadStore(SummedUsage):
+class ThreadStore(OfTenants, Holding, Expiring):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 
     Every method raises StoreError; its `transient` says whether the same call may work later.
@@ -33,12 +37,13 @@ class ThreadStore(SummedUsage):
 
     # ---- writing
 
-    async def write(self, records: Sequence[TurnRecord]) -> WriteResult:
+    async def write(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
         """Store a batch, in one transaction: all of it or nothing.
 
         A turn gives way to a record that holds all of its events and ranks higher (`pipeline.stores.versions`). A
-        record that is stored already changes nothing, nor does one of an erased thread. Several processes may write
-        the same records. A cancelled call ends its transaction first.
+        record that is stored already changes nothing, nor does one of an erased thread, nor one of a turn that is not
+        stored, and that is older at `now` (epoch ms) than the retention. Several processes may write the same records.
+        A cancelled call ends its transaction first.
         """
         batch = dict(enumerate(map(record_rows, records)))
         if not batch:
@@ -46,15 +51,15 @@ class ThreadStore(SummedUsage):
 
         async def transaction() -> WriteResult:
             async with self._writing() as connection:
-                return await write(connection, batch)
+                return await write(connection, batch, retention, now)
 
         return await to_the_end(transaction())
 
-    async def compare(self, records: Sequence[TurnRecord]) -> WriteResult:
+    async def compare(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
         """The result that `write` would have now; changes nothing."""
         batch = dict(enumerate(map(record_rows, records)))
         async with self._reading() as connection:
-            return await compare(connection, batch) if batch else WriteResult()
+            return await compare(connection, batch, retention, now) if batch else WriteResult()
 
     async def delete_thread(self, key: ThreadKey, *, expired: bool = False) -> bool:
         """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`.
@@ -73,9 +78,13 @@ class ThreadStore(SummedUsage):
             return found is not None
 
     async def mark_erased(self, key: ThreadKey) -> None:
-        """Mark a thread as erased: from now on its records are dropped."""
+        """Mark a thread as erased: from now on its records are dropped. Raises HeldThread."""
         async with self._writing() as connection:
+            await lock(connection, [key])
+            if await held_of(connection, [key]):
+                raise held_thread(key)
             await mark_erased(connection, key)
+            await connection.execute(statements.delete_empty([key_text(key)]))
 
     async def sub_agents(self, key: ThreadKey) -> list[ThreadKey]:
         """The threads that nothing but this one's sub-agents, and those of other erased threads, have spoken in. The

@@ -19,6 +19,7 @@ class WriteResult:
 
     `erased`: threads in the batch that are marked as erased; their records were dropped, and count as unchanged.
     `late`: places in the batch of records that were not stored, as they lack events that are stored, and hold others.
+    `expired`: places of those that were not stored as they are older than the retention; they count as unchanged.
     """
 
     inserted: int = 0
@@ -26,6 +27,7 @@ class WriteResult:
     unchanged: int = 0
     erased: tuple[ThreadKey, ...] = ()
     late: tuple[int, ...] = ()
+    expired: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

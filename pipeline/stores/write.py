@@ -11,23 +11,29 @@ from sqlalchemy import Row as StoredRow
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.retention import Retention
 from pipeline.stores import older_statements, statements
+from pipeline.stores.holds import held_of
 from pipeline.stores.keys import key_text, older_text
+from pipeline.stores.leavings import Leaving, remember
 from pipeline.stores.rows import RecordRows, Row, record_of, record_rows, starters
 from pipeline.stores.schema import agents, links, usage
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.versions import Batch, known_versions, portions, taken
+from pipeline.turns.content import references
 from topics.thread_key import ThreadKey
 
+FOREVER: Final = Retention()
 CHILDREN: Final = (agents, links, usage)
 TURNS_AT_ONCE: Final = 100  # that are held in memory while they are moved
 
 
-async def write(connection: AsyncConnection, batch: Batch) -> WriteResult:
+async def write(connection: AsyncConnection, batch: Batch, retention: Retention = FOREVER, now: int = 0) -> WriteResult:
     """Upsert turns and replace their child rows.
 
-    Records of erased threads are dropped, and those of threads that only sub-agents of erased threads have. The number
-    of statements does not depend on the number of records, but on that of such threads.
+    Records of erased threads are dropped, and those of threads that only sub-agents of erased threads have; and those
+    that are older than the retention, of turns that are not stored: a replay brings nothing back that has expired. The
+    number of statements does not depend on the number of records, but on that of such threads.
     """
     threads, others = {rows.thread for rows in batch.values()}, _started_by(batch)
     older = await lock(connection, threads | others)
@@ -42,9 +48,21 @@ async def write(connection: AsyncConnection, batch: Batch) -> WriteResult:
         await connection.execute(statements.delete_empty(sorted(map(key_text, empty))))
     for thread in sorted((older & threads) - erased, key=key_text):
         await take_over(connection, thread)
-    result, changed, replaced = await _result(connection, batch, erased)
+    result, changed, replaced = await _result(connection, batch, erased, retention=retention, now=now)
     await _apply(connection, changed, replaced)
+    if result.expired:
+        await _leave([batch[place] for place in result.expired], connection, retention, now)
     return result
+
+
+async def _leave(refused: Sequence[RecordRows], connection: AsyncConnection, retention: Retention, now: int) -> None:
+    """Records that have expired: their large values, which assembly has kept, are to go, too."""
+    await connection.execute(statements.delete_empty(sorted({key_text(rows.thread) for rows in refused})))
+    for rows in refused:
+        if rows.turn["document"] is not None and references(rows.turn["document"]):
+            first, last = rows.turn["started_at"], rows.turn["ended_at"]
+            before = retention.begin(rows.thread.tenant, now) or 0
+            await remember(connection, [Leaving(rows.thread, before, first, last, (), now)])
 
 
 async def lock(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
@@ -102,12 +120,14 @@ async def _move(
     return len(result.late)
 
 
-async def compare(connection: AsyncConnection, batch: Batch) -> WriteResult:
+async def compare(
+    connection: AsyncConnection, batch: Batch, retention: Retention = FOREVER, now: int = 0
+) -> WriteResult:
     """The result that `write` would have, without writing."""
     threads = {rows.thread for rows in batch.values()}
     erased = await erased_of(connection, threads | _started_by(batch))
     erased = erased & threads | await _orphans(connection, batch, erased)
-    return (await _result(connection, batch, erased))[0]
+    return (await _result(connection, batch, erased, retention=retention, now=now))[0]
 
 
 async def _apply(connection: AsyncConnection, changed: Sequence[RecordRows], replaced: Sequence[RecordRows]) -> None:
@@ -121,18 +141,30 @@ async def _apply(connection: AsyncConnection, changed: Sequence[RecordRows], rep
 
 
 async def _result(
-    connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey], *, moving: bool = False
+    connection: AsyncConnection,
+    batch: Batch,
+    erased: Collection[ThreadKey],
+    *,
+    moving: bool = False,
+    retention: Retention = FOREVER,
+    now: int = 0,
 ) -> tuple[WriteResult, list[RecordRows], list[RecordRows]]:
     """-> the result, the rows that are to be written, and those of them that replace a stored turn. `moving` as in
     `known_versions`.
     """
     live = {place: rows for place, rows in batch.items() if rows.thread not in erased}
     known = await known_versions(connection, live, moving=moving)
-    winners, late = taken(live, known)
+    expired = tuple(
+        place
+        for place, rows in live.items()
+        if rows.key not in known and retention.expired(rows.thread.tenant, rows.turn["ended_at"], now)
+    )
+    winners, late = taken({place: rows for place, rows in live.items() if place not in expired}, known)
     changed, replaced = list(winners.values()), [rows for key, rows in winners.items() if key in known]
     unchanged = len(batch) - len(changed) - len(late)
     gone = tuple(sorted(erased, key=key_text))
-    return WriteResult(len(changed) - len(replaced), len(replaced), unchanged, gone, tuple(late)), changed, replaced
+    inserted, updated = len(changed) - len(replaced), len(replaced)
+    return WriteResult(inserted, updated, unchanged, gone, tuple(late), expired), changed, replaced
 
 
 async def erased_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
@@ -177,6 +209,7 @@ async def _orphans(connection: AsyncConnection, batch: Batch, erased: Collection
     if not erased:
         return set()
     suspects = {rows.thread for rows in batch.values() if rows.started_by & set(erased)} - set(erased)
+    suspects -= await held_of(connection, suspects)
     records = {thread: [rows.turn["facts"] for rows in batch.values() if rows.thread == thread] for thread in suspects}
     return {thread for thread in suspects if await lives_by(connection, thread, records[thread])}
 

@@ -7,6 +7,7 @@ Offsets are committed behind it; what is in an open one is read again after a re
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -129,12 +130,14 @@ class ArchiveWork:
         return done and partition in self.open
 
     async def _write(self, partition: int, segment: Segment) -> None:
-        written = await self.archive.write(self.topic, partition, segment.begin, segment.end, segment.entries)
+        expired = partial(self.settings.kept_for.expired, now=time.time_ns() // 1_000_000)
+        written = await self.archive.write(self.topic, partition, segment.begin, segment.end, segment.entries, expired)
         for refusal in written.refused:
             log.warning("%s/%d@%d is not archived: %s", self.topic, partition, refusal.offset, refusal.why)
         self.metrics.add(m.ARCHIVE_SEGMENTS)
         self.metrics.add(m.ARCHIVE_ROWS, written.rows)
         self.metrics.add(m.ARCHIVE_BYTES, written.bytes)
+        self.metrics.add(m.STORE_EXPIRED, written.expired, role="archive")
         self.metrics.add(m.ARCHIVE_REFUSED, len(written.refused))
 
     async def _erased(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:

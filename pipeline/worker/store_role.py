@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
@@ -18,6 +19,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.older_threads import OlderThreads
 from pipeline.worker.summing import Summing
@@ -38,6 +40,7 @@ class TurnWriter:
         self.outbox = outbox
         self.topic = catalog.TURNS.full_name(settings.topic_prefix)
         self.log_refused = DeadLetterLog(self.topic)
+        self.retention = settings.kept_for
         self.contents = ContentStore.of(settings)
         self.store: ThreadStore | None = None
 
@@ -61,7 +64,8 @@ class TurnWriter:
         its own, until that record is alone. Raises StoreError for a failure that is no record's.
         """
         try:
-            result = await store.write([turn_record.decode(record.value) for _, record in records])
+            decoded = [turn_record.decode(record.value) for _, record in records]
+            result = await store.write(decoded, self.retention, time.time_ns() // 1_000_000)
         except Exception as error:
             if isinstance(error, StoreError) and not isinstance(error, UnstorableData):
                 self.metrics.add(m.STORE_FAILURES)
@@ -75,6 +79,7 @@ class TurnWriter:
         for key in result.erased:  # what assembly has kept of it since, replayed perhaps
             await self.contents.delete_thread(key)
         self.metrics.add(m.STORE_ERASED, len(result.erased))
+        self.metrics.add(m.STORE_EXPIRED, len(result.expired), role="store")
         return [(records[place][0], _late(records[place][1])) for place in result.late]
 
     async def _bury(self, found: Sequence[tuple[int, Refused]]) -> None:
@@ -109,16 +114,20 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
 
 
 class StoreWork(GroupWork):
-    """Writes turns; in between, it keeps the sums of usage up, and moves what an older version has stored."""
+    """Writes turns; in between, it keeps the sums of usage up, lets threads expire, and moves what an older version has
+    stored.
+    """
 
-    def __init__(self, writer: TurnWriter, older: OlderThreads, summing: Summing) -> None:
+    def __init__(self, writer: TurnWriter, older: OlderThreads, summing: Summing, expiring: Expiring) -> None:
         super().__init__("store", writer.apply, writer.metrics)
         self.older = older
         self.summing = summing
+        self.expiring = expiring
 
     async def tick(self, partition: int, idle_ms: int) -> None:
         """A step of each, whichever partition it is for."""
         self.summing.step()
+        self.expiring.step()
         await self.older.step()
 
 
@@ -126,4 +135,5 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
     """The work of this role."""
     writer = TurnWriter(settings, metrics, Outbox(producer, without_value))
     summing = Summing(writer.opened, wanted=settings.usage_sums)
-    return StoreWork(writer, OlderThreads(writer.opened), summing)
+    expiring = Expiring(settings, writer.opened, metrics)
+    return StoreWork(writer, OlderThreads(writer.opened), summing, expiring)

@@ -26,7 +26,8 @@ def path_of(line: str) -> str:
 
 
 def method_of(line: str) -> str:
-    return "DELETE" if "-X DELETE" in line else "POST" if "/stream" in line else "GET"
+    given = re.search(r"-X (PUT|DELETE)", line)
+    return given[1] if given else "POST" if "/stream" in line else "GET"
 
 
 async def test_each_endpoint_has_a_line(gateway: Running) -> None:

@@ -205,6 +205,7 @@ async def test_each_deletion_is_told_to_the_audit_log(
     caplog.set_level(logging.INFO, "pipeline.audit")
     async with client(guarded.url, tokens.reader) as http:
         problem(await http.delete("/v1/threads/chat-1"), 403, "forbidden")
+        problem(await http.put("/v1/threads/chat-1/hold"), 403, "forbidden")
     async with client(guarded.url, tokens.acme) as http:
         problem(await http.delete("/v1/threads/chat-2"), 404, "unknown-thread")
         assert not _audited(caplog)
@@ -212,13 +213,40 @@ async def test_each_deletion_is_told_to_the_audit_log(
             broken.setattr(ThreadStore, "delete_thread", _failing)
             problem(await http.delete("/v1/threads/chat-1"), 500, "internal")
         answer = await http.delete("/v1/threads/chat-1")
-        assert answer.json() == {"thread_id": record["thread_id"], "objects": 0, "segments": 0, "sub_agents": []}
+        assert answer.json() == {
+            "thread_id": record["thread_id"],
+            "objects": 0,
+            "segments": 0,
+            "sub_agents": [],
+            "held": [],
+        }
         problem(await http.delete("/v1/threads/chat-1"), 404, "unknown-thread")
     failed, done = _audited(caplog)
     for line in (failed, done):
         assert f"thread {record['thread_id']}" in line
         assert "by 'acme' of tenant 'acme'" in line
     assert "did not come to its end" in failed
+
+
+async def test_a_held_thread_is_not_deleted(guarded: Running, tokens: Tokens, caplog: pytest.LogCaptureFixture) -> None:
+    record = make_record("chat-1", tenant="acme")
+    record["thread_id"] = thread_uuid("chat-1", "acme")[0]
+    await write(guarded.settings, record)
+    caplog.set_level(logging.INFO, "pipeline.audit")
+    of = {"thread_id": record["thread_id"]}
+    async with client(guarded.url, tokens.acme) as http:
+        problem(await http.put("/v1/threads/chat-2/hold"), 404, "unknown-thread")
+        assert (await http.put("/v1/threads/chat-1/hold")).json() == of | {"held": True, "changed": True}
+        assert (await http.put("/v1/threads/chat-1/hold")).json() == of | {"held": True, "changed": False}
+        problem(await http.delete("/v1/threads/chat-1"), 409, "conflict")
+        assert (await http.get("/v1/threads/chat-1")).status_code == 200
+        assert (await http.delete("/v1/threads/chat-1/hold")).json() == of | {"held": False, "changed": True}
+        assert (await http.delete("/v1/threads/chat-1/hold")).json() == of | {"held": False, "changed": False}
+        assert (await http.delete("/v1/threads/chat-1")).status_code == 200
+        problem(await http.delete("/v1/threads/chat-1/hold"), 404, "unknown-thread")
+    lines = _audited(caplog)
+    assert [line.split()[0] for line in lines] == ["held", "held", "released", "released", "deleted"]
+    assert all("by 'acme' of tenant 'acme'" in line for line in lines)
 
 
 def _audited(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -10,9 +10,12 @@ import pytest
 from sqlalchemy.dialects import postgresql
 
 from pipeline.stores import list_statements, older_statements, statements, usage_query, usage_sums_query
+from pipeline.stores.expired_threads import Place, candidates
 from pipeline.stores.keys import key_text
+from pipeline.stores.leavings import due_ones
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import encode_cursor
+from pipeline.stores.tenants import of_tenant
 from pipeline.stores.usage_plan import plan
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.stores.waiting import WaitingWanted, waiting_threads
@@ -45,6 +48,8 @@ FILL = (
     SELECT turn_id, thread_id, 0, started_at, agent_id, tenant, 'm' || ascii(digest) % 7, 'p', 'stop', 1, 1, 0, 0, 10,
         5, 15, 1000, ascii(digest), ascii(digest) * 3
     FROM turns""",
+    """INSERT INTO expired (thread_id, name, before, first, last, older, due)
+    SELECT 'gone-' || n, '[]', 0, 0, 0, '[]', :start - 3000 + n FROM generate_series(1, :turns) n""",
     "ANALYZE",
 )
 
@@ -115,6 +120,10 @@ QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
         usage_sums_query.sums_figures(OF_TENANT, plan(OF_TENANT, 0), ()),
         ("usage_sums_pkey",),
     ),
+    "threads that have expired": (candidates(None, START + HOUR, Place()), ("threads_updated",)),
+    "a tenant's threads that have expired": (candidates("t7", START + HOUR, Place()), ("threads_tenant_updated",)),
+    "all threads of a tenant": (of_tenant("t7", (-1, "")), ("threads_tenant_updated",)),
+    "what expired threads have left": (due_ones(START, 1000), ("expired_due",)),
     "models without a price in some time": (usage_query.unpriced_models(HOURLY), ("usage_at",)),
     "which turns are there already (a write)": (
         statements.known_turns(["turn-1", "turn-20000"]),
@@ -130,7 +139,7 @@ async def test_each_question_is_answered_by_its_index_and_none_reads_a_whole_tab
             lines = await connection.exec_driver_sql(f"EXPLAIN (ANALYZE, TIMING OFF) {sql}".replace("%%", "%"))
             plan = "\n".join(lines.scalars())
             assert any(index in plan for index in indexes), f"{name}\n{plan}"
-            for table in ("threads", "turns", "agents", "links", "usage", "usage_sums"):
+            for table in ("threads", "turns", "agents", "links", "usage", "usage_sums", "expired"):
                 assert f"Seq Scan on {table} " not in plan, f"{name}\n{plan}"
 
 

@@ -1,0 +1,115 @@
+"""`threadmill tenants`: erase all that is stored of a tenant, and prove that nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import click
+
+from pipeline.cli.output import many
+from pipeline.cli.thread_view import plain
+from pipeline.errors import BrokerError
+from pipeline.kafka.admin import describe_topics
+from pipeline.kafka.topic_plan import Found
+from pipeline.observability.logs import set_up
+from pipeline.settings import Settings, load
+from pipeline.stores.erasure import Erased
+from pipeline.stores.sql import ThreadStore
+from pipeline.stores.tenant_erasure import Left, erase_tenant, what_is_left
+from pipeline.turns.times import iso
+
+WEEK_MS = "604800000"  # a broker's own value of `segment.ms`
+
+
+@click.group()
+def tenants() -> None:
+    """Erase a tenant, and look for what is left of it."""
+
+
+@tenants.command(short_help="Delete all that is stored of a tenant.")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+def erase(name: str, *, yes: bool) -> None:
+    """Delete a tenant's threads for good: turns, usage, sums of usage, large values, and what the archive has of them;
+    then look for what is left, as `tenants check` does. NAME '' means the threads without a tenant.
+
+    Nothing that comes of these threads later is stored. Threads that are held stay, and are named: exit status 1. Let
+    the tenant's agents stop first. A command that was stopped in the middle can be given again.
+    """
+    if not yes:
+        click.confirm(f"Delete all that is stored of the tenant {plain(name)!r} for good?", abort=True)
+    settings = load()
+    set_up(settings)
+    gone = 0
+
+    def done(erased: Erased) -> None:
+        nonlocal gone
+        gone += len(erased.threads)
+        click.echo(f"deleted {many(gone, 'thread')}")
+
+    async def run() -> Left:
+        async with await ThreadStore.open(settings.store_url) as store:
+            await erase_tenant(settings, store, name, done)
+            return await what_is_left(settings, store, name)
+
+    _say(settings, name, asyncio.run(run()))
+
+
+@tenants.command(short_help="Look for what is left of a tenant.")
+@click.argument("name")
+def check(name: str) -> None:
+    """Read store, content store and archive, and say what they have of a tenant; exit status 1 where that is anything.
+
+    The topics are not read: it says until when they keep what they have by now.
+    """
+    settings = load()
+
+    async def run() -> Left:
+        async with await ThreadStore.open(settings.store_url) as store:
+            return await what_is_left(settings, store, name)
+
+    _say(settings, name, asyncio.run(run()))
+
+
+def _say(settings: Settings, name: str, left: Left) -> None:
+    """Print what is left; exit status 1 where that is anything."""
+    for key in left.held:
+        click.echo(f"held, and left: {key.thread_id}")
+    archive = many(left.segments, "object") if settings.archive is not None else "none"
+    click.echo(f"store: {many(left.threads, 'thread')}, {many(left.sums, 'sum')} of usage")
+    click.echo(f"large values: {left.objects:,}")
+    click.echo(f"archive: {archive}")
+    _say_topics(settings)
+    if left.nothing:
+        click.echo(f"nothing is stored of {plain(name)!r}")
+        return
+    click.echo(f"something is left of {plain(name)!r}")
+    sys.exit(1)
+
+
+def _say_topics(settings: Settings) -> None:
+    try:
+        found = asyncio.run(describe_topics(settings))
+    except BrokerError as error:
+        click.echo(f"topics: {error}")
+        return
+    now = time.time_ns() // 1_000_000
+    for topic in found:
+        click.echo(f"{topic.name}: {until(topic, now)}")
+
+
+def until(topic: Found, now: int) -> str:
+    """How long a topic keeps what it has now, epoch ms."""
+    kept = int(topic.config.get("retention.ms", "-1"))
+    if kept < 0:
+        return "keeps what it has for ever: retention.ms is -1"
+    if topic.partitions and all(p.begin is not None and p.begin == p.end for p in topic.partitions):
+        return "has no records"
+    # The broker deletes whole segments, once their last record is old enough.
+    segment = int(topic.config.get("segment.ms", WEEK_MS))
+    return f"may have something until {iso(now + kept)}, at the latest {iso(now + kept + segment)}"
+
+
+commands = [tenants]

@@ -1,0 +1,61 @@
+"""Holding threads over HTTP: a held thread is neither deleted nor does it expire."""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from pipeline.errors import CallerError
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.security import Admin, Principal
+from pipeline.gateway.threads import Tenant, ThreadId
+from topics.thread_key import ThreadKey
+
+audit = logging.getLogger("pipeline.audit")
+router = APIRouter(prefix="/v1/threads", tags=["threads"])
+
+
+class Hold(BaseModel):
+    """Whether a thread is held; `changed`: whether it was otherwise before."""
+
+    thread_id: str
+    held: bool
+    changed: bool
+
+
+@router.put(
+    "/{thread_id}/hold", summary="Hold a thread", responses=documented("unknown-thread", "conflict", "forbidden")
+)
+async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
+    """Until it is released the thread is neither deleted nor does it expire, whatever the retention. Each hold is a
+    line in the audit log.
+    """
+    found = await gateway.find(thread_id, principal.bounded(tenant))
+    store = await gateway.store()
+    try:
+        changed = await store.hold(found)
+    except CallerError as error:
+        raise Problem("conflict", str(error)) from None
+    return _held(principal, found, held=True, changed=changed)
+
+
+@router.delete(
+    "/{thread_id}/hold",
+    summary="Release a held thread",
+    responses=documented("unknown-thread", "conflict", "forbidden"),
+)
+async def release_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
+    """The thread may be deleted again, and expires with its age."""
+    found = await gateway.find(thread_id, principal.bounded(tenant))
+    changed = await (await gateway.store()).release(found)
+    return _held(principal, found, held=False, changed=changed)
+
+
+def _held(principal: Principal, found: ThreadKey, *, held: bool, changed: bool) -> Hold:
+    who = f"{principal.name!r} of tenant {principal.tenant!r}"
+    of = {"thread_id": found.thread_id, "tenant": found.tenant}
+    audit.info("%s thread %s, by %s", "held" if held else "released", found.text, who, extra=of)
+    return Hold(thread_id=found.thread_id, held=held, changed=changed)

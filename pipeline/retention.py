@@ -1,0 +1,65 @@
+"""How long the store keeps threads: `90d`, or by tenant, `90d,acme=30d,globex=forever`. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+DAY_MS: Final = 86_400_000
+FOREVER: Final = "forever"
+DURATION: Final = re.compile(r"([0-9]{1,6})d")
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """In ms, None: for ever. `tenants`: of those that have their own; the empty name is that of no tenant."""
+
+    default: int | None = None
+    tenants: Mapping[str, int | None] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ValueError that says what is wrong."""
+        default: int | None = None
+        tenants: dict[str, int | None] = {}
+        for number, part in enumerate(one.strip() for one in text.split(",")):
+            name, equals, duration = part.rpartition("=")
+            if not equals and number:
+                raise ValueError(f"{part!r}: behind the first comma TENANT=DURATION is expected, as acme=30d")
+            if name.strip() in tenants:
+                raise ValueError(f"the tenant {name.strip()!r} is there twice")
+            if equals:
+                tenants[name.strip()] = _duration(duration.strip())
+            else:
+                default = _duration(duration)
+        return cls(default, tenants)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any thread expires at all."""
+        return self.default is not None or any(one is not None for one in self.tenants.values())
+
+    def of(self, tenant: str | None) -> int | None:
+        """How long the threads of a tenant are kept."""
+        return self.tenants.get(tenant or "", self.default)
+
+    def begin(self, tenant: str | None, now: int) -> int | None:
+        """What has ended before this time has expired, in epoch ms; None where nothing expires."""
+        kept = self.of(tenant)
+        return None if kept is None else now - kept
+
+    def expired(self, tenant: str | None, ended_at: int, now: int) -> bool:
+        """Whether what ended then has expired. What has no known time (0) never does."""
+        begin = self.begin(tenant, now)
+        return begin is not None and 0 < ended_at < begin
+
+
+def _duration(text: str) -> int | None:
+    if text == FOREVER:
+        return None
+    found = DURATION.fullmatch(text)
+    if found is None or int(found[1]) == 0:
+        raise ValueError(f"{text!r} is no duration: days, as 90d, or {FOREVER} is expected")
+    return int(found[1]) * DAY_MS

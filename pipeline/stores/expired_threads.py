@@ -1,0 +1,137 @@
+"""Threads whose newest record is older than their tenant's retention, within the caller's transaction.
+
+A thread goes as a whole, when all its records have ended before then. What `expired` holds of it from then on is no
+mark: it says what large values and the archive may still have of it, and goes once they have nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Select, case, func, select
+from sqlalchemy import tuple_ as row_of
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.retention import Retention
+from pipeline.stores import statements, usage_sums
+from pipeline.stores.documents import keys_of
+from pipeline.stores.holds import held_of
+from pipeline.stores.keys import key_text, older_text, own
+from pipeline.stores.leavings import Leaving, remember
+from pipeline.stores.schema import threads, turns
+from pipeline.stores.write import erased_of, lock
+from pipeline.turns.column_text import column_text
+from topics.thread_key import ThreadKey
+
+LOOKED_AT: Final = 200  # threads at once
+TURNS_AT_ONCE: Final = 500  # that one transaction deletes, or those of one thread
+
+
+@dataclass(frozen=True, slots=True)
+class Ripe:
+    """A thread that has expired: its turns, when its first one began and its last record ended, in epoch ms; `held`:
+    it stays, as it is held.
+    """
+
+    key: ThreadKey
+    turns: int
+    first: int
+    last: int
+    held: bool = False
+
+
+class Place(NamedTuple):
+    """Where a round is: at which of the tenants with a retention of their own, and behind which thread."""
+
+    tenant: int = 0
+    updated_at: int = 0
+    text: str = ""
+
+
+def scopes(retention: Retention) -> list[str | None]:
+    """The tenants with a retention of their own that ends, and None for all others."""
+    own_ones = [name for name, kept in sorted(retention.tenants.items()) if kept is not None]
+    return [*own_ones, *([None] if retention.default is not None else [])]
+
+
+def candidates(tenant: str | None, begin: int, after: Place) -> Select[Any]:
+    """-> thread_key, tenant, turns, updated_at of the next threads that were last updated before `begin`, the oldest
+    first; of any tenant where that is None.
+    """
+    columns = threads.c.thread_key, threads.c.tenant, threads.c.turns, threads.c.updated_at
+    query = select(*columns).where(threads.c.updated_at > 0, threads.c.updated_at < begin)
+    if tenant is not None:
+        query = query.where(threads.c.tenant == column_text(tenant) if tenant else threads.c.tenant.is_(None))
+    order = threads.c.updated_at, threads.c.thread_key
+    return query.where(row_of(*order) > row_of(after.updated_at, after.text)).order_by(*order).limit(LOOKED_AT)
+
+
+async def next_ripe(
+    connection: AsyncConnection, retention: Retention, now: int, after: Place
+) -> tuple[list[Ripe], Place | None]:
+    """-> the next threads that have expired, with TURNS_AT_ONCE turns at most or one thread; and where the next ones
+    are, None behind the last.
+    """
+    wanted = scopes(retention)
+    if after.tenant >= len(wanted):
+        return [], None
+    tenant = wanted[after.tenant]
+    begin = retention.begin(tenant, now) if tenant is not None else now - (retention.default or 0)
+    rows = (await connection.execute(candidates(tenant, begin or 0, after))).all()
+    if not rows:
+        return [], Place(after.tenant + 1)
+    some, count = rows[:1], rows[0].turns
+    for row in rows[1:]:
+        count += row.turns
+        if count > TURNS_AT_ONCE:
+            break
+        some.append(row)
+    found = await keys_of(connection, [(row.thread_key, row.tenant) for row in some])
+    keys = [key for text in found for key in found[text]]
+    if tenant is None:
+        keys = [key for key in keys if (key.tenant or "") not in retention.tenants]
+    ripe = await ripe_of(connection, keys, retention, now)
+    return ripe, Place(after.tenant, some[-1].updated_at, some[-1].thread_key)
+
+
+async def ripe_of(
+    connection: AsyncConnection, keys: Collection[ThreadKey], retention: Retention, now: int
+) -> list[Ripe]:
+    """Those of these threads that have expired; not those that are being erased."""
+    held, erased = await held_of(connection, keys), await erased_of(connection, keys)
+    found = []
+    for key in keys:
+        real = func.sum(case((turns.c.role != statements.FACTS, 1), else_=0))
+        begun = func.min(case((turns.c.started_at > 0, turns.c.started_at)))
+        query = select(real, begun, func.max(turns.c.ended_at)).where(own(turns, key))
+        count, first, last = (await connection.execute(query)).one()
+        if last is not None and key not in erased and retention.expired(key.tenant, last, now):
+            found.append(Ripe(key, int(count), last if first is None else first, last, held=key in held))
+    return found
+
+
+async def expire(
+    connection: AsyncConnection,
+    keys: Iterable[ThreadKey],
+    older: Mapping[ThreadKey, Sequence[str]],
+    retention: Retention,
+    now: int,
+) -> list[Ripe]:
+    """Delete the rows of those of these threads that have expired and are not held -> which. The sums of usage keep
+    what they have used. `older`: of threads with objects that a version before tenants has written, their SHA-256.
+    """
+    wanted = sorted(keys, key=key_text)
+    await lock(connection, wanted)  # this waits for a writer that is adding a turn, and for who holds the thread
+    gone = [one for one in await ripe_of(connection, wanted, retention, now) if not one.held]
+    for one in gone:
+        await usage_sums.keep_expired(connection, one.key)
+        await connection.execute(statements.delete_turns(one.key))
+        before = retention.begin(one.key.tenant, now) or 0
+        leaving = Leaving(one.key, before, one.first, one.last, tuple(older.get(one.key, ())), now)
+        await remember(connection, [leaving])
+    texts = sorted({text for key in wanted for text in (key_text(key), older_text(key))})
+    await connection.execute(statements.delete_empty(texts))
+    await connection.execute(statements.refresh_threads(texts))
+    return gone

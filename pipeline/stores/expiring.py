@@ -1,0 +1,58 @@
+"""A store whose threads expire: finding and deleting them, and remembering what is left of them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from sqlalchemy import or_, update
+
+from pipeline.retention import Retention
+from pipeline.stores import expired_threads, leavings
+from pipeline.stores.connections import Connected, to_the_end
+from pipeline.stores.expired_threads import Place, Ripe
+from pipeline.stores.leavings import Leaving
+from pipeline.stores.schema import expiry_state
+from topics.thread_key import ThreadKey
+
+LEAVINGS_AT_ONCE: Final = 1000
+
+
+class Expiring(Connected):
+    """See `pipeline.stores.expired_threads`. Every method raises StoreError; times in epoch ms."""
+
+    async def next_ripe(self, retention: Retention, now: int, after: Place) -> tuple[list[Ripe], Place | None]:
+        """Some threads that have expired, held ones too, and where the next ones are; None behind the last."""
+        async with self._reading() as connection:
+            return await expired_threads.next_ripe(connection, retention, now, after)
+
+    async def expire(
+        self, keys: Iterable[ThreadKey], retention: Retention, now: int, older: Mapping[ThreadKey, Sequence[str]]
+    ) -> list[Ripe]:
+        """Delete the rows of those of these threads that have expired and are not held, in one transaction. -> which.
+
+        A thread to which a turn has come meanwhile stays. `older` as in `expired_threads.expire`.
+        """
+
+        async def transaction() -> list[Ripe]:
+            async with self._writing() as connection:
+                return await expired_threads.expire(connection, keys, older, retention, now)
+
+        return await to_the_end(transaction())
+
+    async def leavings(self, now: int) -> list[Leaving]:
+        """Expired threads of which large values or the archive may have something, and that are due."""
+        async with self._reading() as connection:
+            return await leavings.due(connection, now, LEAVINGS_AT_ONCE)
+
+    async def looked_at(self, left: Sequence[Leaving], clean: Sequence[Leaving]) -> None:
+        """`left` are to be looked at again, when they are due; of `clean` nothing is left."""
+        async with self._writing() as connection:
+            await leavings.looked_at(connection, left, clean)
+
+    async def lease_expiry(self, holder: str, now: int, until: int) -> bool:
+        """Take, or keep, the turn at the expiry until then -> whether no other process has it."""
+        free = or_(expiry_state.c.holder == holder, expiry_state.c.until <= now)
+        async with self._writing() as connection:
+            taken = await connection.execute(update(expiry_state).where(free).values(holder=holder, until=until))
+            return taken.rowcount > 0

@@ -1,0 +1,160 @@
+"""Expiry: threads whose retention is over go, with their large values and what the archive has of them; in small steps.
+
+Rows go first: of some threads at once, in one transaction that remembers which they were. Objects and archived rows
+follow; what was remembered is forgotten when another look, later, finds nothing more of it. So a process that dies in
+the middle leaves nothing behind, and several that work at once do no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from pipeline.settings import Settings
+from pipeline.stores.archive import Archive
+from pipeline.stores.content import ContentStore, digests_in
+from pipeline.stores.erasure import delete_older, older_digests
+from pipeline.stores.expired_threads import Place, Ripe
+from pipeline.stores.expiring import LEAVINGS_AT_ONCE
+from pipeline.stores.leavings import Leaving
+from pipeline.stores.segments import EPOCH
+from pipeline.stores.sql import ThreadStore
+from pipeline.turns.times import bounded, iso
+from topics.catalog import TURNS
+from topics.thread_key import ThreadKey
+
+AGAIN_MS: Final = 600_000  # until another look at what an expired thread has left
+DAYS: Final = 4000  # of one thread that are looked at in the archive
+
+audit = logging.getLogger("pipeline.audit")
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What went, or would go: threads, their turns, large values and their bytes, rows of the archive; and threads that
+    stay as they are held.
+    """
+
+    threads: int = 0
+    turns: int = 0
+    objects: int = 0
+    bytes: int = 0
+    archived: int = 0
+    held: int = 0
+
+    def __add__(self, other: Expired) -> Expired:
+        """The sums."""
+        return Expired(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+class Expiry:
+    """One round after the other over a store. `settings.kept_for` says what expires."""
+
+    def __init__(self, settings: Settings, store: ThreadStore) -> None:
+        """Raises CallerError where a cloud's variables say too little."""
+        self.store = store
+        self.retention = settings.kept_for
+        self.contents = ContentStore.of(settings)
+        self.archive = Archive.of(settings, store.erased) if settings.archive is not None else None
+        # So long a turn may be on its way from assembly, which has kept its values already, to the store.
+        self.on_the_way = settings.retention_ms.get(TURNS.name, TURNS.retention_ms)
+        self.place = Place()
+
+    async def step(self, now: int) -> tuple[Expired, bool]:
+        """Some threads, or, behind the last one, what those that went have left. -> what went, and whether there is
+        more to do in this round. Raises StoreError; the next step goes on where this one stopped.
+        """
+        ripe, place = await self.store.next_ripe(self.retention, now, self.place)
+        if place is None:
+            done, more = await self._clean(now)
+            if not more:
+                self.place = Place()
+            return done, more
+        keys = [one.key for one in ripe if not one.held]
+        older = {key: sorted(found) for key in keys if (found := await older_digests(self.contents, self.store, key))}
+        gone = await self.store.expire(keys, self.retention, now, older) if keys else []
+        self.place = place
+        for one in gone:
+            of = {"thread_id": one.key.thread_id, "tenant": one.key.tenant}
+            audit.info("expired thread %s, %d turns, the last of %s", one.key.text, one.turns, iso(one.last), extra=of)
+        return Expired(len(gone), sum(one.turns for one in gone)), True
+
+    async def would_go(self, now: int) -> Expired:
+        """What a whole round would remove now; changes nothing. Raises StoreError."""
+        found, before, days = Expired(), dict[ThreadKey, int](), set[date]()
+        place: Place | None = Place()
+        while place is not None:
+            ripe, place = await self.store.next_ripe(self.retention, now, place)
+            found += Expired(held=sum(one.held for one in ripe))
+            going = [one for one in ripe if not one.held]
+            for one in going:
+                sizes = [size for _, size, _ in await self.contents.objects_of(one.key)]
+                found += Expired(1, one.turns, len(sizes), sum(sizes))
+            days |= _days(going)
+            before |= {one.key: self.retention.begin(one.key.tenant, now) or 0 for one in going}
+        archived = await self.archive.counted(days, before) if self.archive is not None and before else 0
+        return found + Expired(archived=archived)
+
+    async def _clean(self, now: int) -> tuple[Expired, bool]:
+        """Objects and archived rows of some expired threads. -> what went, and whether there may be more of them."""
+        leavings = await self.store.leavings(now)
+        if not leavings:
+            return Expired(), False
+        done, left, clean = Expired(), list[Leaving](), list[Leaving]()
+        again: dict[ThreadKey, int] = {}
+        for one in leavings:
+            removed, due = await self._delete_objects(one, now)
+            done += removed
+            if due is not None:
+                again[one.key] = due
+        if self.archive is not None:
+            archived = await self.archive.expire(_days(leavings), {one.key: one.before for one in leavings})
+            done += Expired(archived=archived.rows)
+            again |= dict.fromkeys(archived.threads, now + AGAIN_MS)
+            if archived.rows:
+                audit.info(
+                    "%d rows of %d expired threads are gone from the archive", archived.rows, len(archived.threads)
+                )
+        for one in leavings:
+            if one.key in again:
+                left.append(one._replace(due=again[one.key], older=()))
+            else:
+                clean.append(one)
+        await self.store.looked_at(left, clean)
+        return done, len(leavings) == LEAVINGS_AT_ONCE
+
+    async def _delete_objects(self, one: Leaving, now: int) -> tuple[Expired, int | None]:
+        """Delete the large values to which no turn of the thread refers, but for those that a turn on its way may refer
+        to. -> what went, and when to look again; None where nothing was there.
+        """
+        kept_for = self.retention.of(one.key.tenant)
+        begin = now - min(self.on_the_way, self.on_the_way if kept_for is None else kept_for)
+        document = await self.store.thread(one.key)
+        used = {digest for turn in (document or {"turns": []})["turns"] for digest in digests_in(turn)}
+        found = await self.contents.objects_of(one.key)
+        unused = [each for each in found if each.uri.rpartition("/")[2].lower() not in used]
+        going = [each for each in unused if each.modified < begin]
+        for each in going:
+            await self.contents.objects.delete(each.uri)
+        older = await delete_older(self.contents, self.store, one.key, set(one.older)) if one.older else 0
+        gone = Expired(objects=len(going) + older, bytes=sum(each.size for each in going))
+        if gone.objects:
+            of = {"thread_id": one.key.thread_id, "tenant": one.key.tenant}
+            values = gone.objects, gone.bytes
+            audit.info("of expired thread %s %d large values, %d bytes, are gone", one.key.text, *values, extra=of)
+        waiting = [each.modified + now - begin for each in unused if each.modified >= begin]
+        if waiting:
+            return gone, max(now + AGAIN_MS, *waiting)
+        return gone, now + AGAIN_MS if gone.objects else None
+
+
+def _days(found: Sequence[Ripe | Leaving]) -> set[date]:
+    """The days of the archive that may have something of these threads; EPOCH has what has no time."""
+    days = {EPOCH} if found else set[date]()
+    for one in found:
+        first, last = (datetime.fromtimestamp(bounded(at) / 1000, UTC).date() for at in (one.first, one.last))
+        days |= {first, *(last - timedelta(n) for n in range(min((last - first).days, DAYS) + 1))}
+    return days

@@ -1,0 +1,50 @@
+"""Holds of a store's threads: setting, lifting and listing them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from sqlalchemy import delete, select
+
+from pipeline.errors import CallerError
+from pipeline.stores import statements
+from pipeline.stores.connections import Connected
+from pipeline.stores.holds import held_of
+from pipeline.stores.keys import key_text
+from pipeline.stores.schema import holds
+from pipeline.stores.write import erased_of, lock
+from topics.thread_key import ThreadKey
+
+
+class Holding(Connected):
+    """A store whose threads may be held. Every method raises StoreError."""
+
+    async def hold(self, key: ThreadKey) -> bool:
+        """Hold a thread: until it is released it is neither deleted nor does it expire. -> whether it was not held
+        before. Raises CallerError for one that is being deleted, or has been.
+        """
+        async with self._writing() as connection:
+            await lock(connection, [key])  # this waits for a deletion that is about to mark it
+            gone = await erased_of(connection, [key])
+            held = await held_of(connection, [key])
+            await connection.execute(statements.delete_empty([key_text(key)]))
+            if gone:
+                raise CallerError(f"thread {key.text} can't be held: it was deleted")
+            if not held:
+                row = {"thread_key": key_text(key), "name": list(key), "held_at": time.time_ns() // 1_000_000}
+                await connection.execute(statements.INSERT[connection.dialect.name](holds), [row])
+            return not held
+
+    async def release(self, key: ThreadKey) -> bool:
+        """Lift the hold of a thread -> whether there was one."""
+        async with self._writing() as connection:
+            gone = await connection.execute(delete(holds).where(holds.c.thread_key == key_text(key)))
+            return gone.rowcount > 0
+
+    async def held(self, keys: Iterable[ThreadKey] | None = None) -> set[ThreadKey]:
+        """Those of these threads that are held; without `keys`, all that are."""
+        async with self._reading() as connection:
+            if keys is not None:
+                return await held_of(connection, keys)
+            return {ThreadKey.of(*name) for name in await connection.scalars(select(holds.c.name))}

@@ -1,0 +1,70 @@
+"""What expired threads may have left in the content store and in the archive, within the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Select, case, delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores.keys import key_text
+from pipeline.stores.schema import expired
+from pipeline.stores.statements import INSERT
+from topics.thread_key import ThreadKey
+
+
+class Leaving(NamedTuple):
+    """`before`: what has ended before then has expired; `first`, `last`: the time of its records; `older`: SHA-256 of
+    objects that a version before tenants has written for it; `due`: when it is looked at. Epoch ms.
+    """
+
+    key: ThreadKey
+    before: int
+    first: int
+    last: int
+    older: tuple[str, ...]
+    due: int
+
+
+async def remember(connection: AsyncConnection, leavings: Iterable[Leaving]) -> None:
+    """Add these; of a thread that is there already, the wider times."""
+    for one in leavings:
+        row = {"thread_key": key_text(one.key), "name": list(one.key), "before": one.before, "first": one.first}
+        row |= {"last": one.last, "older": list(one.older), "due": one.due}
+        new = INSERT[connection.dialect.name](expired).values(row)
+
+        def least(name: str, new: Any = new) -> Any:
+            return case((new.excluded[name] < expired.c[name], new.excluded[name]), else_=expired.c[name])
+
+        def most(name: str, new: Any = new) -> Any:
+            return case((new.excluded[name] > expired.c[name], new.excluded[name]), else_=expired.c[name])
+
+        values = {"before": most("before"), "first": least("first"), "last": most("last"), "due": least("due")}
+        if one.older:
+            values["older"] = new.excluded.older
+        await connection.execute(new.on_conflict_do_update(index_elements=[expired.c.thread_key], set_=values))
+
+
+def due_ones(now: int, limit: int) -> Select[Any]:
+    """-> the rows that are to be looked at, those first that have waited longest."""
+    return select(expired).where(expired.c.due <= now).order_by(expired.c.due, expired.c.thread_key).limit(limit)
+
+
+async def due(connection: AsyncConnection, now: int, limit: int) -> list[Leaving]:
+    """Those that are to be looked at."""
+    rows = (await connection.execute(due_ones(now, limit))).all()
+    return [
+        Leaving(ThreadKey.of(*row.name), row.before, row.first, row.last, tuple(row.older), row.due) for row in rows
+    ]
+
+
+async def looked_at(connection: AsyncConnection, left: Sequence[Leaving], clean: Sequence[Leaving]) -> None:
+    """`left` are looked at again when they are due then; `clean` are forgotten, if nothing was added meanwhile."""
+    for one in left:
+        await connection.execute(
+            update(expired).where(expired.c.thread_key == key_text(one.key)).values(due=one.due, older=list(one.older))
+        )
+    for one in clean:
+        same = expired.c.thread_key == key_text(one.key), expired.c.before == one.before, expired.c.due == one.due
+        await connection.execute(delete(expired).where(*same))

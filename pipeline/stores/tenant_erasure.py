@@ -1,0 +1,91 @@
+"""Erase a tenant: all its threads, wherever something of them is; and prove that nothing is left."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.settings import Settings
+from pipeline.stores.archive import Archive
+from pipeline.stores.content import ContentStore
+from pipeline.stores.erasure import Erased, erase_all
+from pipeline.stores.sql import ThreadStore
+from topics.thread_key import ThreadKey
+
+AT_ONCE: Final = 200  # threads that are marked, and looked for in the archive, together
+
+audit = logging.getLogger("pipeline.audit")
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What there is of a tenant: threads in the store, of these the held ones; large values; objects of the archive
+    that hold something of it; sums of usage.
+    """
+
+    threads: int
+    held: tuple[ThreadKey, ...]
+    objects: int
+    segments: int
+    sums: int
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing is left."""
+        return not (self.threads or self.objects or self.segments or self.sums)
+
+
+async def erase_tenant(
+    settings: Settings, store: ThreadStore, tenant: str, done: Callable[[Erased], None]
+) -> tuple[ThreadKey, ...]:
+    """Erase all threads of a tenant, "" for those without one -> those that are held, and stay with what their own
+    sub-agents said. Raises StoreError; the same call then goes on where it stopped. `done` is told of some at a time.
+    """
+    held: set[ThreadKey] = set()
+    some: list[ThreadKey] = []
+
+    async def erase_some() -> None:
+        erased = await erase_all(settings, store, some)
+        held.update(erased.held)
+        for one in erased.threads:
+            of = {"thread_id": one.thread_id, "tenant": one.tenant}
+            audit.info("deleted thread %s, with its tenant", one.text, extra=of)
+        some.clear()
+        done(erased)
+
+    async for key in _threads(settings, store, tenant):
+        some.append(key)
+        if len(some) == AT_ONCE:
+            await erase_some()
+    if some:
+        await erase_some()
+    await store.forget_sums(tenant)
+    return tuple(sorted(held, key=lambda key: key.text))
+
+
+async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> Left:
+    """Read store, content store and archive. Raises StoreError."""
+    keys = {key async for key in store.threads_of(tenant)}
+    held = {key for key in await store.held() if (key.tenant or "") == tenant}
+    contents = ContentStore.of(settings)
+    objects = 0
+    for key in await contents.threads_of(tenant):
+        objects += len(await contents.objects_of(key))
+    segments = await Archive.of(settings, store.erased).holding(tenant) if settings.archive is not None else 0
+    sums = await store.count_sums(tenant)
+    return Left(len(keys), tuple(sorted(held, key=lambda key: key.text)), objects, segments, sums)
+
+
+async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> AsyncIterator[ThreadKey]:
+    """The tenant's threads: those of the store, and others of which the content store or the archive has something."""
+    seen: set[ThreadKey] = set()
+    async for key in store.threads_of(tenant):
+        seen.add(key)
+        yield key
+    others = await ContentStore.of(settings).threads_of(tenant)
+    if settings.archive is not None:
+        others |= await Archive.of(settings, store.erased).threads_of(tenant)
+    for key in sorted(others - seen):
+        yield key

@@ -1,0 +1,71 @@
+"""Threads expire while the store role runs: one worker at a time is at it, step by step, with pauses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from pipeline.errors import StoreError
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.expiry import Expired, Expiry
+from pipeline.stores.sql import ThreadStore
+
+PAUSE: Final = 0.5  # seconds between two steps
+ROUND: Final = 600.0  # seconds between two rounds
+AGAIN: Final = 60.0  # seconds after a failure, or while another worker is at it
+LEASE_MS: Final = 900_000  # in which another worker begins after this one has died
+
+log = logging.getLogger(__name__)
+
+
+class Expiring:
+    """Beside the role's own work. Without a retention nothing expires, and nothing is looked for."""
+
+    def __init__(self, settings: Settings, store: Callable[[], Awaitable[ThreadStore]], metrics: Metrics) -> None:
+        self._settings = settings
+        self._store = store
+        self._metrics = metrics
+        self._holder = uuid.uuid4().hex
+        self._expiry: Expiry | None = None
+        self._next = 0.0
+        self._under_way: asyncio.Task[None] | None = None
+
+    def step(self) -> None:
+        """Begin a step, if it is time to."""
+        if not self._settings.kept_for.bounded:
+            return
+        idle = self._under_way is None or self._under_way.done()
+        if idle and asyncio.get_running_loop().time() >= self._next:
+            self._under_way = asyncio.create_task(self._step())
+
+    async def _step(self) -> None:
+        """What fails is tried again later."""
+        pause = AGAIN
+        try:
+            store = await self._store()
+            self._expiry = self._expiry or Expiry(self._settings, store)
+            now = time.time_ns() // 1_000_000
+            if await store.lease_expiry(self._holder, now, now + LEASE_MS):
+                gone, more = await self._expiry.step(now)
+                count(self._metrics, gone)
+                pause = PAUSE if more else ROUND
+        except StoreError as error:
+            log.warning("threads whose retention is over wait to expire: %s", error)
+        except Exception:  # whatever it is, turns are stored
+            log.exception("threads whose retention is over wait to expire")
+        self._next = asyncio.get_running_loop().time() + pause
+
+
+def count(metrics: Metrics, gone: Expired) -> None:
+    """Count what went."""
+    metrics.add(m.EXPIRED_THREADS, gone.threads)
+    metrics.add(m.EXPIRED_TURNS, gone.turns)
+    metrics.add(m.EXPIRED_OBJECTS, gone.objects)
+    metrics.add(m.EXPIRED_BYTES, gone.bytes)
+    metrics.add(m.EXPIRED_ARCHIVED, gone.archived)
