@@ -48,6 +48,7 @@ MUTANTS: Final = (
     Mutant("deadlines go on behind a restart", taken_out.clocks_forgotten, "hostile"),
     Mutant("ranges in SQL", taken_out.ranges_not_read, "sqlite"),
     Mutant("sums that can't overflow", taken_out.plain_sums, "sqlite"),
+    Mutant("a revision takes its turn's older usage from the sums", taken_out.sums_only_grow, "sqlite"),
     Mutant("names that stay different as columns", taken_out.names_collide, "sqlite"),
     Mutant("the same, and groups are not halved", taken_out.names_collide_and_stop, "sqlite"),
     Mutant("a bound of open runs", taken_out.open_runs_unbounded, "tight"),

@@ -22,7 +22,7 @@ from pipeline.assembly.run_ends import RunEnds
 from pipeline.assembly.run_states import RunStates
 from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
-from pipeline.stores import rows, statements, versions
+from pipeline.stores import rows, statements, usage_sums, versions
 from pipeline.turns import thread_document
 from pipeline.turns.held_events import Verdict, Version
 from pipeline.turns.redaction import Redaction
@@ -241,6 +241,15 @@ def ranges_not_read(patch: Patch) -> None:
 
 def plain_sums(patch: Patch) -> None:
     patch.setattr(statements, "BoundedSum", func.sum)
+
+
+def sums_only_grow(patch: Patch) -> None:
+    right = usage_sums.of_changes
+
+    def added(source: Any, *where: Any, undone: bool = False) -> Any:
+        return right(source, source.c.sign > 0, *where, undone=undone)
+
+    patch.setattr(usage_sums, "of_changes", added)
 
 
 def names_collide(patch: Patch) -> None:
