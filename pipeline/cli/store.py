@@ -70,7 +70,7 @@ def check(*, as_json: bool) -> None:
 def sums(*, repair: bool) -> None:
     """Compute the sums of usage anew, from all rows, and compare; exit status 1 where one is wrong and stays so.
 
-    It first builds what is missing of them. Workers may run meanwhile; each day is one transaction.
+    It first builds what is missing of them. Workers may run meanwhile; each week is one transaction.
     """
     found = asyncio.run(_sums(load().store_url, repair=repair))
     if found.since is None:

@@ -157,7 +157,7 @@ usage = _child(
     Index("usage_thread", "thread_key"),
 )
 
-# The sums of usage by quarter of an hour, hour and day (`pipeline.stores.usage_sums`). Whose they are is in
+# The sums of usage by quarter of an hour, hour, day and week (`pipeline.stores.usage_sums`). Whose they are is in
 # `usage_names`: once, however many sums it has.
 usage_names = Table(
     "usage_names",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.stores import usage_sums
 from pipeline.stores.connections import Connected, to_the_end
 from pipeline.stores.usage_sums import Compared
-from pipeline.stores.usage_tallies import DAY, Place
+from pipeline.stores.usage_tallies import WEEK, Place
 
 
 class SummedUsage(Connected):
@@ -43,20 +43,20 @@ class SummedUsage(Connected):
         return await to_the_end(transaction())
 
     async def compare_sums(self, *, repair: bool = False) -> Compared:
-        """Compare each sum with the rows, a day in each transaction; with `repair` wrong ones are put right. Sums of
+        """Compare each sum with the rows, a week in each transaction; with `repair` wrong ones are put right. Sums of
         expired turns have no rows any more, and are left alone.
         """
         looked_at, wrong, begin = 0, list[Place](), usage_sums.NONE
-        day: int | None = 0
-        while day is not None:
+        week: int | None = 0
+        while week is not None:
             async with self._writing() as connection:
                 await usage_sums.alone(connection, wait=True)
                 begin = await usage_sums.since(connection)
-                day = await usage_sums.next_day(connection, max(day, begin)) if begin < usage_sums.NONE else None
-                if day is not None:
-                    found = await usage_sums.compare(connection, day, begin)
+                week = await usage_sums.next_week(connection, max(week, begin)) if begin < usage_sums.NONE else None
+                if week is not None:
+                    found = await usage_sums.compare(connection, week, begin)
                     differ = {place: right for place, (right, is_) in found.items() if right.columns() != is_.columns()}
-                    looked_at, wrong, day = looked_at + len(found), [*wrong, *differ], day + DAY
+                    looked_at, wrong, week = looked_at + len(found), [*wrong, *differ], week + WEEK
                     if repair:
                         await usage_sums.correct(connection, differ)
         return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)

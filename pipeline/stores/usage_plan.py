@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pipeline.stores.usage_report import UsageQuery
-from pipeline.stores.usage_tallies import DAY, QUARTER, SPANS
+from pipeline.stores.usage_tallies import QUARTER, SPANS, WEEK
 
 GROUPS: Final = frozenset({"model", "provider", "agent", "tenant"})  # that sums tell apart
 SMALL: Final = frozenset({"minute"})  # buckets that no sum fits into
-LAST: Final = 2**62 // DAY * DAY  # behind all times
+LAST: Final = 2**62 // WEEK * WEEK  # behind all times
 
 
 class Piece(NamedTuple):

@@ -23,9 +23,9 @@ from pipeline.stores.keys import own
 from pipeline.stores.schema import CHANGED, usage, usage_changes, usage_names, usage_state, usage_sums
 from pipeline.stores.statements import INSERT
 from pipeline.stores.usage_tallies import (
-    DAY,
     NAMES,
     QUARTER,
+    WEEK,
     Names,
     Place,
     Tally,
@@ -135,13 +135,13 @@ async def build(connection: AsyncConnection, most: int = ROWS_AT_ONCE) -> int:
     return await since(connection)
 
 
-async def compare(connection: AsyncConnection, day: int, begin: int) -> dict[Place, tuple[Tally, Tally]]:
-    """The sums of one day, from `begin` on -> of each that should be there, or is, what it should be and what it is."""
-    right = of_all_spans(await _right(connection, max(day, begin), day + DAY))
+async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[Place, tuple[Tally, Tally]]:
+    """The sums of one week, from `begin` on -> of each that should be there, or is, what it should be and is."""
+    right = of_all_spans(await _right(connection, max(week, begin), week + WEEK))
     query = select(usage_sums, *(usage_names.c[name] for name in NAMES)).join(usage_names)
-    of_day = and_(usage_sums.c.start >= day, usage_sums.c.start < day + DAY, ~usage_sums.c.expired)
+    of_week = and_(usage_sums.c.start >= week, usage_sums.c.start < week + WEEK, ~usage_sums.c.expired)
     stored = {}
-    for row in (await connection.execute(query.where(of_day))).mappings():
+    for row in (await connection.execute(query.where(of_week))).mappings():
         place = Place(row["span"], row["start"], expired=False, names=Names(*(row[name] for name in NAMES)))
         stored[place] = Tally.of_row(dict(row))
     return {place: (right.get(place, Tally()), stored.get(place, Tally())) for place in {*right, *stored}}
@@ -152,12 +152,12 @@ async def correct(connection: AsyncConnection, right: Mapping[Place, Tally]) -> 
     await _put(connection, right, await _ids(connection, {place.names for place in right}))
 
 
-async def next_day(connection: AsyncConnection, after: int) -> int | None:
-    """The first day from `after` on that has rows or sums, in epoch ms."""
+async def next_week(connection: AsyncConnection, after: int) -> int | None:
+    """The first week from `after` on that has rows or sums, in epoch ms."""
     at = await connection.scalar(select(func.min(usage.c.at)).where(usage.c.at >= after))
-    of_days = and_(usage_sums.c.span == DAY, usage_sums.c.start >= after - after % DAY, ~usage_sums.c.expired)
-    start = await connection.scalar(select(func.min(usage_sums.c.start)).where(of_days))
-    found = [time - time % DAY for time in (at, start) if time is not None]
+    of_weeks = and_(usage_sums.c.span == WEEK, usage_sums.c.start >= after - after % WEEK, ~usage_sums.c.expired)
+    start = await connection.scalar(select(func.min(usage_sums.c.start)).where(of_weeks))
+    found = [time - time % WEEK for time in (at, start) if time is not None]
     return min(found, default=None)
 
 

@@ -19,7 +19,8 @@ from topics import json_text
 
 QUARTER: Final = 15 * MINUTE
 DAY: Final = 24 * HOUR
-SPANS: Final = (QUARTER, HOUR, DAY)  # each begins where the one before it does; all in UTC
+WEEK: Final = 7 * DAY  # from Thursday on, as 1970 did
+SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where the one before it does; all in UTC
 NAMES: Final = ("tenant", "model", "provider", "agent_id")
 TIMES: Final = {"ttft": "ttft_ms", "duration": "duration_ms"}  # the column of a sum -> that of a row
 
@@ -144,7 +145,7 @@ async def tallies(connection: AsyncConnection, source: CTE) -> dict[Place, Tally
 
 
 def of_all_spans(quarters: Mapping[Place, Tally]) -> dict[Place, Tally]:
-    """Tallies of quarters of an hour -> these, and those of hours and days."""
+    """Tallies of quarters of an hour -> these, and those of hours, days and weeks."""
     found: dict[Place, Tally] = {}
     for place, tally in quarters.items():
         for span in SPANS:

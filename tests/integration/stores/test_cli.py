@@ -170,15 +170,15 @@ async def test_the_command_compares_the_sums_of_usage(
         assert isinstance(result, Result)
         return result
 
-    assert "3 sums compared with the rows, 0 wrong" in (await asyncio.to_thread(run)).output
+    assert "4 sums compared with the rows, 0 wrong" in (await asyncio.to_thread(run)).output
     async with store._writing() as connection:
         await connection.execute(update(usage_sums).values(requests=7))
     found = await asyncio.to_thread(run)
     assert isinstance(found.exception, SystemExit)
     assert found.exception.code == 1
-    assert "3 sums compared with the rows, 3 wrong" in found.output
+    assert "4 sums compared with the rows, 4 wrong" in found.output
     assert "wrong: 60 minutes from 2026-01-20T10:00:00+00:00: –, model-1, provider-1, a1" in found.output
-    assert "3 put right" in (await asyncio.to_thread(run, "--repair")).output
+    assert "4 put right" in (await asyncio.to_thread(run, "--repair")).output
     assert "0 wrong" in (await asyncio.to_thread(run)).output
     await store.keep_sums(wanted=False)
     assert "THREADMILL_USAGE_SUMS is off" in (await asyncio.to_thread(run)).output

@@ -17,7 +17,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import HOUR, MINUTE, zone
 from pipeline.stores.usage_plan import LAST, Piece, fits, pieces, plan
 from pipeline.stores.usage_report import ORDERS, SUMMED, Percentiles, UsageQuery, UsageReport
-from pipeline.stores.usage_tallies import DAY, QUARTER
+from pipeline.stores.usage_tallies import DAY, QUARTER, WEEK
 from tests.integration.stores.test_usage_report import many_records
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
@@ -138,10 +138,10 @@ def test_what_sums_can_not_answer() -> None:
     assert not fits(UsageQuery((), "day"), [0, DAY - 1_172_000]), "Amsterdam, before 1937"
 
 
-@given(st.integers(0, 5_000), st.integers(0, 5_000), st.sampled_from([1, 2, 3]))
+@given(st.integers(0, 5_000), st.integers(0, 5_000), st.sampled_from([1, 2, 3, 4]))
 def test_pieces_are_the_whole_time_and_nothing_twice(begin: int, length: int, spans: int) -> None:
     first, last = begin * QUARTER, (begin + length) * QUARTER
-    found = pieces(first, last, (QUARTER, HOUR, DAY)[:spans])
+    found = pieces(first, last, (QUARTER, HOUR, DAY, WEEK)[:spans])
     at = first
     for piece in found:
         assert piece.begin == at < piece.end
@@ -154,7 +154,7 @@ def test_pieces_are_the_whole_time_and_nothing_twice(begin: int, length: int, sp
 def test_a_plan_reads_rows_at_the_ends_and_where_there_are_no_sums() -> None:
     at = 10 * DAY
     whole = plan(UsageQuery(), 0)
-    assert (whole.live, whole.rows) == ((Piece(DAY, 0, LAST),), ())
+    assert (whole.live, whole.rows) == ((Piece(WEEK, 0, LAST),), ())
     cut = plan(UsageQuery(start=at + 1, end=at + HOUR + 1), 0)
     assert cut.live == cut.expired == (Piece(QUARTER, at + QUARTER, at + HOUR),)
     assert cut.rows == ((at + 1, at + QUARTER), (at + HOUR, at + HOUR + 1))
