@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -68,10 +67,8 @@ class Wanted:
 
 def rows(runs: RunList, limits: Limits, wanted: Wanted, now: int, limit: int) -> list[OpenRunRow]:
     """-> the rows of at most `limit` runs, the one that has been silent for longest first. `now`: epoch ms."""
-    is_listed: Callable[[ListedRun], bool] = wanted.matches
-    if wanted.silent:
-        is_listed = lambda run: wanted.matches(run) and bool(_silent(runs, run, now))  # noqa: E731  # one of two tests
-    found = nsmallest(limit, filter(is_listed, runs), key=lambda run: (run.last_at, run.key[1:], run.key.tenant or ""))
+    listed = (run for run in runs if wanted.matches(run) and (not wanted.silent or _silent(runs, run, now)))
+    found = nsmallest(limit, listed, key=lambda run: (run.last_at, run.key[1:], run.key.tenant or ""))
     return [_row(runs, run, limits, now) for run in found]
 
 

@@ -1,6 +1,7 @@
 // The first page: figures of now, charts over a time, and the runs that are open.
 
 import * as api from "./api.js";
+import { attention } from "./attention.js";
 import { chart, colour, style } from "./chart.js";
 import { segmented, select } from "./controls.js";
 import { fill, h, icon } from "./dom.js";
@@ -59,6 +60,7 @@ export function overview(main, signal, query, state) {
       picker,
     ),
     h("div.charts", everyChart.map((one) => one.element)),
+    attention(only, signal, runs.mark, (text) => warn("runs", text && `Silent and waiting runs are not known: ${text}`)),
     runs.element,
   );
   everyChart.forEach((one) => one.loading());

@@ -1,0 +1,97 @@
+// What needs somebody: runs that are silent for longer than usual, and threads that wait for an answer.
+
+import * as api from "./api.js";
+import { fill, h } from "./dom.js";
+import { ago, exact, inFull } from "./format.js";
+
+const EVERY = 5000; // ms
+const SHOWN = 20; // rows of each list
+const KINDS = { approval: "approval", input: "answer", result: "result" };
+
+export const keyOf = (run) => JSON.stringify([run.tenant, run.thread_id, run.run_id]);
+
+/**
+ * Two lists, which are there only while they have rows. `only`: agent and tenant, as the page is filtered; `silent` is
+ * called with the keys of the silent runs, `trouble` with why nothing is known, or null.
+ */
+export function attention(only, signal, silent, trouble) {
+  const hanging = card("silent-runs", "Silent for longer than usual", hangingRow);
+  const waiting = card("waiting", "Waiting for an answer", waitingRow);
+  const element = h("div.attention", hanging.element, waiting.element);
+  look();
+  return element;
+
+  async function look() {
+    while (!signal.aborted) {
+      if (!document.hidden) {
+        try {
+          const [runs, threads] = await Promise.all([ask({ status: "open", silent: true }), ask({ status: "waiting" })]);
+          silent(new Set(runs.map(keyOf)));
+          hanging.show(runs);
+          waiting.show(threads);
+          trouble(null);
+        } catch (error) {
+          if (signal.aborted) return;
+          trouble(error.status === 0 ? null : error.message);
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, EVERY));
+    }
+  }
+
+  async function ask(query) {
+    const { agent, tenant } = only;
+    return (await api.json("/v1/runs", { ...query, agent, tenant, limit: SHOWN + 1 }, signal)).runs;
+  }
+}
+
+function card(id, title, row) {
+  const list = h("ul.rows.needed");
+  const number = h("span.figure");
+  const element = h("section.card", { "aria-labelledby": id, hidden: true }, h("header", h("h2", { id }, title), number), list);
+  const rows = new Map(); // those that stay keep the focus
+  return {
+    element,
+    show(found) {
+      element.hidden = !found.length;
+      number.textContent = found.length > SHOWN ? `more than ${exact(SHOWN)}` : exact(found.length);
+      const wanted = found.slice(0, SHOWN).map((one) => [keyOf(one), one]);
+      const named = new Set(wanted.map(([key]) => key));
+      for (const [key, held] of rows) {
+        if (!named.has(key)) {
+          held.remove();
+          rows.delete(key);
+        }
+      }
+      let before = null;
+      for (const [key, one] of wanted) {
+        if (!rows.has(key)) rows.set(key, h("li", h("a.row", { href: api.threadAddress(one.thread_id, one.tenant, one.asked ? null : 1) })));
+        const held = rows.get(key);
+        fill(held.firstChild, row(one));
+        const place = before ? before.nextSibling : list.firstChild;
+        if (place !== held) list.insertBefore(held, place);
+        before = held;
+      }
+    },
+  };
+}
+
+function hangingRow(run) {
+  const usual = `Usually silent for less than ${ago(run.usual_silence_ms)}. Closed as interrupted at ${inFull(run.deadline_at)}, if it says nothing`;
+  return [
+    h("span.chip.warn", { title: usual }, `silent ${ago(run.silence_ms)}`),
+    h("b", run.agent_name ?? run.agent_id),
+    h("span.said", "last: ", h("code", run.last_event ?? "nothing that has a name")),
+    h("span.num.muted", ago(run.age_ms)),
+  ];
+}
+
+function waitingRow(run) {
+  const [first, ...more] = run.asked;
+  return [
+    h("span.chip.warn", KINDS[first.kind] ?? first.kind),
+    h("b", run.agent_name ?? run.agent_id),
+    h("span.said", first.tool_name && h("code", first.tool_name), " ", first.message ?? (first.args === null ? "" : JSON.stringify(first.args)), more.length > 0 && ` and ${exact(more.length)} more`),
+    h("time.num.muted", { datetime: new Date(run.since).toISOString(), title: inFull(run.since) }, ago(Date.now() - run.since)),
+  ];
+}
