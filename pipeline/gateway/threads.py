@@ -147,7 +147,10 @@ async def read_thread(
     ] = False,
     branch: Annotated[
         str | None,
-        Query(max_length=500, description="A run: of a thread that forks, only the branch with it. Empty: the newest."),
+        Query(
+            max_length=500,
+            description="A run, or a turn: of a thread that forks, only the branch with it. Empty: the newest.",
+        ),
     ] = None,
     turns: Annotated[int | None, Query(ge=1, description="thread: only the last turns, as many as this.")] = None,
     since_turn: Annotated[

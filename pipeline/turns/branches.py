@@ -24,15 +24,13 @@ class UnknownBranch(ValueError):
 
 
 def one_branch(document: Fields, run_id: str | None = None) -> Fields:
-    """A thread document -> the same with the turns of one branch: the newest one, or the newest one with `run_id`;
-    an empty one is none. Raises UnknownBranch.
+    """A thread document -> the same with the turns of one branch: the newest one, or the newest one with `run_id`. A
+    turn's id stands for its run, an empty one for none. Raises UnknownBranch.
     """
     run_id = run_id or None
     marks = _marks(document["turns"])
     if run_id is not None and run_id not in marks:
-        if not any(turn.get("meta:run_id") == run_id for turn in document["turns"]):
-            raise UnknownBranch(f"no run of this thread is called {run_id!r:.200}")
-        run_id = None  # the thread does not fork
+        run_id = _run_of(run_id, document["turns"])
     if not marks:
         return document
     helpers = {turn.get("meta:run_id") for turn in document["turns"] if "run_id" in turn.get("meta:parent", ())}
@@ -45,6 +43,15 @@ def _is_in(turn: Fields, chosen: set[str], asking: set[str]) -> bool:
     mark = turn.get(BRANCH)
     run = mark.get("run") if isinstance(mark, dict) else None
     return run is None or run in chosen or (run in asking and turn.get("turn_type") == "user")
+
+
+def _run_of(name: str, turns: Iterable[Fields]) -> str | None:
+    """The run of a turn with this id; None in a thread that does not fork."""
+    for turn in turns:
+        if name in (turn.get("meta:turn_id"), turn.get("meta:run_id")):
+            mark = turn.get(BRANCH)
+            return mark["run"] if isinstance(mark, dict) and isinstance(mark.get("run"), str) else None
+    raise UnknownBranch(f"no run or turn of this thread is called {name!r:.200}")
 
 
 def _marks(turns: Iterable[Fields]) -> dict[str, Fields]:

@@ -159,7 +159,7 @@ def test_a_branch_is_shown_and_exported(threadmill: Any) -> None:
     assert printed("threads", "show", "fork", "--branch", "1st") == (True, False)
     error = threadmill("export", "fork", "--branch", "3rd").exception
     assert isinstance(error, CallerError)
-    assert "no run of this thread is called '3rd'" in str(error)
+    assert "no run or turn of this thread is called '3rd'" in str(error)
 
 
 async def test_the_command_compares_the_sums_of_usage(

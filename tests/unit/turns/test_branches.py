@@ -199,6 +199,14 @@ def test_the_order_of_records_does_not_matter_and_no_hash_changes() -> None:
     assert {turn["meta:turn_id"]: turn_hash(turn) for turn in thread["turns"]} == by_turn
 
 
+def test_a_branch_is_named_by_a_turn_as_well() -> None:
+    first = run(0, "A", request={"messages": ui("u1")})
+    thread = document(first, run(1, "A2", request={"messages": ui("u1"), "trigger": "regenerate-message"}))
+    for turn in thread["turns"]:
+        assert one_branch(thread, turn["meta:turn_id"]) == one_branch(thread, turn["meta:run_id"])
+    assert said(one_branch(document(first), first[0]["turn_id"])) == ["u1", "A"]
+
+
 def test_an_unknown_run_is_an_error() -> None:
-    with pytest.raises(UnknownBranch, match="no run of this thread is called 'other'"):
+    with pytest.raises(UnknownBranch, match="no run or turn of this thread is called 'other'"):
         one_branch(document(run(0, "A")), "other")

@@ -16,7 +16,7 @@ const PART = 100; // turns that are loaded at once
 export async function thread(main, signal, query, state, id) {
   const place = `/v1/threads/${encodeURIComponent(id)}`;
   const whose = { tenant: query.get("tenant") }; // null: nobody has said, and one tenant only should have it
-  const branch = { branch: query.get("branch") ?? "" }; // empty: the newest
+  const branch = { branch: query.get("branch") ?? query.get("turn") ?? "" }; // empty: the newest
   const wanted = { turns: PART, since_turn: query.get("turn") };
   const head = h("div.thread-head", h("h1", "Thread"));
   const message = h("p.state", { role: "status" }, "Loading…");
