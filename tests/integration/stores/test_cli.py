@@ -16,6 +16,7 @@ from pipeline.dialects import FORMATS
 from pipeline.dialects.pydantic_ai.export import messages
 from pipeline.errors import CallerError, StoreError
 from pipeline.stores.schema import usage_sums
+from pipeline.stores.migrate import HEAD
 from pipeline.stores.sql import ThreadStore
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
@@ -138,7 +139,7 @@ def test_migrate_and_check(threadmill: Any, store_url: str) -> None:
     assert "already up to date" in threadmill("store", "migrate").output
     assert "0 threads, 0 turns" in threadmill("store", "check").output
     found = json.loads(threadmill("store", "check", "--json").output)
-    assert (found["schema"], found["threads"], found["runs"]) == ("0003", 0, 0)
+    assert (found["schema"], found["threads"], found["runs"]) == (HEAD, 0, 0)
 
 
 @pytest.fixture
