@@ -15,8 +15,8 @@ from pipeline.__main__ import cli
 from pipeline.dialects import FORMATS
 from pipeline.dialects.pydantic_ai.export import messages
 from pipeline.errors import CallerError, StoreError
-from pipeline.stores.schema import usage_sums
 from pipeline.stores.migrate import HEAD
+from pipeline.stores.schema import usage_sums
 from pipeline.stores.sql import ThreadStore
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
