@@ -144,7 +144,8 @@ class RunList:
         if seq + len(events) > run.events:
             run.events, run.ended = seq + len(events), False
             run.last_event = (kind_of(events[-1]) if events else None) or run.last_event
-        run.ended = run.ended or envelope.get("end") is not None
+        if seq + len(events) == run.events and envelope.get("end") is not None:  # an older end was gone on from
+            run.ended = True
         self._open[key] = run
         return run
 
