@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.errors import UnstorableData
+from pipeline.retention import FOREVER, Retention
 from pipeline.stores.rows import record_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult
@@ -44,7 +45,7 @@ class Sqlite(Database):
             _files().begin_anew()
         return self
 
-    async def write(self, records: Sequence[TurnRecord]) -> WriteResult:
+    async def write(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
         self._look_at_haste(records)
         await self.faults.before("the store")
         titles = {(record.get("thread") or {}).get("title") for record in records}
@@ -52,7 +53,7 @@ class Sqlite(Database):
             raise UnstorableData(REFUSED)
         if BREAKS in titles:
             raise RuntimeError(BREAKS)
-        result = _done(_files().store.write(records))
+        result = _done(_files().store.write(records, retention, now))
         for key, said in self._said().items():
             lost = self.held.get(key, frozenset()) - said
             if lost:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.errors import StoreError, UnstorableData
+from pipeline.retention import FOREVER, Retention
 from pipeline.stores.archive import Written
 from pipeline.stores.rows import RecordRows, record_of, record_rows
 from pipeline.stores.schema import agents, links, usage
@@ -110,7 +111,8 @@ class Database:
         await self.faults.before("the store")
         return self
 
-    async def write(self, records: Sequence[TurnRecord]) -> WriteResult:
+    async def write(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
+        """Nothing expires here."""
         self._look_at_haste(records)
         batch = dict(enumerate(map(record_rows, records)))
         await self.faults.before("the store")
@@ -215,7 +217,10 @@ class Archive:
     def of(self, settings: Any, erased: Any) -> Archive:
         return self
 
-    async def write(self, topic: str, partition: int, begin: int, end: int, entries: Sequence[Entry]) -> Written:
+    async def write(
+        self, topic: str, partition: int, begin: int, end: int, entries: Sequence[Entry], expired: object = None
+    ) -> Written:
+        """Nothing expires here."""
         await self.faults.before("the archive")
         self.offsets.setdefault(partition, set()).update(entry.offset for entry in entries)
         await self.faults.after("the archive")
