@@ -38,8 +38,8 @@ def stored(count: int) -> None:
     """The transaction is done, its offsets are not committed."""
     write, down = ThreadStore.write, countdown(count)
 
-    async def wrapped(self: ThreadStore, records: Any) -> Any:
-        result = await write(self, records)
+    async def wrapped(self: ThreadStore, *batch: Any) -> Any:
+        result = await write(self, *batch)
         down()
         return result
 

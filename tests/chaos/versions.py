@@ -50,12 +50,12 @@ json.dump(found, sys.stdout)
 # Prints what the old version reads of such entries, and how it would write them itself: (read, key, value) of each.
 UNDERSTAND: Final = """
 import ast, inspect, sys
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from topics import state
 found = []
 for kind, fields, key, value in ast.literal_eval(sys.stdin.read()):
     run, read = state.decode(key, value)
-    known = asdict(read)
+    known = asdict(read) if is_dataclass(read) else read._asdict()
     own = getattr(state, kind)(**{name: value for name, value in fields.items() if name in known})
     name = state.segment_key(run, own) if kind == "Segment" else state.closed_key(run, own)
     knows_tenants = "run" in inspect.signature(state.encode).parameters
@@ -79,7 +79,7 @@ def understood(commit: str) -> bool:
     """Whether that version reads the entries of the state topic that this one writes, and the other way round. What it
     writes itself may be of any tenant, where it knows none.
     """
-    ours = [(type(entry).__name__, asdict(entry), _key(entry), state.encode(RUN, entry)) for entry in ENTRIES]
+    ours = [(type(entry).__name__, _fields(entry), _key(entry), state.encode(RUN, entry)) for entry in ENTRIES]
     with tempfile.TemporaryDirectory() as folder:
         code = unpacked(commit, Path(folder))
         done = subprocess.run(
@@ -89,11 +89,15 @@ def understood(commit: str) -> bool:
         return False
     theirs = ast.literal_eval(done.stdout)
     return all(
-        read == {name: value for name, value in asdict(entry).items() if name in read}
+        read == {name: value for name, value in _fields(entry).items() if name in read}
         and key == _key(entry)
         and state.decode(key, written) in ((RUN, entry), (RUN._replace(tenant=state.ANYONE), entry))
         for entry, (read, key, written) in zip(ENTRIES, theirs, strict=True)
     )
+
+
+def _fields(entry: Entry) -> dict[str, Any]:
+    return asdict(entry) if isinstance(entry, Segment) else entry._asdict()
 
 
 def _key(entry: Entry) -> bytes:

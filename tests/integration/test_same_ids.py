@@ -38,6 +38,9 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("get", "/v1/threads"): "own list",
     ("get", "/v1/threads/{thread_id}"): "own",
     ("delete", "/v1/threads/{thread_id}"): "deletes",
+    ("put", "/v1/threads/{thread_id}/hold"): "nothing",
+    ("delete", "/v1/threads/{thread_id}/hold"): "nothing",
+    ("get", "/v1/runs"): "nothing",  # of these no run is open, and no thread waits
     ("get", "/v1/threads/{thread_id}/tree"): "own",
     ("get", "/v1/threads/{thread_id}/live"): "own",
     ("get", "/v1/threads/{thread_id}/usage"): "own",
@@ -57,15 +60,18 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "import": ("--from", "vercel-ai", "--publish", "--thread", SHARED, "HISTORY"),
     "publish": ("STREAM", "--dialect", "vercel-ai", "--thread", SHARED, "--run", RUN),
     "replay": ("--thread", SHARED, "--json"),
+    "runs": ("--thread", SHARED, "--json"),
     "threads delete": (SHARED, "--yes"),
+    "threads hold": (SHARED,),
     "threads show": (SHARED,),
     "usage": ("--thread", SHARED, "--json"),
 }
-ASKS: Final = ("threads show", "threads delete", "export")  # whose it is, where several have it
+ASKS: Final = ("threads show", "threads delete", "threads hold", "export")  # whose it is, where several have it
 WITHOUT_IDS: Final = {
     *("assemble", "bench", "convert", "demo", "dlq list", "dlq redrive", "dlq show", "doctor", "down", "gateway token"),
-    *("hash", "schema", "settings", "store check", "store migrate", "threads list", "topics apply", "topics asyncapi"),
-    *("topics describe", "topics list", "up", "validate", "worker"),
+    *("hash", "schema", "settings", "store check", "store expire", "store migrate", "store sums", "tenants check"),
+    *("tenants erase", "threads list", "topics apply", "topics asyncapi", "topics describe", "topics list", "up"),
+    *("validate", "worker"),
 }
 
 

@@ -95,7 +95,7 @@ async def test_one_record_is_left_out_and_the_rest_is_stored(
 async def test_a_store_that_is_away_leaves_out_nothing(
     writer: TurnWriter, letters: Letters, record: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def away(_: object) -> None:
+    async def away(*_: object) -> None:
         raise StoreError("the store is away", transient=True)
 
     monkeypatch.setattr(writer.store, "write", away)

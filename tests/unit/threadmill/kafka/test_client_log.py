@@ -24,7 +24,7 @@ async def test_by_context_and_not_by_logger(caplog: pytest.LogCaptureFixture) ->
         log.error("of our client's task")
 
     waiting = asyncio.create_task(another_client())
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, logger="aiokafka"):
         with client_log(below_warning):
             ours = asyncio.create_task(background())
             log.error("while we connect")
