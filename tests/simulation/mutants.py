@@ -45,7 +45,7 @@ MUTANTS: Final = (
     Mutant("rules for telemetry", taken_out.telemetry_as_it_is, "hostile"),
     Mutant("rules for facts of threads", taken_out.facts_as_they_are, "hostile"),
     Mutant("times that a column holds", taken_out.times_of_any_size, "hostile"),
-    Mutant("deadlines go on behind a restart", taken_out.clocks_forgotten, "hostile"),
+    Mutant("deadlines go on behind a restart", taken_out.clocks_forgotten, "parked"),
     Mutant("ranges in SQL", taken_out.ranges_not_read, "sqlite"),
     Mutant("sums that can't overflow", taken_out.plain_sums, "sqlite"),
     Mutant("a revision takes its turn's older usage from the sums", taken_out.sums_only_grow, "sqlite"),
