@@ -7,6 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
+from pipeline.stores.rights import grant_as
+
 revision = "0003"
 down_revision = "0002"
 branch_labels = None
@@ -100,20 +102,7 @@ def _postgres() -> None:
             f"FOR EACH STATEMENT EXECUTE FUNCTION {trigger}()"
         )
     for table in TABLES:
-        _grant_as("usage", table)
-
-
-def _grant_as(known: str, table: str) -> None:
-    """Whoever may write the one may write the other: the older version's workers call the triggers, too."""
-    rights = sa.text(
-        "SELECT grantee, string_agg(privilege_type, ', ') FROM information_schema.role_table_grants "
-        "WHERE table_schema = current_schema() AND table_name = :known AND grantee <> current_user "
-        "AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') GROUP BY grantee"
-    )
-    bind = op.get_bind()
-    for grantee, privileges in bind.execute(rights, {"known": known}).all():
-        role = "PUBLIC" if grantee == "PUBLIC" else bind.dialect.identifier_preparer.quote(grantee)
-        op.execute(f"GRANT {privileges} ON {table} TO {role}")
+        grant_as("usage", table)  # the older version's workers call the triggers, too
 
 
 def _sqlite() -> None:

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from pipeline.stores.rights import grant_as
+
 revision = "0005"
 down_revision = "0004"
 branch_labels = None
@@ -42,20 +44,7 @@ def upgrade() -> None:
     op.bulk_insert(state, [{"id": 1, "holder": "", "until": 0}])
     if op.get_bind().dialect.name == "postgresql":
         for table in TABLES:
-            _grant_as("erased", table)
-
-
-def _grant_as(known: str, table: str) -> None:
-    """Whoever may write the one may write the other."""
-    rights = sa.text(
-        "SELECT grantee, string_agg(privilege_type, ', ') FROM information_schema.role_table_grants "
-        "WHERE table_schema = current_schema() AND table_name = :known AND grantee <> current_user "
-        "AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') GROUP BY grantee"
-    )
-    bind = op.get_bind()
-    for grantee, privileges in bind.execute(rights, {"known": known}).all():
-        role = "PUBLIC" if grantee == "PUBLIC" else bind.dialect.identifier_preparer.quote(grantee)
-        op.execute(f"GRANT {privileges} ON {table} TO {role}")
+            grant_as("erased", table)
 
 
 def downgrade() -> None:
