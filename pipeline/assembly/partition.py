@@ -245,8 +245,8 @@ class Partition:
         return self.runs.state(key)
 
     def _await_unreadable(self, key: RunKey) -> bool:
-        """Of a parked run that nobody here can read the host reads the records: they become dead letters. -> whether
-        it is parked.
+        """Where a run that can't be built is parked, let the host read its records, which become dead letters ->
+        whether it is parked.
         """
         parked = self.runs.spilled[key].read is not None
         if parked:

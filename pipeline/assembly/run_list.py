@@ -117,7 +117,7 @@ class RunList:
                 known = key in self._open or key in self._closed
                 run = self._fold(key, envelope, segment.last_offset, segment.at)
                 if not known:
-                    run.longest = None  # the times of its records are not told
+                    run.longest = None  # a segment does not hold the times of its records
                 if segment.clocks is not None:
                     run.started_at = min(run.started_at, segment.clocks.opened)
                 if key not in runs:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from pipeline.errors import StoreError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.expiry import Expired, Expiry
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.steps import Steps
 
 PAUSE: Final = 0.5  # seconds between two steps
 ROUND: Final = 600.0  # seconds between two rounds
@@ -33,33 +32,22 @@ class Expiring:
         self._metrics = metrics
         self._holder = uuid.uuid4().hex
         self._expiry: Expiry | None = None
-        self._next = 0.0
-        self._under_way: asyncio.Task[None] | None = None
+        self.steps = Steps(self._step, AGAIN, log, "threads whose retention is over wait to expire")
 
     def step(self) -> None:
         """Begin a step, if it is time to."""
-        if not self._settings.kept_for.bounded:
-            return
-        idle = self._under_way is None or self._under_way.done()
-        if idle and asyncio.get_running_loop().time() >= self._next:
-            self._under_way = asyncio.create_task(self._step())
+        if self._settings.kept_for.bounded:
+            self.steps.begin()
 
-    async def _step(self) -> None:
-        """What fails is tried again later."""
-        pause = AGAIN
-        try:
-            store = await self._store()
-            self._expiry = self._expiry or Expiry(self._settings, store)
-            now = time.time_ns() // 1_000_000
-            if await store.lease_expiry(self._holder, now, now + LEASE_MS):
-                gone, more = await self._expiry.step(now)
-                count(self._metrics, gone)
-                pause = PAUSE if more else ROUND
-        except StoreError as error:
-            log.warning("threads whose retention is over wait to expire: %s", error)
-        except Exception:  # whatever it is, turns are stored
-            log.exception("threads whose retention is over wait to expire")
-        self._next = asyncio.get_running_loop().time() + pause
+    async def _step(self) -> float:
+        store = await self._store()
+        self._expiry = self._expiry or Expiry(self._settings, store)
+        now = time.time_ns() // 1_000_000
+        if not await store.lease_expiry(self._holder, now, now + LEASE_MS):
+            return AGAIN
+        gone, more = await self._expiry.step(now)
+        count(self._metrics, gone)
+        return PAUSE if more else ROUND
 
 
 def count(metrics: Metrics, gone: Expired) -> None:

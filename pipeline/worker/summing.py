@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from pipeline.errors import StoreError
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.steps import Steps
 
 STEP: Final = 5.0  # seconds between two steps: what changes the same sums is added to them once
 MORE: Final = 0.1  # the same, where there is more to do
@@ -27,26 +26,16 @@ class Summing:
         self._store = store
         self._wanted = wanted
         self._decided = False
-        self._next = 0.0
-        self._under_way: asyncio.Task[None] | None = None
+        # Readers count the changes that wait.
+        self.steps = Steps(self._step, AGAIN, log, "the sums of usage wait to be kept up")
 
     def step(self) -> None:
         """Begin to take some changes up, if it is time to."""
-        idle = self._under_way is None or self._under_way.done()
-        if idle and asyncio.get_running_loop().time() >= self._next:
-            self._under_way = asyncio.create_task(self._step())
+        self.steps.begin()
 
-    async def _step(self) -> None:
-        """What fails is tried again later; readers count the changes until then."""
-        pause = AGAIN
-        try:
-            store = await self._store()
-            if not self._decided:
-                await store.keep_sums(wanted=self._wanted)
-                self._decided = True
-            pause = MORE if await store.sum_up() else STEP
-        except StoreError as error:
-            log.warning("the sums of usage wait to be kept up: %s", error)
-        except Exception:  # whatever it is, turns are stored
-            log.exception("the sums of usage wait to be kept up")
-        self._next = asyncio.get_running_loop().time() + pause
+    async def _step(self) -> float:
+        store = await self._store()
+        if not self._decided:
+            await store.keep_sums(wanted=self._wanted)
+            self._decided = True
+        return MORE if await store.sum_up() else STEP

@@ -1,0 +1,42 @@
+"""A work in steps beside the store role's own: one step at a time, whatever becomes of it, with pauses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from pipeline.errors import StoreError
+
+
+class Steps:
+    """`begin` is called now and then, and begins a step where it is time to. What fails is tried again later: turns
+    are stored, whatever it is.
+    """
+
+    def __init__(self, step: Callable[[], Awaitable[float]], again: float, log: logging.Logger, failed: str) -> None:
+        """`step` returns the seconds until the next one; behind one that failed they are `again`. `failed`: what waits
+        then, for the log.
+        """
+        self._step = step
+        self._again = again
+        self._log = log
+        self._failed = failed
+        self._next = 0.0
+        self.under_way: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Begin a step, if it is time to."""
+        idle = self.under_way is None or self.under_way.done()
+        if idle and asyncio.get_running_loop().time() >= self._next:
+            self.under_way = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        pause = self._again
+        try:
+            pause = await self._step()
+        except StoreError as error:
+            self._log.warning("%s: %s", self._failed, error)
+        except Exception:
+            self._log.exception(self._failed)
+        self._next = asyncio.get_running_loop().time() + pause
