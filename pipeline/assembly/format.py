@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 from pipeline.assembly.builder import Builder
 from pipeline.turns.branches import one_branch
 from pipeline.turns.partial_turns import with_partials
+from topics import json_text
 from topics.json_text import Fields
 
 Messages = Sequence[Fields]
@@ -84,11 +86,11 @@ class Format:
 
 def _added(messages: Messages, kept: Messages) -> list[int]:
     """The places of the messages that are not among those that are kept."""
-    left = list(kept)
+    left = Counter(map(json_text.dumps, kept))
     places = []
     for place, message in enumerate(messages):
-        if message in left:
-            left.remove(message)
-        else:
+        text = json_text.dumps(message)
+        if not left[text]:
             places.append(place)
+        left[text] -= 1
     return places

@@ -22,6 +22,7 @@ class Names:
 def paired(found: list[Fields], names: Names) -> list[Fields]:
     """The result of each call follows the call directly; one without a result stays only at the end of the thread."""
     out: list[Fields] = []
+    last = max((place for place, message in enumerate(found) if message[names.role] != names.tool), default=0)
     for place, message in enumerate(found):
         if message[names.role] == names.tool:
             continue
@@ -29,7 +30,7 @@ def paired(found: list[Fields], names: Names) -> list[Fields]:
             out.append(message)
             continue
         behind = _results_behind(found, place, names)
-        pending = not any(later[names.role] != names.tool for later in found[place + 1 :])
+        pending = place == last
         kept, answers = dict(message), list[Fields]()
         for key in names.calls:
             calls = []
@@ -53,7 +54,7 @@ def paired(found: list[Fields], names: Names) -> list[Fields]:
 def _results_behind(found: list[Fields], place: int, names: Names) -> dict[str, list[Fields]]:
     """The results up to the next answer, by the ids of their calls."""
     behind: dict[str, list[Fields]] = {}
-    for later in found[place + 1 :]:
+    for later in map(found.__getitem__, range(place + 1, len(found))):  # a slice would copy the rest of the thread
         if later[names.role] == names.assistant:
             break
         if later[names.role] == names.tool:

@@ -2,12 +2,13 @@
 
 In a thread that forks, each turn says where its run stands:
 
-    "meta:branch": {"run": RUN, "follows": RUN or null, "replaces"?: RUN, "versions"?: [RUN, …]}
+    "meta:branch": {"run": RUN, "follows": RUN or null, "replaces"?: RUN,
+                    "version"?: {"number": 2, "of": 3, "first": RUN, "before"?: RUN, "next"?: RUN}}
 
-`follows`: the run before it; null at the beginning. `versions`: the runs of which one branch has one, itself among
-them, the oldest first. `replaces`: the version that it was made from; where it has no words of the user itself, it
-answers those of that one. A run without `versions` belongs to each branch that the run before it belongs to.
-`pipeline.turns.run_tree` finds this out; canonical hashes don't depend on it.
+`follows`: the run before it; null at the beginning. `version`: its place among the runs of which one branch has one,
+the oldest first, the name of the oldest, and its neighbours'. `replaces`: the version that it was made from; where it
+has no words of the user itself, it answers those of that one. A run without `version` belongs to each branch that the
+run before it belongs to. `pipeline.turns.run_tree` finds this out; canonical hashes don't depend on it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from pipeline.turns.run_tree import BRANCH
+from pipeline.turns.run_tree import BRANCH, VERSION
 from topics.json_text import Fields
 
 
@@ -33,15 +34,14 @@ def one_branch(document: Fields, run_id: str | None = None) -> Fields:
         run_id = _run_of(run_id, document["turns"])
     if not marks:
         return document
-    helpers = {turn.get("meta:run_id") for turn in document["turns"] if "run_id" in turn.get("meta:parent", ())}
+    helpers = {_named(turn) for turn in document["turns"] if "run_id" in turn.get("meta:parent", ())}
     chosen = _reached(_path(marks, run_id, helpers), marks, others=False)
     asking = _asking(document["turns"], chosen, marks)
     return {**document, "turns": [turn for turn in document["turns"] if _is_in(turn, chosen, asking)]}
 
 
 def _is_in(turn: Fields, chosen: set[str], asking: set[str]) -> bool:
-    mark = turn.get(BRANCH)
-    run = mark.get("run") if isinstance(mark, dict) else None
+    run = _named(turn)
     return run is None or run in chosen or (run in asking and turn.get("turn_type") == "user")
 
 
@@ -49,22 +49,28 @@ def _run_of(name: str, turns: Iterable[Fields]) -> str | None:
     """The run of a turn with this id; None in a thread that does not fork."""
     for turn in turns:
         if name in (turn.get("meta:turn_id"), turn.get("meta:run_id")):
-            mark = turn.get(BRANCH)
-            return mark["run"] if isinstance(mark, dict) and isinstance(mark.get("run"), str) else None
+            return _named(turn)
     raise UnknownBranch(f"no run or turn of this thread is called {name!r:.200}")
+
+
+def _named(turn: Fields) -> str | None:
+    """The run of a turn, as marks name it; None where the thread does not fork."""
+    mark = turn.get(BRANCH)
+    run = mark.get("run") if isinstance(mark, dict) else None
+    return run if isinstance(run, str) else None
 
 
 def _marks(turns: Iterable[Fields]) -> dict[str, Fields]:
     """By run, in the order of the turns."""
     found: dict[str, Fields] = {}
     for turn in turns:
-        mark = turn.get(BRANCH)
-        if isinstance(mark, dict) and isinstance(mark.get("run"), str):
-            found.setdefault(mark["run"], mark)
+        run = _named(turn)
+        if run is not None:
+            found.setdefault(run, turn[BRANCH])
     return found
 
 
-def _path(marks: Mapping[str, Fields], run_id: str | None, helpers: set[object]) -> set[str]:
+def _path(marks: Mapping[str, Fields], run_id: str | None, helpers: set[str | None]) -> set[str]:
     """The runs from the newest one, of those behind `run_id`, back to the beginning; `helpers` are no newest ones."""
     behind = [run for run in marks if run not in helpers]
     if run_id is not None:
@@ -82,7 +88,7 @@ def _reached(runs: Iterable[str], marks: Mapping[str, Fields], *, others: bool) 
     """These runs and those that follow them, one after the other; with `others`, also such as are one of several."""
     behind: dict[object, list[str]] = defaultdict(list)
     for run, mark in marks.items():
-        if others or "versions" not in mark:
+        if others or VERSION not in mark:
             behind[mark.get("follows")].append(run)
     waiting = list(runs)
     reached = set(waiting)
@@ -95,16 +101,14 @@ def _reached(runs: Iterable[str], marks: Mapping[str, Fields], *, others: bool) 
 
 def _asking(turns: Iterable[Fields], chosen: set[str], marks: Mapping[str, Fields]) -> set[str]:
     """The runs whose words of the user are answered by chosen runs that have none themselves."""
-    with_words = {turn[BRANCH]["run"] for turn in turns if BRANCH in turn and turn.get("turn_type") == "user"}
-    found = set()
+    with_words = {_named(turn) for turn in turns if turn.get("turn_type") == "user"}
+    found: set[str] = set()
+    seen: set[str] = set()  # of all together: what is behind a run is looked for once
     for run in chosen:
-        seen = {run}
-        at: object = run
-        while at in marks and at not in with_words:
-            at = marks[str(at)].get("replaces")
-            if at in seen:
-                break
-            seen.add(str(at))
+        at = run
+        while at in marks and at not in with_words and at not in seen:
+            seen.add(at)
+            at = str(marks[at].get("replaces"))
         if at in with_words and at not in chosen:
-            found.add(str(at))
+            found.add(at)
     return found

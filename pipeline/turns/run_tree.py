@@ -16,15 +16,16 @@ send nothing but the newest words. A run that another run of the thread started 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipeline.turns.lineage import text_hash
+from pipeline.turns.lineage import LONGEST_ID, text_hash
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
 BRANCH: Final = "meta:branch"
+VERSION: Final = "version"  # of a mark: only where there is another version
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +47,7 @@ class Run:
 
 def marked_turns(records: Iterable[TurnRecord]) -> list[Fields]:
     """A thread's records in their order -> its turns; where the thread forks, each with its mark: `meta:branch`, see
-    `pipeline.turns.branches`.
+    `pipeline.turns.branches`. All of it takes time and room that are linear in the turns.
     """
     found = [(record, record["turn"]) for record in records if record["turn"] is not None]
     if not any("lineage" in record or BRANCH in turn for record, turn in found):
@@ -55,8 +56,8 @@ def marked_turns(records: Iterable[TurnRecord]) -> list[Fields]:
     _Tree(runs).grow()
     versions = _versions(runs.values())
     if not versions:
-        return [turn for _, turn in found]
-    marks = {run_id: _mark(run, versions) for run_id, run in runs.items()}
+        return [{key: value for key, value in turn.items() if key != BRANCH} for _, turn in found]
+    marks = {run_id: _mark(run, versions.get(run_id)) for run_id, run in runs.items()}
     return [{**turn, BRANCH: marks[_run_id(record, turn)]} for record, turn in found]
 
 
@@ -75,13 +76,21 @@ def _runs(found: Iterable[tuple[TurnRecord, Fields]]) -> dict[str, Run]:
 def _run_id(record: TurnRecord, turn: Fields) -> str:
     mark = turn.get(BRANCH)
     found = mark.get("run") if isinstance(mark, dict) else None
-    return found if isinstance(found, str) else record["run_id"]
+    return _name(found if isinstance(found, str) else record["run_id"])
+
+
+def _name(run_id: str) -> str:
+    """The name of a run in marks: many others may have it in theirs, so that one of any length would be stored once and
+    given out a thousand times.
+    """
+    return run_id if len(run_id) <= LONGEST_ID else text_hash(run_id)
 
 
 def _parent_run(record: TurnRecord) -> str | None:
     """The run of the same thread that started this one."""
     parent = record.get("parent") or {}
-    return parent.get("run_id") if parent.get("thread_id") in (None, record["thread_id"]) else None
+    run_id = parent.get("run_id") if parent.get("thread_id") in (None, record["thread_id"]) else None
+    return _name(run_id) if isinstance(run_id, str) else None
 
 
 def _lineage(record: TurnRecord, turn: Fields) -> Fields:
@@ -90,7 +99,7 @@ def _lineage(record: TurnRecord, turn: Fields) -> Fields:
     said: object = record.get("lineage")
     if isinstance(mark, dict):
         follows = mark.get("follows")
-        said = {"replaces": mark.get("replaces"), "first": follows is None, "beside": "versions" not in mark}
+        said = {"replaces": mark.get("replaces"), "first": follows is None, "beside": VERSION not in mark}
         return said | {"continues": follows}
     return said if isinstance(said, dict) else {}
 
@@ -171,8 +180,9 @@ class _Tree:
         self._newest = run
         said, known = run.lineage, self._known
         for message in _messages(run.turns):
-            if isinstance(message.get("provider_response_id"), str):
-                known["response", message["provider_response_id"]] = run
+            response = message.get("provider_response_id")
+            if response and isinstance(response, str):
+                known["response", response] = run
         if "asked" in said:
             known["asked", run.agent_id, str(said["asked"])] = run
         if "words" in said:
@@ -199,19 +209,34 @@ def _messages(turns: Iterable[Fields]) -> Iterator[Fields]:
         yield from (message for message in messages if isinstance(message, dict)) if isinstance(messages, list) else ()
 
 
-def _versions(runs: Iterable[Run]) -> dict[tuple[str | None, str], list[str]]:
-    """By place, the runs of which a branch has one; of each, several."""
-    found: dict[tuple[str | None, str], list[str]] = defaultdict(list)
+def _versions(runs: Iterable[Run]) -> dict[str, Fields]:
+    """By run, where it stands among those of which a branch has one; of each place with several of them."""
+    places: dict[tuple[str | None, str], list[str]] = defaultdict(list)
     for run in runs:
         if run.stated:
-            found[run.place].append(run.run_id)
-    return {place: some for place, some in found.items() if len(some) > 1}
+            places[run.place].append(run.run_id)
+    return {
+        run_id: _version(versions, at)
+        for versions in places.values()
+        if len(versions) > 1
+        for at, run_id in enumerate(versions)
+    }
 
 
-def _mark(run: Run, versions: Mapping[tuple[str | None, str], Sequence[str]]) -> Fields:
+def _version(versions: list[str], at: int) -> Fields:
+    """Of constant size: a list of all in each of them would grow with the square of their number."""
+    found: Fields = {"number": at + 1, "of": len(versions), "first": versions[0]}
+    if at > 0:
+        found["before"] = versions[at - 1]
+    if at + 1 < len(versions):
+        found["next"] = versions[at + 1]
+    return found
+
+
+def _mark(run: Run, version: Fields | None) -> Fields:
     mark: Fields = {"run": run.run_id, "follows": run.follows.run_id if run.follows else None}
     if run.replaces is not None:
         mark["replaces"] = run.replaces.run_id
-    if run.stated and run.place in versions:
-        mark["versions"] = list(versions[run.place])
+    if version is not None:
+        mark[VERSION] = version
     return mark

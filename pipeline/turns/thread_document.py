@@ -179,9 +179,9 @@ def outgoing(record: TurnRecord) -> Iterator[tuple[str, Fields]]:
 
 def _links(thread_id: str, records: Iterable[TurnRecord]) -> list[Fields]:
     """Outgoing links, each once."""
-    links: list[Fields] = []
+    links: dict[str, Fields] = {}
     for record in records:
         for source, link in outgoing(record):
-            if source == thread_id and link not in links:
-                links.append(link)
-    return links
+            if source == thread_id:
+                links.setdefault(json_text.dumps(sorted(link.items())), link)
+    return list(links.values())

@@ -16,6 +16,8 @@ MIB: Final = 1 << 20
 WAITING: Final = 100 * MIB  # bytes of events that wait for their beginning
 GROWTH: Final = 350 * MIB  # what a worker may take more than before, for one tenant's flood
 FORGETS: Final = {"dedupe_window": 2.0, "reopen_window": 1.0, "terminal_grace": 0.5}
+FORKS: Final = 5000  # answers to one question
+ID: Final = 500  # characters of a run's id
 INLINE: Final = {"content": "inline"}
 
 
@@ -164,6 +166,34 @@ async def references(stage: Stage) -> None:
     assert took < 3 * 67_108_864, f"the gateway took {took >> 20} MiB for two answers"
 
 
+async def forks(stage: Stage) -> None:
+    """Five thousand answers to one question, each with an id as long as branches know: each branch has one of them."""
+    thread = str(uuid.uuid4())
+    first = "first".ljust(ID, "-")
+    runs = [first, *(f"again-{number}".ljust(ID, "-") for number in range(FORKS))]
+    answers = [{**record(spoken(run[:12]), run=run, thread=thread, end="complete"), "tenant": "evil"} for run in runs]
+    for answer in answers[1:]:
+        answer["run"] = {"replaces": first}
+    await stage.publish(*answers, key=thread.encode())
+    end: dict[str, Any] = {}
+
+    async def stored() -> bool:
+        answer = await stage.evil.get(f"/v1/threads/{thread}?turns=1")
+        end.update(answer.json())
+        return answer.status_code == 200 and end.get("meta:earlier") == FORKS
+
+    await stage.within_progress(stored, lambda: f"the answers are not stored: {str(end)[:500]}")
+    stage.gateway.forget_peak()
+    before = stage.gateway.peak()
+    queries = ("", "branch=", f"branch={first}", "format=vercel-ai", "turns=2", "turns=2&branch=")
+    found = await asyncio.gather(*(stage.evil.get(f"/v1/threads/{thread}?{query}") for query in queries))
+    assert [answer.status_code for answer in found] == [200] * len(queries)
+    assert [len(answer.json().get("turns", ())) for answer in found] == [FORKS + 1, 1, 1, 0, 2, 1]
+    assert len(found[0].content) < (FORKS + 1) * 6 * (ID + 400), f"{len(found[0].content) >> 20} MiB for one thread"
+    took = stage.gateway.peak() - before
+    assert took < 256 * MIB, f"the gateway took {took >> 20} MiB for {len(queries)} answers"
+
+
 async def slow_pattern(stage: Stage) -> None:
     """Text that makes a backtracking rule stand still: it may cost as much as other text, and not more."""
 
@@ -235,6 +265,7 @@ ATTACKS: Final = (
     ),
     Attack("large results", "40 results of 850 KB", "lose one of them", kept_results),
     Attack("200 references", "200 references to one large object", "fill the gateway's memory", references),
+    Attack("forks", "5,000 answers to one question", "fill the gateway's memory", forks),
     Attack("slow patterns", "6 MB on which a rule would backtrack", "hold the worker up", slow_pattern),
     Attack("results without a store", "25 results of 850 KB, inline", "lose what was taken", inline_results, INLINE),
     Attack("late tail", "the tail of a run that is forgotten", "replace its stored head", late_tail, FORGETS),

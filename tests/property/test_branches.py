@@ -15,7 +15,7 @@ from pipeline.dialects import DIALECTS
 from pipeline.turns.branches import one_branch
 from pipeline.turns.thread_document import thread_document
 from tests.support.assembled import START, THREAD_ID
-from tests.support.forked import document, run, said
+from tests.support.forked import document, run, said, versions
 from tests.support.histories import chat, ui
 from topics.turn_record import TurnRecord
 
@@ -76,11 +76,11 @@ def test_each_branch_is_what_its_client_had_on_the_screen(dialect: str, steps: l
     runs, screens = played(steps, dialect)
     thread = document(*random.Random(seed).sample(runs, len(runs)))
     assert said(one_branch(thread)) == screens[-1]
-    versions = {turn["meta:run_id"]: turn.get("meta:branch", {}).get("versions", []) for turn in thread["turns"]}
     for number, screen in enumerate(screens):
         branch = said(one_branch(thread, f"run-{number}"))
         assert branch[: len(screen)] == screen
-        assert all(f"run-{number}" in versions[other] for other in versions[f"run-{number}"])
+        others = versions(thread, f"run-{number}")
+        assert all(versions(thread, other) == others for other in others)
 
 
 @given(steps=STEPS)

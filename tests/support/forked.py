@@ -74,3 +74,21 @@ def said(thread: dict[str, Any]) -> list[str]:
         parts = [part for message in turn.get("messages", ()) for part in message["parts"]]
         found += [part["content"] for part in (parts if turn["turn_type"] == "agent" else turn["parts"])]
     return found
+
+
+def versions(thread: dict[str, Any], run_id: str) -> list[str]:
+    """The runs of which a branch has one, that with this id among them: as a reader walks from one to the next."""
+    marks = {turn["meta:branch"]["run"]: turn["meta:branch"] for turn in thread["turns"] if "meta:branch" in turn}
+    version = marks.get(run_id, {}).get("version")
+    at = version["first"] if version else None
+    found = []
+    while at is not None:
+        found.append(at)
+        here = marks[at]["version"]
+        assert here["number"] == len(found)
+        assert here["of"] == version["of"]
+        assert here["first"] == version["first"]
+        assert here.get("before") == (found[-2] if len(found) > 1 else None)
+        at = here.get("next")
+    assert len(found) == (version["of"] if version else 0)
+    return found

@@ -82,7 +82,9 @@ async def test_a_branch_of_a_thread_that_forks(http: httpx.AsyncClient, gateway_
     first, again = (make_record("chat-b", run, seconds=n, text=run) for n, run in enumerate(("first", "again")))
     await write(gateway_settings, first, {**again, "lineage": {"replaces": "first"}})
     whole = await http.get("/v1/threads/chat-b")
-    assert [turn["meta:branch"]["versions"] for turn in whole.json()["turns"]] == [["first", "again"]] * 2
+    places = [turn["meta:branch"]["version"] for turn in whole.json()["turns"]]
+    assert [place.pop("number") for place in places] == [1, 2]
+    assert places == [{"of": 2, "first": "first", "next": "again"}, {"of": 2, "first": "first", "before": "first"}]
     newest = (await http.get("/v1/threads/chat-b?format=openai-chat")).text
     older = (await http.get("/v1/threads/chat-b?format=openai-chat&branch=first")).text
     assert ("first" in newest, "again" in newest) == (False, True)

@@ -8,7 +8,7 @@ import pytest
 from pipeline.dialects import FORMATS
 from pipeline.turns.branches import UnknownBranch, one_branch
 from pipeline.turns.canonical import turn_hash
-from tests.support.forked import document, run, said
+from tests.support.forked import document, run, said, versions
 from tests.support.histories import chat, ui
 
 BRANCH = "meta:branch"
@@ -31,10 +31,10 @@ def test_an_answer_that_is_regenerated_takes_the_place_of_the_first() -> None:
     again = run(1, "A2", request={"messages": ui("u1"), "trigger": "regenerate-message"})
     thread = document(first, again)
     assert said(thread) == ["u1", "A", "A2"]  # a thread keeps every branch
-    versions = ["run-0", "run-1"]
+    one, two = {"number": 1, "of": 2, "first": "run-0"}, {"number": 2, "of": 2, "first": "run-0"}
     assert marks(thread) == {
-        "run-0": {"run": "run-0", "follows": None, "versions": versions},
-        "run-1": {"run": "run-1", "follows": None, "replaces": "run-0", "versions": versions},
+        "run-0": {"run": "run-0", "follows": None, "version": {**one, "next": "run-1"}},
+        "run-1": {"run": "run-1", "follows": None, "replaces": "run-0", "version": {**two, "before": "run-0"}},
     }
     assert said(one_branch(thread)) == ["u1", "A2"]
     assert said(one_branch(thread, "run-0")) == ["u1", "A"]
@@ -60,7 +60,7 @@ def test_words_that_are_edited_begin_another_branch_where_the_first_ones_stood()
     thread = document(*runs)
     assert said(one_branch(thread)) == ["u1", "A", "u2 again", "B2"]
     assert said(one_branch(thread, "run-1")) == ["u1", "A", "u2", "B", "u3", "C"]
-    assert marks(thread)["run-3"]["versions"] == ["run-1", "run-3"]
+    assert versions(thread, "run-3") == ["run-1", "run-3"]
     assert marks(thread)["run-0"] == {"run": "run-0", "follows": None}
 
 
@@ -88,8 +88,9 @@ def test_a_history_without_ids_tells_by_its_words() -> None:
         "run": "run-2",
         "follows": "run-0",
         "replaces": "run-1",
-        "versions": ["run-1", "run-2", "run-3"],
+        "version": {"number": 2, "of": 3, "first": "run-1", "before": "run-1", "next": "run-3"},
     }
+    assert versions(thread, "run-3") == ["run-1", "run-2", "run-3"]
     assert said(one_branch(thread)) == ["u1", "A", "u3", "C"]
     assert said(one_branch(thread, "run-2")) == ["u1", "A", "u2", "B2"]
 
@@ -210,3 +211,32 @@ def test_a_branch_is_named_by_a_turn_as_well() -> None:
 def test_an_unknown_run_is_an_error() -> None:
     with pytest.raises(UnknownBranch, match="no run or turn of this thread is called 'other'"):
         one_branch(document(run(0, "A")), "other")
+
+
+def test_a_run_s_name_in_marks_has_a_bound() -> None:
+    """Many runs may name it, and a thread would be many times as large as what came in."""
+    records = run(0, "A")
+    long = [{**record, "run_id": "r" * 100_000} for record in records]
+    for record in long:
+        record["turn"] = {**(record["turn"] or {}), "meta:run_id": record["run_id"]}
+    thread = document(long, run(1, "B"), run(2, "B2", replaces="run-1"), run(3, "helped", parent_run_id="r" * 100_000))
+    assert len(str(thread)) < 210_000  # its own, and that of the run that it started
+    assert said(one_branch(thread, "r" * 100_000)) == ["A", "B2", "helped"]
+    assert marks(thread)["run-3"]["follows"] == marks(thread)["run-1"]["follows"]
+
+
+def test_an_answer_without_an_id_is_nobody_s() -> None:
+    records = run(0, "A")
+    for record in records:
+        for message in (record["turn"] or {}).get("messages", ()):
+            message["provider_response_id"] = ""
+    thread = document(records, run(1, "noted"), run(2, "noted too"))
+    assert marks(thread) == {"run-0": None, "run-1": None, "run-2": None}
+
+
+def test_marks_of_a_document_that_does_not_fork_are_left_out() -> None:
+    """One branch of it was imported; or whoever wrote them was wrong."""
+    records = run(0, "A")
+    for record in records:
+        record["turn"] = {**(record["turn"] or {}), BRANCH: {"run": "x", "follows": "y", "version": {"of": 10**9}}}
+    assert marks(document(records)) == {"run-0": None}
