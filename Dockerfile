@@ -16,11 +16,11 @@ ENV UV_PROJECT_ENVIRONMENT=/opt/threadmill UV_LINK_MODE=copy UV_COMPILE_BYTECODE
 WORKDIR /src
 # Dependencies first: this layer stays the same until the lock file changes. Wheels only, so no compiler is needed.
 COPY pyproject.toml uv.lock README.md LICENSE ./
-RUN /opt/uv/bin/uv sync --frozen --no-dev --extra otlp --no-install-project --no-cache --python "$(command -v python3)"
+RUN /opt/uv/bin/uv sync --frozen --no-dev --extra lake --extra otlp --no-install-project --no-cache --python "$(command -v python3)"
 COPY threadmill ./threadmill
 COPY topics ./topics
 COPY pipeline ./pipeline
-RUN /opt/uv/bin/uv sync --frozen --no-dev --extra otlp --no-editable --no-cache
+RUN /opt/uv/bin/uv sync --frozen --no-dev --extra lake --extra otlp --no-editable --no-cache
 # Parts of pyarrow that nothing here imports: a fifth of all.
 RUN cd /opt/threadmill/lib/python3*/site-packages/pyarrow \
  && rm -rf include src tests libarrow_flight.so* libarrow_substrait.so* _flight.* _substrait.*

@@ -13,6 +13,7 @@ from pipeline.errors import ThreadmillError
 
 # Command -> the module of pipeline.cli that holds it: loaded when asked for, so that `--help` is quick.
 COMMANDS: Final[dict[str, str]] = {
+    "archive": "archive",
     "assemble": "assemble",
     "bench": "bench",
     "convert": "documents",

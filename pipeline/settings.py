@@ -25,6 +25,7 @@ INLINE = "inline"  # THREADMILL_CONTENT: large values stay in their turns
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 HOST: Final = r"(?:\[[^\]/]+\]|[^\[\]:,/?#@]*)(?::[0-9]{1,5})?"
 OBJECTS: Final = "file:///folder, s3://bucket/prefix, gs://bucket/prefix, azure://container/prefix"
+LAKE: Final = "iceberg+"  # before the address of an archive of tables
 POSTGRES: Final = re.compile(rf"postgres(?:ql)?://(?:[^/?#]*@)?{HOST}(?:,{HOST})*/[^/?#].*")
 
 
@@ -46,9 +47,18 @@ def _content(value: str) -> str:
 
 
 def _archive(value: str) -> str:
-    if _holds_objects(value):
+    if _holds_objects(value.removeprefix(LAKE)) and not value.startswith(f"{LAKE}azure:"):
         return value
-    raise ValueError(f"{OBJECTS} is expected")
+    raise ValueError(f"{OBJECTS}, or, with {LAKE} before it, the first three, is expected")
+
+
+def _catalog(value: str) -> str:
+    if value.startswith("sqlite:///") and len(value) > len("sqlite:///"):
+        return value
+    parts = urlsplit(value)
+    if parts.scheme in ("http", "https") and parts.hostname and not parts.query:
+        return value
+    raise ValueError("https://host/path of an Iceberg REST catalog, or sqlite:///path, is expected")
 
 
 def _retention(value: str) -> str:
@@ -137,7 +147,13 @@ class Settings(ClientSettings):
     archive: Annotated[str, AfterValidator(_archive)] | None = Field(
         None,
         description="Where the archive role keeps turns as Parquet: `file:///folder`, `s3://bucket/prefix`, `gs://…` "
-        "or `azure://container/prefix`. By default there is no archive.",
+        "or `azure://container/prefix`; with `iceberg+` before one of the first three: as tables of Apache Iceberg. By "
+        "default there is no archive.",
+    )
+    archive_catalog: Annotated[str, AfterValidator(_catalog)] | None = Field(
+        None,
+        description="The catalog of the archive's Iceberg tables: `https://…`, a REST catalog, or `sqlite:///path`. By "
+        "default the file `catalog.db` in the archive's folder; of a bucket, `archive.db` in THREADMILL_HOME.",
     )
     archive_bytes: Count = Field(
         33_554_432, description="A segment of the archive is written when it has so many bytes (of each partition)."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.errors import HeldThread
 from pipeline.settings import Settings
-from pipeline.stores.archive import Archive
+from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore, digests_in
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
@@ -60,7 +60,7 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
         mine = await older_digests(contents, store, one)
         objects += await contents.delete_thread(one) + await delete_older(contents, store, one, mine)
     if settings.archive is not None and family:
-        segments = await Archive.of(settings, store.erased).delete_threads(family)
+        segments = await archive_of(settings, store.erased).delete_threads(family)
     for one in reversed(family):
         if await store.delete_thread(one):
             stored.add(one)

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from pipeline.settings import Settings
-from pipeline.stores.archive import Archive
+from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore, digests_in
 from pipeline.stores.erasure import delete_older, older_digests
 from pipeline.stores.expired_threads import Place, Ripe
@@ -58,7 +58,7 @@ class Expiry:
         self.store = store
         self.retention = settings.kept_for
         self.contents = ContentStore.of(settings)
-        self.archive = Archive.of(settings, store.erased) if settings.archive is not None else None
+        self.archive = archive_of(settings, store.erased) if settings.archive is not None else None
         # So long a turn may be on its way from assembly, which has kept its values already, to the store.
         self.on_the_way = settings.retention_ms.get(TURNS.name, TURNS.retention_ms)
         self.place = Place()

@@ -102,7 +102,7 @@ class Objects:
             if where.scheme == "file":
                 file: io.IOBase = await asyncio.to_thread(_path(where).open, "rb")
             else:
-                file = _Ranges(await asyncio.to_thread(obstore.open_reader, self._bucket(where), _key(where)))
+                file = Ranges(await asyncio.to_thread(obstore.open_reader, self._bucket(where), _key(where)))
             with file:
                 yield file
 
@@ -170,7 +170,7 @@ class Objects:
         return self._buckets[root]
 
 
-class _Ranges(io.RawIOBase):
+class Ranges(io.RawIOBase):
     """An object of a bucket as a Python file."""
 
     def __init__(self, reader: ReadableFile) -> None:

@@ -6,7 +6,7 @@ A row is one turn record: fields that queries need in columns, the turn and the 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -88,23 +88,33 @@ def tables(
     """
     rows: dict[date, list[Row]] = {}
     refused: list[Refusal] = []
-    old = 0
+    old: list[int] = []
+    for row, parts in parsed(partition, entries, refused, old, expired):
+        rows.setdefault(_day(parts.turn["started_at"]), []).append(row)
+    found = {day: _table(some, refused) for day, some in rows.items()}
+    return {day: table for day, table in found.items() if table.num_rows}, refused, len(old)
+
+
+def parsed(
+    partition: int, entries: Iterable[Entry], refused: list[Refusal], old: list[int], expired: Expired = never
+) -> Iterator[tuple[Row, RecordRows]]:
+    """-> of each turn record its row here, times in epoch ms, and its rows in the store; other records go to
+    `refused`, the offsets of those that have expired to `old`.
+    """
     for entry in entries:
         try:
             parts = record_rows(turn_record.decode(entry.value))
             if expired(parts.thread.tenant, parts.turn["ended_at"]):
-                old += 1
+                old.append(entry.offset)
                 continue
             row = _row(parts) | {"partition": partition, "offset": entry.offset, "recorded_at": entry.at}
-            day = _day(parts.turn["started_at"])
+            _day(parts.turn["started_at"])
         except InvalidRecord as error:
             refused.append(Refusal(entry.offset, error.detail))
         except Exception as error:  # an unknown shape: the store role makes a dead letter of it
             refused.append(Refusal(entry.offset, f"{type(error).__name__}: {error}"))
         else:
-            rows.setdefault(day, []).append(row)
-    found = {day: _table(some, refused) for day, some in rows.items()}
-    return {day: table for day, table in found.items() if table.num_rows}, refused, old
+            yield row, parts
 
 
 def _table(rows: Sequence[Row], refused: list[Refusal]) -> pa.Table:
@@ -143,7 +153,7 @@ def of_expired(table: pa.Table, before: Mapping[ThreadKey, int]) -> tuple[list[i
     """
     known = {(key.thread_id, column_text(key.tenant) or ""): (key, end) for key, end in before.items()}
     places, keys = [], set()
-    times = table["ended_at"].cast(pa.int64()).to_pylist()
+    times = table["ended_at"].cast(TIME, safe=False).cast(pa.int64()).to_pylist()
     for place, (thread_id, tenant, at) in enumerate(
         zip(table["thread_id"].to_pylist(), table["tenant"].to_pylist(), times, strict=True)
     ):
@@ -204,8 +214,8 @@ def _row(parts: RecordRows) -> Row:
         **{name: turn[name] for name in OWN if name != "thread_id"},
         "thread_id": parts.thread.thread_id,
         "role": ROLES[turn["role"]],
-        "started_at": _time(turn["started_at"]),
-        "ended_at": _time(turn["ended_at"]),
+        "started_at": time_or_none(turn["started_at"]),
+        "ended_at": time_or_none(turn["ended_at"]),
         "model": first.get("model"),
         "provider": first.get("provider"),
         **{name: _sum(row[name] for row in usage) for name in (*SUMS, "cost_nano_usd")},
@@ -221,7 +231,8 @@ def _sum(values: Iterable[int | None]) -> int | None:
     return min(sum(known), MAX_INTEGER) if known else None
 
 
-def _time(at: int) -> int | None:
+def time_or_none(at: int) -> int | None:
+    """A time in epoch ms; None where it is none that a column takes."""
     return at if 0 <= at <= LAST_MS else None
 
 

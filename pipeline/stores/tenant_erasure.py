@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pipeline.settings import Settings
-from pipeline.stores.archive import Archive
+from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import Erased, erase_all
 from pipeline.stores.sql import ThreadStore
@@ -73,7 +73,7 @@ async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> L
     objects = 0
     for key in await contents.threads_of(tenant):
         objects += len(await contents.objects_of(key))
-    segments = await Archive.of(settings, store.erased).holding(tenant) if settings.archive is not None else 0
+    segments = await archive_of(settings, store.erased).holding(tenant) if settings.archive is not None else 0
     sums = await store.count_sums(tenant)
     return Left(len(keys), tuple(sorted(held, key=lambda key: key.text)), objects, segments, sums)
 
@@ -86,6 +86,6 @@ async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> Async
         yield key
     others = await ContentStore.of(settings).threads_of(tenant)
     if settings.archive is not None:
-        others |= await Archive.of(settings, store.erased).threads_of(tenant)
+        others |= await archive_of(settings, store.erased).threads_of(tenant)
     for key in sorted(others - seen):
         yield key

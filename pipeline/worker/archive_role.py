@@ -1,4 +1,4 @@
-"""The archive role: turns -> Parquet segments on object storage.
+"""The archive role: turns -> Parquet segments on object storage, or commits to tables.
 
 A segment closes when it is large or old enough, by the broker's times: the same records give the same segments again.
 Offsets are committed behind it; what is in an open one is read again after a restart.
@@ -16,7 +16,7 @@ from pipeline.kafka.outbox import Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.stores.archive import Archive
+from pipeline.stores.archives import archive_of
 from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.retry import Retry
@@ -60,7 +60,7 @@ class ArchiveWork:
         self.settings = settings
         self.metrics = metrics
         self.topic = catalog.TURNS.full_name(settings.topic_prefix)
-        self.archive = Archive.of(settings, self._erased)
+        self.archive = archive_of(settings, self._erased)
         self.longest_ms = int(settings.archive_age * 1000)
         self.open: dict[int, Segment] = {}
         self.store: ThreadStore | None = None

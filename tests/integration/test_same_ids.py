@@ -68,7 +68,20 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
 }
 ASKS: Final = ("threads show", "threads delete", "threads hold", "export")  # whose it is, where several have it
 WITHOUT_IDS: Final = {
-    *("assemble", "bench", "convert", "demo", "dlq list", "dlq redrive", "dlq show", "doctor", "down", "gateway token"),
+    *(
+        "archive compact",
+        "archive expire",
+        "assemble",
+        "bench",
+        "convert",
+        "demo",
+        "dlq list",
+        "dlq redrive",
+        "dlq show",
+        "doctor",
+        "down",
+        "gateway token",
+    ),
     *("hash", "schema", "settings", "store check", "store expire", "store migrate", "store sums", "tenants check"),
     *("tenants erase", "threads list", "topics apply", "topics asyncapi", "topics describe", "topics list", "up"),
     *("validate", "worker"),

@@ -100,7 +100,7 @@ class World:
             patch.setattr(module, "read", reading.read)
         patch.setattr(spilled_records, "TemporaryFile", self.disk.file)
         patch.setattr(store_role, "ThreadStore", self.database)
-        patch.setattr(archive_role, "Archive", self.archive)
+        patch.setattr(archive_role, "archive_of", self.archive.of)
         patch.setattr(content, "Objects", lambda: self.objects)
         # What is large here would be small elsewhere.
         patch.setattr(offloading, "LARGEST_REQUEST", TURN_BYTES)

@@ -1,0 +1,66 @@
+"""Which archive THREADMILL_ARCHIVE means: Parquet objects, or tables of Apache Iceberg."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Protocol
+
+from pipeline.errors import CallerError
+from pipeline.settings import LAKE, Settings
+from pipeline.stores.archive import Archive, Erased, Removed, Written
+from pipeline.stores.segments import Entry, Expired, never
+from topics.thread_key import ThreadKey
+
+if TYPE_CHECKING:
+    from pipeline.stores.lake import Lake
+
+
+class TurnArchive(Protocol):
+    """What role, erasures and expiry need of an archive. All calls raise StoreError, and may be repeated."""
+
+    async def write(
+        self,
+        topic: str,
+        partition: int,
+        begin: int,
+        end: int,
+        entries: Sequence[Entry],
+        expired: Expired = never,
+    ) -> Written:
+        """Write a segment, offsets from `begin` to before `end`; it is safe when this returns."""
+
+    async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
+        """Remove threads that are marked as erased -> how many objects held something of them."""
+
+    async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
+        """Remove rows of these days and threads that have ended before the thread's time, in epoch ms."""
+
+    async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
+        """How many rows `expire` would remove."""
+
+    async def holding(self, tenant: str) -> int:
+        """How many objects hold something of a tenant."""
+
+    async def threads_of(self, tenant: str) -> set[ThreadKey]:
+        """The threads of a tenant."""
+
+
+def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
+    """The archive. Raises CallerError where none is set, or what it needs is missing."""
+    if settings.archive is not None and settings.archive.startswith(LAKE):
+        return lake_of(settings, erased)
+    return Archive.of(settings, erased)
+
+
+def lake_of(settings: Settings, erased: Erased) -> Lake:
+    """The archive, where it is one of tables. Raises CallerError where it is not."""
+    if settings.archive is None or not settings.archive.startswith(LAKE):
+        raise CallerError(
+            f"THREADMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder"
+        )
+    try:
+        from pipeline.stores.lake import Lake, Place  # noqa: PLC0415  # who has no tables need not have pyiceberg
+    except ModuleNotFoundError as error:
+        raise CallerError(f"{settings.archive} needs pyiceberg ({error}): install `threadmill[lake]`") from None
+    return Lake(Place.of(settings), erased)

@@ -1,0 +1,213 @@
+"""The archive as tables of Apache Iceberg: `turns` and `usage`, each turn's newest revision once.
+
+A segment of the turns topic is one commit to each table; the snapshot says which offsets it holds, so a segment that
+comes again, after a crash or by a replay, finds itself there. What is compared is the rank of records, so nothing
+depends on that: workers may write the same turns at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Final, ParamSpec, TypeVar
+from urllib.parse import unquote
+
+import pyarrow as pa
+from obstore.exceptions import BaseError
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import RESTError
+from sqlalchemy.exc import SQLAlchemyError
+
+from pipeline.errors import StoreError, ThreadmillError
+from pipeline.settings import LAKE, Settings
+from pipeline.stores import lake_merge, lake_rows, lake_upkeep, segments
+from pipeline.stores.archive import Erased, Removed, Written
+from pipeline.stores.lake_offsets import Source
+from pipeline.stores.lake_table import Committed, LakeTable, of_tenant, of_threads
+from pipeline.stores.lake_upkeep import Compacted, Expired
+from pipeline.stores.segments import Entry
+from topics.thread_key import ThreadKey
+
+COLUMNS: Final = {"turns": lake_rows.TURNS, "usage": lake_rows.USAGE}
+ENDED: Final = ("thread_id", "tenant", "ended_at")
+CATALOG: Final = "catalog.db"  # of an archive in a folder; else `archive.db` in THREADMILL_HOME
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`root`: file:///folder, s3://bucket/prefix or gs://…; `catalog`: sqlite:///path, or https:// for a REST one."""
+
+    root: str
+    catalog: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> Place:
+        """The place that the settings say."""
+        root = unquote(str(settings.archive).removeprefix(LAKE)).rstrip("/")
+        if settings.archive_catalog is not None:
+            return cls(root, settings.archive_catalog)
+        if root.startswith("file:"):
+            return cls(root, f"sqlite:///{root.removeprefix('file://')}/{CATALOG}")
+        return cls(root, f"sqlite:///{settings.home.absolute() / 'archive.db'}")
+
+    def open(self) -> Catalog:
+        """The catalog. A REST one says how its files are reached; PYICEBERG_CATALOG__THREADMILL__… has its login."""
+        if not self.catalog.startswith("sqlite:"):
+            return load_catalog("threadmill", type="rest", uri=self.catalog)
+        Path(self.catalog.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        files = {"py-io-impl": "pipeline.stores.lake_files.LakeFiles"}
+        return load_catalog("threadmill", type="sql", uri=self.catalog, warehouse=self.root, **files)
+
+
+class Lake:
+    """Takes segments as `Archive` does. `erased` gives the threads that must not be in it."""
+
+    def __init__(self, place: Place, erased: Erased) -> None:
+        self.place = place
+        self.erased = erased
+        self.writing = asyncio.Lock()  # our own commits need not get into each other's way
+        self.opened: dict[str, LakeTable] = {}
+
+    async def write(
+        self,
+        topic: str,
+        partition: int,
+        begin: int,
+        end: int,
+        entries: Sequence[Entry],
+        expired: segments.Expired = segments.never,
+    ) -> Written:
+        """Write a segment, offsets from `begin` to before `end`, without what has expired; it is safe when this
+        returns. Raises StoreError.
+        """
+        batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired)
+        threads = segments.threads(batch.turns)
+        erased = await self.erased(threads)
+        kept = batch.without(erased)
+        source = Source(topic, partition, begin, end, max((entry.at for entry in entries), default=0))
+        merged = [
+            await self._in_thread(self._merge, name, rows, kept, source)
+            for name, rows in (("turns", kept.turns), ("usage", kept.usage))
+        ]
+        # An erasure marks the thread first and reads the tables then: so it finds these rows, or we find its mark.
+        if meanwhile := await self.erased(threads) - erased:
+            await self.delete_threads(meanwhile)
+        return Written(merged[0].rows, sum(one.bytes for one in merged), batch.refused, batch.expired)
+
+    async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
+        """Remove what the tables have of threads that are marked as erased, with all older snapshots -> how many files
+        had something of them. Raises StoreError; the same call then goes on.
+        """
+        return await self._in_thread(self._delete, keys)
+
+    async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
+        """Remove the rows of threads that have ended before the thread's time, in epoch ms; older snapshots go by their
+        age. Raises StoreError.
+        """
+        return await self._in_thread(self._expire, before)
+
+    async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
+        """How many rows of turns `expire` would remove. Raises StoreError."""
+        return await self._in_thread(self._counted, before)
+
+    async def holding(self, tenant: str) -> int:
+        """How many files of the current snapshots hold something of a tenant. Raises StoreError."""
+        return await self._in_thread(self._holding, tenant)
+
+    async def threads_of(self, tenant: str) -> set[ThreadKey]:
+        """The threads of a tenant. Raises StoreError."""
+        return await self._in_thread(self._threads_of, tenant)
+
+    async def compact(self) -> dict[str, Compacted]:
+        """Join small files -> what was done, by table. Raises StoreError."""
+        return {name: await self._in_thread(self._compact, name) for name in COLUMNS}
+
+    async def expire_snapshots(self, older_than: float) -> dict[str, Expired]:
+        """Remove snapshots that are older, in seconds, and files that nothing names -> what went, by table. Raises
+        StoreError.
+        """
+        before = time.time() - older_than
+        return {name: await self._in_thread(self._expire_snapshots, name, before) for name in COLUMNS}
+
+    def _expire(self, before: Mapping[ThreadKey, int]) -> Removed:
+        threads: set[ThreadKey] = set()
+        rows = files = 0
+        for rows_of in self._table("turns").look(of_threads(before), ENDED):
+            places, keys = segments.of_expired(rows_of, before)
+            rows, threads = rows + len(places), threads | keys
+        for name in COLUMNS:
+            kept = partial(segments.without_expired, before=before)
+            files += self._table(name).remove(of_threads(before), ENDED, kept).files
+        return Removed(rows, files, frozenset(threads))
+
+    def _counted(self, before: Mapping[ThreadKey, int]) -> int:
+        found = self._table("turns").look(of_threads(before), ENDED)
+        return sum(len(segments.of_expired(rows, before)[0]) for rows in found)
+
+    def _holding(self, tenant: str) -> int:
+        found = [rows for name in COLUMNS for rows in self._table(name).look(of_tenant(tenant), ["tenant"])]
+        return sum(segments.holds_tenant(rows, tenant) for rows in found)
+
+    def _threads_of(self, tenant: str) -> set[ThreadKey]:
+        found = self._table("turns").look(of_tenant(tenant), ["thread_id", "tenant"])
+        return {key for rows in found for key in segments.threads_of(rows, tenant)}
+
+    def _compact(self, name: str) -> Compacted:
+        return lake_upkeep.compact(self._table(name))
+
+    def _expire_snapshots(self, name: str, before: float) -> Expired:
+        return lake_upkeep.expire(self._table(name), before)
+
+    def _merge(self, name: str, rows: pa.Table, batch: lake_rows.Batch, source: Source) -> Committed:
+        return self._table(name).merge(rows, batch.ranks, batch.days, source)
+
+    def _delete(self, keys: Collection[ThreadKey]) -> int:
+        files = 0
+        for name in COLUMNS:
+            files += (
+                self._table(name).remove(of_threads(keys), lake_merge.KEY, partial(segments.without, erased=keys)).files
+            )
+            lake_upkeep.expire(self._table(name), time.time() + 1, erased=True)
+        return files
+
+    def _table(self, name: str) -> LakeTable:
+        if name not in self.opened:
+            catalog = self.place.open()
+            for table, columns in COLUMNS.items():
+                self.opened[table] = LakeTable(catalog, table, columns, f"{self.place.root}/{table}")
+        return self.opened[name]
+
+    async def _in_thread(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        async with self.writing:
+            return await asyncio.to_thread(_failures_of, self.place.root, partial(call, *args, **options))
+
+
+def _failures_of(root: str, call: Callable[[], T]) -> T:
+    with _failures(root):
+        return call()
+
+
+@contextmanager
+def _failures(root: str) -> Iterator[None]:
+    """Any failure -> StoreError: whether a commit took place is seen by the offsets of the next try."""
+    try:
+        yield
+    except ThreadmillError:
+        raise
+    except (OSError, BaseError, SQLAlchemyError, RESTError) as error:
+        raise StoreError(f"{root}: {_line(error)}", transient=True) from error
+    except Exception as error:  # of pyiceberg, pyarrow and what they call
+        raise StoreError(f"{root}: {_line(error)}") from error
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

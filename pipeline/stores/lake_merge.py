@@ -1,0 +1,92 @@
+"""Which rows of the lake stand: of each turn those of the record that ranks highest. Pure.
+
+Tables of turns and tables of usage are merged alike: their rows name a turn (`KEY`) and carry the rank of the record
+that they come from (`RANK`); rows of one turn come and go together. The rank is pipeline.turns.thread_document.rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.turns.thread_document import GIVEN_UP
+
+KEY: Final = ("thread_id", "tenant", "turn_id")
+RANK: Final = ("events", "status", "revision", "interruption", "digest")
+
+Key = tuple[str, str, str]
+Rank = tuple[int, bool, int, bool, str]
+
+
+def keys(table: pa.Table) -> list[Key]:
+    """The turn of each row; the tenant is '' where there is none."""
+    return [(thread, tenant or "", turn) for thread, tenant, turn in _rows(table, KEY)]
+
+
+def ranks(table: pa.Table) -> list[Rank]:
+    """The rank of each row's record."""
+    return [
+        (events, status == "complete", revision, reason not in GIVEN_UP, digest)
+        for events, status, revision, reason, digest in _rows(table, RANK)
+    ]
+
+
+def highest(tables: Iterable[pa.Table], known: Mapping[Key, Rank] | None = None) -> dict[Key, Rank]:
+    """The highest rank of each turn, in these tables and in `known`."""
+    best = dict(known or {})
+    for table in tables:
+        for key, rank in zip(keys(table), ranks(table), strict=True):
+            if key not in best or rank > best[key]:
+                best[key] = rank
+    return best
+
+
+def of_turns(table: pa.Table, turns: Iterable[Key]) -> pa.Table:
+    """The rows that may be of these turns: those with one of their turn ids."""
+    wanted = pa.array(sorted({turn_id for _, _, turn_id in turns}), table["turn_id"].type)
+    return table.filter(pc.is_in(table["turn_id"], value_set=wanted))
+
+
+def has_lower(table: pa.Table, best: Mapping[Key, Rank]) -> bool:
+    """Whether a row ranks lower than the best of its turn."""
+    return any(rank < best.get(key, rank) for key, rank in zip(keys(table), ranks(table), strict=True))
+
+
+def without_lower(table: pa.Table, best: Mapping[Key, Rank]) -> pa.Table:
+    """The table without the rows that rank lower than the best of their turn."""
+    some = of_turns(table, best).num_rows
+    if not some:
+        return table
+    return table.filter(
+        pa.array([rank >= best.get(key, rank) for key, rank in zip(keys(table), ranks(table), strict=True)])
+    )
+
+
+def unknown(table: pa.Table, held: Iterable[pa.Table], best: Mapping[Key, Rank]) -> pa.Table:
+    """The rows that are to be added: of the best rank of their turn, where no table of `held` has that already."""
+    there = {
+        (key, rank) for one in held for key, rank in zip(keys(one), ranks(one), strict=True) if rank == best.get(key)
+    }
+    wanted = [
+        rank == best[key] and (key, rank) not in there for key, rank in zip(keys(table), ranks(table), strict=True)
+    ]
+    return table.filter(pa.array(wanted, pa.bool_()))
+
+
+def doubles(table: pa.Table) -> dict[Key, Rank]:
+    """The best rank of each turn that has rows of several ranks."""
+    counts = table.select([*KEY, *RANK]).group_by([*KEY, *RANK]).aggregate([])
+    ids = pc.value_counts(counts["turn_id"])
+    often = ids.filter(pc.greater(ids.field("counts"), 1)).field("values")
+    some = counts.filter(pc.is_in(counts["turn_id"], value_set=often))
+    seen: dict[Key, int] = {}
+    for key in keys(some):
+        seen[key] = seen.get(key, 0) + 1
+    return {key: rank for key, rank in highest([some]).items() if seen[key] > 1}
+
+
+def _rows(table: pa.Table, names: Iterable[str]) -> Iterable[tuple[Any, ...]]:
+    return zip(*(table[name].to_pylist() for name in names), strict=True)

@@ -1,0 +1,62 @@
+"""What a snapshot of the lake says of the topic: the offsets that it holds of each partition. Pure.
+
+Property `threadmill.offsets` of the snapshot: {"TOPIC/PARTITION": [begin, end, at]}, end exclusive; `at` is the newest
+of the records' times, epoch ms. A segment that lies within is written already. The time tells it from one of a topic
+that was deleted and made again, whose offsets begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from topics import json_text
+
+PROPERTY: Final = "threadmill.offsets"
+
+Offsets = Mapping[str, tuple[int, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A range of offsets of one partition, `end` exclusive; `at`: the newest time of its records, epoch ms."""
+
+    topic: str
+    partition: int
+    begin: int
+    end: int
+    at: int
+
+    @property
+    def name(self) -> str:
+        """How it is named in the property."""
+        return f"{self.topic}/{self.partition}"
+
+
+def parse(text: str | None) -> Offsets:
+    """The property's value -> what it says; nothing where it is missing."""
+    return {name: (begin, end, at) for name, (begin, end, at) in json_text.loads(text or "{}").items()}
+
+
+def text(offsets: Offsets) -> str:
+    """-> the property's value."""
+    return json_text.dumps({name: list(offsets[name]) for name in sorted(offsets)})
+
+
+def holds(offsets: Offsets, source: Source) -> bool:
+    """Whether all of the range is held."""
+    if source.name not in offsets:
+        return False
+    begin, end, at = offsets[source.name]
+    return begin <= source.begin and source.end <= end and source.at <= at
+
+
+def with_source(offsets: Offsets, source: Source) -> Offsets:
+    """The offsets with one more range. A range that doesn't continue what is held takes its place: it may be of another
+    topic of that name, and to write a segment twice does no harm.
+    """
+    begin, end, at = offsets.get(source.name, (source.begin, source.begin, source.at))
+    if end != source.begin:
+        begin, at = source.begin, source.at
+    return {**offsets, source.name: (begin, source.end, max(at, source.at))}

@@ -1,0 +1,113 @@
+"""Records of the turns topic -> rows of the lake's two tables. Pure.
+
+`turns` has a row for each turn, with the columns of the Parquet archive. `usage` has a row for each response of an
+agent, with the columns of the store's table; it carries the rank of its turn's record, and is replaced with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.stores import lake_merge, segments
+from pipeline.stores.lake_merge import Key, Rank
+from pipeline.stores.rows import RecordRows, Row
+from pipeline.stores.segments import Entry, Refusal
+from topics.thread_key import ThreadKey
+
+TIME: Final = pa.timestamp("us", tz="UTC")  # Iceberg has no milliseconds
+TURNS: Final = pa.schema(
+    [pa.field(field.name, TIME if pa.types.is_timestamp(field.type) else field.type) for field in segments.SCHEMA]
+)
+OF_TURN: Final = (
+    *("thread_id", "turn_id", "run_id", "tenant", "dialect", "status", "interruption", "revision", "events", "digest"),
+    *("started_at", "ended_at", "partition", "offset", "recorded_at"),
+)  # columns that rows of usage take from their turn
+OF_RESPONSE: Final = (
+    *("position", "agent_id", "model", "provider", "finish_reason", "at", "requests", "turns", "interrupted", "errors"),
+    *(name for name in segments.SUMS if name != "requests"),
+    *("cost_nano_usd", "price_source", "ttft_ms", "duration_ms"),
+)
+TEXTS: Final = ("agent_id", "model", "provider", "finish_reason", "price_source")
+USAGE: Final = pa.schema(
+    [
+        *(TURNS.field(name) for name in OF_TURN),
+        *(
+            pa.field(name, pa.string() if name in TEXTS else TIME if name == "at" else pa.int64())
+            for name in OF_RESPONSE
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Of each turn the rows of its newest record, and that record's rank; the records that are no turn records."""
+
+    turns: pa.Table
+    usage: pa.Table
+    ranks: dict[Key, Rank]
+    refused: tuple[Refusal, ...] = ()
+    expired: int = 0
+
+    @property
+    def days(self) -> list[date | None]:
+        """On which its turns began (UTC); None: at no known time."""
+        return [*self.turns["started_at"].cast(pa.date32()).unique().to_pylist()]
+
+    def without(self, erased: Collection[ThreadKey]) -> Batch:
+        """The batch without these threads."""
+        turns = segments.without(self.turns, erased)
+        return Batch(
+            turns, segments.without(self.usage, erased), lake_merge.highest([turns]), self.refused, self.expired
+        )
+
+
+def batch(partition: int, entries: Iterable[Entry], expired: segments.Expired = segments.never) -> Batch:
+    """Records of one partition -> rows, without what has expired."""
+    refused: list[Refusal] = []
+    old: list[int] = []
+    turns, usage = _tables(list(segments.parsed(partition, entries, refused, old, expired)), refused)
+    ranks = lake_merge.highest([turns])
+    newest: dict[Key, int] = {}
+    for key, rank, offset in zip(
+        lake_merge.keys(turns), lake_merge.ranks(turns), turns["offset"].to_pylist(), strict=True
+    ):
+        if rank == ranks[key]:
+            newest.setdefault(key, offset)
+    chosen = pa.array(sorted(newest.values()), pa.int64())
+    turns, usage = (table.filter(pc.is_in(table["offset"], value_set=chosen)) for table in (turns, usage))
+    return Batch(turns, usage, ranks, tuple(refused), len(old))
+
+
+def _tables(found: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -> tuple[pa.Table, pa.Table]:
+    """What no column takes goes to `refused`; each record is tried by itself only where they fail together."""
+    try:
+        turns = pa.Table.from_pylist([turn for turn, _ in found], schema=segments.SCHEMA).cast(TURNS)
+        return turns, pa.Table.from_pylist(
+            [_usage(turn, row) for turn, parts in found for row in parts.usage], schema=USAGE
+        )
+    except Exception as error:  # of a type or size that Arrow has no place for
+        if len(found) == 1:
+            refused.append(Refusal(found[0][0]["offset"], f"{type(error).__name__}: {error}"))
+            return TURNS.empty_table(), USAGE.empty_table()
+        each = [_tables([one], refused) for one in found]
+        return pa.concat_tables([turns for turns, _ in each]), pa.concat_tables([usage for _, usage in each])
+
+
+def _usage(turn: Row, row: Row) -> Row:
+    times = {name: _us(turn[name]) for name in ("started_at", "ended_at", "recorded_at")}
+    return {name: turn[name] for name in OF_TURN} | times | {name: row[name] for name in OF_RESPONSE} | _at(row)
+
+
+def _at(row: Row) -> Row:
+    return {"at": _us(segments.time_or_none(row["at"]))}
+
+
+def _us(ms: int | None) -> int | None:
+    return None if ms is None else ms * 1000
