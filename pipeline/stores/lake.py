@@ -110,8 +110,8 @@ class Lake:
         return await self._in_thread(self._delete, keys)
 
     async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
-        """Remove the rows of threads that have ended before the thread's time, in epoch ms; older snapshots go by their
-        age. Raises StoreError.
+        """Remove the rows of threads that have ended before the thread's time, in epoch ms, and, where there were
+        some, all older snapshots, save those that somebody has named. Raises StoreError.
         """
         return await self._in_thread(self._expire, before)
 
@@ -146,7 +146,9 @@ class Lake:
             rows, threads = rows + len(places), threads | keys
         for name in COLUMNS:
             kept = partial(segments.without_expired, before=before)
-            files += self._table(name).remove(of_threads(before), ENDED, kept).files
+            if found := self._table(name).remove(of_threads(before), ENDED, kept).files:
+                files += found
+                lake_upkeep.expire(self._table(name), time.time() + 1)
         return Removed(rows, files, frozenset(threads))
 
     def _counted(self, before: Mapping[ThreadKey, int]) -> int:

@@ -261,8 +261,8 @@ def of_threads(keys: Collection[ThreadKey]) -> BooleanExpression:
 
 
 def of_tenant(tenant: str) -> BooleanExpression:
-    """The rows of a tenant."""
-    return EqualTo(term="tenant", value=column_text(tenant))
+    """The rows of a tenant; '' has those without one."""
+    return EqualTo(term="tenant", value=column_text(tenant)) if tenant else IsNull(term="tenant")
 
 
 def _around(days: Iterable[date | None]) -> BooleanExpression:

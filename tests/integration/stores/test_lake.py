@@ -429,6 +429,27 @@ async def test_a_second_catalog_over_the_same_files_is_refused(here: Settings, t
     assert len(digests(here)) == 1
 
 
+async def test_expired_rows_go_from_both_tables_and_a_tenant_is_found(here: Settings, tmp_path: Path) -> None:
+    records = some_records()
+    lake = lake_of(here, nobody)
+    await write(lake, records)
+    assert await lake.holding("acme") == await lake.holding("") == 2
+    assert await lake.holding("nobody") == 0
+    assert await lake.threads_of("acme") == {ThreadKey(thread_uuid(f"chat{n}")[0], "acme") for n in range(4)}
+    key = ThreadKey(thread_uuid("chat1")[0], "acme")
+    assert await lake.counted([], {key: 1}) == 0
+    later = {key: 2_000_000_000_000}
+    gone = [one for one in records if (one["thread_id"], one["tenant"]) == (key.thread_id, key.tenant)]
+    count = len(expected(gone)[0])
+    assert await lake.counted([], later) == count
+    removed = await lake.expire([], later)
+    assert (removed.rows, removed.threads) == (count, {key})
+    assert (await lake.expire([], later)).rows == 0
+    assert (digests(here), usage_rows(here)) == expected([one for one in records if one not in gone])
+    for run in {one["run_id"] for one in gone}:
+        assert not files_with(tmp_path / "lake", f'"run_id":"{run}"')
+
+
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CallerError, match="THREADMILL_ARCHIVE is no table"):
         lake_of(load({}, home=tmp_path), nobody)
