@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pipeline.assembly.parts import Context, Message, Part, Turn
+from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
 End = Literal["complete", "aborted", "error", "disconnected"]
@@ -34,6 +35,7 @@ class Builder:
     ended: End | None = None
     lossy: bool = False
     scratch: Any = field(default_factory=dict)
+    history: History | None = None  # what the stream itself repeats of its conversation; None: the request does
 
     messages: list[Message] = field(default_factory=list)
     response: Message | None = None

@@ -70,7 +70,7 @@ class Dialect:
     handler would do; `builder.at` is the time of the first.
 
     `history`: the body that the run's server was called with -> what it repeats of the conversation; it may be any
-    JSON, and this raises nothing.
+    JSON, and this raises nothing. Where the stream itself says more, a handler or `finish` sets `builder.history`.
 
     What others ask of single events, which may be any JSON: these raise nothing. `conversation`: the conversation's id,
     if this event tells it. `recognises`: whether it is an event of this wire, for streams that nobody has named; None:

@@ -57,8 +57,10 @@ def close(
         keep_telemetry=keep_telemetry,
     )
     context = builder.context
-    if context.request is not None or context.continues is not None or context.replaces is not None:
-        place = lineage(run.dialect.history(context.request), context.continues, context.replaces, redacted)
+    said = (builder.history, context.request, context.continues, context.replaces)
+    if any(one is not None for one in said):
+        history = builder.history or run.dialect.history(context.request)
+        place = lineage(history, context.continues, context.replaces, redacted)
         if place:
             turns[0]["lineage"] = place
     return turns, builder

@@ -7,6 +7,8 @@ keeps of that what `pipeline.turns.branches` needs to find the other run, whiche
 |---|---|
 | `continues`, `replaces` | run ids, as the publisher says |
 | `follows` | id of the response that the model's server goes on from |
+| `checkpoint` | id of the state of the conversation that the run began at, as its server keeps states |
+| `checkpoints` | ids of the states that the run left, the oldest first: the last is that of its end |
 | `earlier` | hash of all that the user had said before; absent where the request repeats nothing |
 | `words` | hash of that, and of what the user says now |
 | `answer` | hash of the last text of an agent that the request repeats |
@@ -29,6 +31,7 @@ AGENTS: Final = frozenset({"assistant", "ai", "model", "agent"})
 SETTINGS: Final = frozenset({"system", "developer"})
 HEX_DIGITS: Final = 32  # of a hash
 LONGEST_ID: Final = 500  # characters
+CHECKPOINTS: Final = 100  # ids that are kept of a run: the first ones and the last ones
 
 Redacted = Callable[[str], str]
 
@@ -38,11 +41,14 @@ class History:
     """What a request repeats of its conversation: messages of any SDK, the oldest first; they may be any JSON.
 
     `follows`: the response that the model's server goes on from. `again`: another answer to the same words is wanted.
+    `checkpoint`: the state of the conversation that the run began at; `checkpoints`: those that it left.
     """
 
     messages: Sequence[Any] = ()
     follows: str | None = None
     again: bool = False
+    checkpoint: str | None = None
+    checkpoints: Sequence[str] = ()
 
 
 def lineage(history: History, continues: str | None, replaces: str | None, redacted: Redacted = str) -> Fields:
@@ -50,8 +56,12 @@ def lineage(history: History, continues: str | None, replaces: str | None, redac
 
     `redacted`: a text -> as the store has it. What it takes out must not be found out again by its hash.
     """
-    said = {"continues": continues, "replaces": replaces, "follows": history.follows}
+    said = {"continues": continues, "replaces": replaces, "follows": history.follows, "checkpoint": history.checkpoint}
     found: Fields = {key: value for key, value in said.items() if value is not None and len(value) <= LONGEST_ID}
+    left = [one for one in history.checkpoints if len(one) <= LONGEST_ID]
+    if left:
+        half = CHECKPOINTS // 2
+        found["checkpoints"] = left if len(left) <= CHECKPOINTS else [*left[:half], *left[-half:]]
     messages = [message for message in history.messages if isinstance(message, dict) and _role(message) not in SETTINGS]
     old, new = _split(messages)
     earlier = _chained(_words(old, redacted), "")

@@ -4,8 +4,10 @@ A run is another version of an earlier one, or follows it, where the first of th
 
 1. its publisher: `replaces`, `continues`; or the mark of an imported turn
 2. the response that its model's server went on from
-3. the client's id of the user's message: the same one was asked before
-4. the history that its request repeats: it follows the run that had come so far; of several, the one whose answer is
+3. the state of the conversation that it began at, where its server keeps states: of a run's last one, it follows this
+   run; of one before that, or of one that another run began at, it is another version of that run
+4. the client's id of the user's message: the same one was asked before
+5. the history that its request repeats: it follows the run that had come so far; of several, the one whose answer is
    in the history, else the newest. Of an agent's runs that follow the same one, a branch has one
 
 Where nothing does, it follows the newest run before it, and is no other version of anything. So a first request of
@@ -150,8 +152,11 @@ class _Tree:
         """The run that this one is another version of."""
         said = run.lineage
         found = self._named(run, said.get("replaces"))
-        if found is not None or said.get("goes_on") or "continues" in said:
+        if found is not None or "continues" in said:
             return found
+        forked = self._forked(run)
+        if forked is not None or said.get("goes_on"):
+            return forked
         words, agent = str(said.get("words")), run.agent_id
         if said.get("again"):
             return self._known.get(("question", words))
@@ -161,6 +166,13 @@ class _Tree:
         same = self._known.get(("question", agent, words))
         return same if same is not None and same.follows is before else None
 
+    def _forked(self, run: Run) -> Run | None:
+        """The run that had left the state that this one began at, and gone on from there; or had begun there, too."""
+        at = run.lineage.get("checkpoint")
+        if at is None or ("end", at) in self._known:
+            return None
+        return self._known.get(("left", at)) or self._known.get(("began", run.agent_id, at))
+
     def _before(self, run: Run) -> Run | None:
         """The run that this one follows."""
         said = run.lineage
@@ -168,6 +180,7 @@ class _Tree:
         return (
             self._named(run, said.get("continues"))
             or self._known.get(("response", str(said.get("follows", ""))))
+            or self._known.get(("end", str(said.get("checkpoint", ""))))
             or self._known.get(("history", history, str(said.get("answer", ""))))
             or self._known.get(("history", history))
         )
@@ -183,6 +196,12 @@ class _Tree:
             response = message.get("provider_response_id")
             if response and isinstance(response, str):
                 known["response", response] = run
+        if "checkpoint" in said:
+            known["began", run.agent_id, said["checkpoint"]] = run
+        for checkpoint in said.get("checkpoints", ()):
+            known["left", checkpoint] = run
+        for checkpoint in said.get("checkpoints", ())[-1:]:
+            known["end", checkpoint] = run
         if "asked" in said:
             known["asked", run.agent_id, str(said["asked"])] = run
         if "words" in said:

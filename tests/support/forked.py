@@ -36,6 +36,8 @@ def spoken(dialect: str, text: str) -> list[dict[str, Any]]:
             {"index": 0, "delta": {}, "finish_reason": "stop"},
         ]
         return [{**body, "choices": [choice]} for choice in choices]
+    if dialect == "langgraph":
+        return [{"event": None, "data": ["updates", {"model": {"messages": [{"type": "ai", "content": text}]}}]}]
     raise KeyError(dialect)
 
 
@@ -43,8 +45,9 @@ def run(
     number: int, answer: str, dialect: str = "vercel-ai", *, agent: str = "a", before: Sequence[Any] = (), **info: Any
 ) -> list[TurnRecord]:
     """The records of run `number` of the thread, each a minute behind the one before. `before`: events that come
-    before the answer's; `info`: the envelope's `run`.
+    before the answer's, its start among them or not; `info`: the envelope's `run`.
     """
+    answered = [event for event in spoken(dialect, answer) if event.get("type") != "RUN_STARTED" or not before]
     envelope = {
         "v": 1,
         "thread_id": THREAD_ID,
@@ -53,7 +56,7 @@ def run(
         "dialect": dialect,
         "seq": 0,
         "ts": START + number * MINUTE,
-        "events": [*before, *spoken(dialect, answer)],
+        "events": [*before, *answered],
         "run": info,
         "end": "complete",
     }
@@ -71,7 +74,7 @@ def said(thread: dict[str, Any]) -> list[str]:
     """The texts of a thread, users' and agents'."""
     found = []
     for turn in thread["turns"]:
-        parts = [part for message in turn.get("messages", ()) for part in message["parts"]]
+        parts = [part for message in turn.get("messages", ()) for part in message.get("parts", ())]
         found += [part["content"] for part in (parts if turn["turn_type"] == "agent" else turn["parts"])]
     return found
 

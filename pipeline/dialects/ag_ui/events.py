@@ -2,7 +2,7 @@
 
 | event | what it does |
 |---|---|
-| RUN_STARTED | its `input` is the request, where the publisher had none; behind an end it begins another turn |
+| RUN_STARTED | `input`: the request, where none was told; `parentRunId`: whom it follows; behind an end another turn |
 | TEXT_MESSAGE_START, _CONTENT, _END, _CHUNK | a `text` of the message; chunks end where something else begins |
 | REASONING_MESSAGE_START, _CONTENT, _END, _CHUNK | a `thinking` part |
 | THINKING_TEXT_MESSAGE_START, _CONTENT, _END | the same in 0.x, without ids |
@@ -35,7 +35,7 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
 from pipeline.dialects.ag_ui import side_events as side
 from pipeline.dialects.ag_ui import text
-from pipeline.dialects.ag_ui.request import read
+from pipeline.dialects.ag_ui.request import read, told
 from pipeline.dialects.ag_ui.snapshot import replace
 from pipeline.dialects.ag_ui.stream import META, Item, Stream, get, note, objects, stream_of, text_of, unknown_fields
 from pipeline.dialects.ag_ui.turn import write
@@ -54,6 +54,7 @@ def run_started(builder: Builder, event: Fields) -> None:
         builder.open_text.clear()
         stream = builder.scratch["stream"] = Stream(known=known, earlier=stream.earlier)
     note(builder.notes, runId=get(event, "runId"), parentRunId=get(event, "parentRunId"), fields=unknown_fields(event))
+    told(builder, event)
     if isinstance(event.get("input"), dict):
         read(builder, stream, event["input"])
 

@@ -6,6 +6,7 @@ that ran in the client, and the user's words.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pipeline.assembly.builder import Builder
@@ -68,5 +69,31 @@ def prompt_part(item: Item) -> Fields:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
-    return History(list(objects(body.get("messages"))) if isinstance(body, dict) else ())
+    """What a request repeats of its conversation, and the run that it goes on from, by the ids of AG-UI."""
+    if not isinstance(body, dict):
+        return History()
+    run, parent = (_text(get(body, key)) for key in ("runId", "parentRunId"))
+    return History(
+        list(objects(body.get("messages"))),
+        checkpoint=parent if parent != run else None,
+        checkpoints=[run] if run else (),
+    )
+
+
+def told(builder: Builder, event: Fields) -> None:
+    """RUN_STARTED says it as well, of each run in the stream; it may have the request, which was not told otherwise."""
+    said, given = repeated(event), repeated(event.get("input"))
+    if builder.history is not None:
+        ids = dict.fromkeys([*builder.history.checkpoints, *said.checkpoints])
+        builder.history = replace(builder.history, checkpoints=tuple(ids))
+        return
+    asked = repeated(builder.context.request)
+    builder.history = History(
+        asked.messages or given.messages,
+        checkpoint=asked.checkpoint or said.checkpoint or given.checkpoint,
+        checkpoints=said.checkpoints or asked.checkpoints,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -18,7 +18,8 @@
 | custom, on_custom_event | {type: data-sys-*, data}: telemetry; else SystemMessage custom:langgraph.custom |
 | error | SystemMessage `error`; the turn is interrupted |
 | end | the turn is complete; an error behind it is kept beside the answer |
-| metadata, feedback, tasks, checkpoints, debug | nothing; debug holds request headers |
+| checkpoints, debug | the ids of checkpoints: whether this run is another version of one; debug holds request headers |
+| metadata, feedback, tasks | nothing |
 | any other | SystemMessage data-app-MODE |
 
 Source: langchain-ai/langgraph (pregel, langgraph-api), and what `add_messages` makes of the state.
@@ -32,6 +33,7 @@ from typing import Any, Final, NamedTuple
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch
 from pipeline.assembly.parts import Message
+from pipeline.dialects.langgraph import checkpoints, request
 from pipeline.dialects.langgraph.protocol_v3 import message_event
 from pipeline.dialects.langgraph.shapes import V3, Heard, heard, message_of
 from pipeline.dialects.langgraph.stream import TASK, Stream, is_text
@@ -111,6 +113,7 @@ def _chunk(event: Any) -> Chunk | None:
 def finish(builder: Builder, end: str) -> None:
     """Before the turn is built. A stream with the root's start has its end, too: without it the run broke off."""
     stream: Stream = builder.scratch["stream"]
+    builder.history = request.told(builder, stream)
     if end == "complete" and builder.ended is None and stream.begun:
         write(builder, stream, "disconnected")
         builder.end_turn("disconnected")
@@ -177,6 +180,8 @@ def _hear(builder: Builder, stream: Stream, namespace: tuple[str, ...], raw: Any
     message = message_of(raw)
     if message is None:
         raise TypeError(f"no message: {raw!r:.80}")
+    if not namespace:
+        checkpoints.began(stream, metadata)
     if message["type"] == "remove":
         return
     if message["chunk"]:
@@ -236,6 +241,7 @@ def _events(builder: Builder, stream: Stream, told: Heard) -> None:
     namespace = tuple(task.split("|")[:-1]) if isinstance(task, str) else ()
     if kind == "on_chain_start" and not parents and not stream.begun:
         stream.begun, stream.root = True, event.get("run_id")
+        checkpoints.began(stream, metadata)
     is_root = not parents and (not stream.begun or event.get("run_id") == stream.root)
     if kind == "on_chat_model_stream":
         _hear(builder, stream, namespace, data["chunk"], metadata)
@@ -257,6 +263,16 @@ def _events(builder: Builder, stream: Stream, told: Heard) -> None:
     elif kind == "on_custom_event":
         said = {"type": event.get("name"), "data": data} if str(event.get("name")).startswith("data-sys-") else data
         _custom(builder, stream, Heard("custom", (), said))
+
+
+def _checkpoint(builder: Builder, stream: Stream, told: Heard) -> None:
+    if not told.namespace:
+        checkpoints.told(stream, told.data)
+
+
+def _debug(builder: Builder, stream: Stream, told: Heard) -> None:
+    if not told.namespace and isinstance(told.data, dict) and told.data.get("type") == "checkpoint":
+        checkpoints.told(stream, told.data.get("payload"))
 
 
 def _lifecycle(builder: Builder, stream: Stream, told: Heard) -> None:
@@ -310,7 +326,9 @@ MODES: Final[dict[str, Mode]] = {
     "events": _events,
     "error": _error,
     "end": _end,
-    **dict.fromkeys(("metadata", "feedback", "tasks", "checkpoints", "debug"), _nothing),
+    **dict.fromkeys(("checkpoints", f"{V3}:checkpoints"), _checkpoint),
+    **dict.fromkeys(("debug", f"{V3}:debug"), _debug),
+    **dict.fromkeys(("metadata", "feedback", "tasks", f"{V3}:tasks"), _nothing),
     f"{V3}:values": _values,
     f"{V3}:updates": _updates,
     f"{V3}:messages": _v3_messages,
@@ -318,7 +336,6 @@ MODES: Final[dict[str, Mode]] = {
     f"{V3}:custom": _custom,
     f"{V3}:input.requested": _requested,
     f"{V3}:tools": _v3_tools,
-    **dict.fromkeys((f"{V3}:tasks", f"{V3}:checkpoints", f"{V3}:debug"), _nothing),
 }
 
 HANDLERS: Final[dict[str, Handler]] = {}  # an event's type is in its shape: all go to `read`

@@ -21,7 +21,7 @@ LOSSES: Final = {
     "system prompts, tools, requests of each call": "not there",
     "times": "of receipt",
     "live text of messages/partial": "not shown while it comes: each event repeats all before it",
-    "partial results of tools, tasks, checkpoints, debug": "dropped; debug holds request headers",
+    "partial results of tools, tasks, checkpoints, debug": "dropped, but for ids of checkpoints",
 }
 
 LANGGRAPH: Final = (

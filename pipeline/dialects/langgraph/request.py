@@ -1,10 +1,14 @@
-"""The body of a run (`run.request`), as LangGraph's platform takes it: {"input": {"messages": [...]}, "command": …}."""
+"""The body of a run (`run.request`), as LangGraph's platform takes it: {"input": {"messages": [...]}, "command": …,
+"checkpoint": …}; and what else says where the run belongs.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pipeline.assembly.builder import Builder
+from pipeline.dialects.langgraph.checkpoints import identity
 from pipeline.dialects.langgraph.shapes import message_of
 from pipeline.dialects.langgraph.stream import Stream
 from pipeline.dialects.langgraph.turn import prompt_part
@@ -24,8 +28,25 @@ def begin(builder: Builder) -> None:
 
 
 def repeated(body: Any) -> History:
-    """What a request repeats of its conversation."""
-    return History(_messages(body))
+    """What a request repeats of its conversation, and the checkpoint from which it asks the graph to go on."""
+    said = body if isinstance(body, dict) else {}
+    named = (identity(said.get("checkpoint")), identity(said.get("config")), identity(said))
+    return History(_messages(body), checkpoint=next(filter(None, named), None))
+
+
+def told(builder: Builder, stream: Stream) -> History | None:
+    """What the stream says of that: the state before the run is the whole conversation, and checkpoints have ids."""
+    base = [] if builder.lossy else stream.base
+    if not base and not stream.checkpoints and stream.checkpoint is None:
+        return None
+    asked = repeated(builder.context.request)
+    messages = base or asked.messages
+    return replace(
+        asked,
+        messages=messages,
+        checkpoint=asked.checkpoint or stream.checkpoint,
+        checkpoints=tuple(stream.checkpoints),
+    )
 
 
 def _messages(body: Any) -> list[Fields]:

@@ -84,7 +84,8 @@ class Entry:
 @dataclass(slots=True, eq=False)
 class Stream:
     """One run so far. `told`: updates or states were there. `valued`: the newest word was a whole state. `begun`: the
-    root's start was there, in a form that writes its end, too; `root`: its run id, where it has one.
+    root's start was there, in a form that writes its end, too; `root`: its run id, where it has one. `base`: the
+    messages of the state before the run. `checkpoint`: the one that the run began at; `checkpoints`: those it wrote.
     """
 
     state: list[Entry] = field(default_factory=list)
@@ -100,6 +101,9 @@ class Stream:
     replays: set[Any] = field(default_factory=set)  # of events that say which they are
     beside: list[Message] = field(default_factory=list)
     rest: Fields = field(default_factory=dict)  # what else is in the state
+    base: list[Fields] = field(default_factory=list)
+    checkpoint: str | None = None
+    checkpoints: dict[str, None] = field(default_factory=dict)
 
     def chunk(self, chunk: Fields, namespace: tuple[str, ...], metadata: Fields, at: int) -> None:
         """A piece of a message. Tasks run side by side, and one message may change its id."""
@@ -161,6 +165,8 @@ class Stream:
         """The whole state. The first is from before the run: all in it is old, and the user's last words are new."""
         messages = [message for message in map(message_of, raws) if message is not None]
         first = not self.based and not self.told and not any(entry.namespace == () for entry in self.heard)
+        if first:
+            self.base = messages
         before = list(self.state)
         self.state = []
         for message in messages:

@@ -240,3 +240,129 @@ def test_marks_of_a_document_that_does_not_fork_are_left_out() -> None:
     for record in records:
         record["turn"] = {**(record["turn"] or {}), BRANCH: {"run": "x", "follows": "y", "version": {"of": 10**9}}}
     assert marks(document(records)) == {"run-0": None}
+
+
+def stated(run_id: str, parent: str | None, source: str) -> dict[str, Any]:
+    """A checkpoint as LangGraph streams it."""
+    configs = {"config": run_id, "parent_config": parent}
+    told = {key: one and {"configurable": {"checkpoint_ns": "", "checkpoint_id": one}} for key, one in configs.items()}
+    return {"event": None, "data": ["checkpoints", {**told, "metadata": {"source": source}}]}
+
+
+def graph(number: int, text: str, *events: dict[str, Any], **info: Any) -> list[Any]:
+    return run(number, text, "langgraph", before=events, **info)
+
+
+def test_a_graph_that_goes_on_from_the_end_of_a_run_follows_it() -> None:
+    thread = document(
+        graph(0, "A", stated("c0", None, "input"), stated("c1", "c0", "loop")),
+        graph(1, "B", stated("c2", "c1", "input"), stated("c3", "c2", "loop")),
+        graph(2, "B2", stated("c4", "c1", "input"), stated("c5", "c4", "loop")),
+    )
+    assert said(one_branch(thread)) == ["A", "B2"]
+    assert said(one_branch(thread, "run-1")) == ["A", "B"]
+
+
+def test_a_graph_that_goes_on_from_the_middle_of_a_run_takes_its_place() -> None:
+    thread = document(
+        graph(0, "A", stated("c0", None, "input"), stated("c1", "c0", "loop"), stated("c2", "c1", "loop")),
+        graph(1, "B", stated("c3", "c2", "input"), stated("c4", "c3", "loop"), stated("c5", "c4", "loop")),
+        graph(2, "B2", stated("c6", "c4", "fork"), stated("c7", "c6", "loop")),
+        graph(3, "C", stated("c8", "c7", "input")),
+    )
+    assert said(one_branch(thread)) == ["A", "B2", "C"]
+    assert said(one_branch(thread, "run-1")) == ["A", "B"]
+    assert marks(thread)["run-2"]["replaces"] == "run-1"
+
+
+def test_a_graph_that_goes_on_with_what_it_waited_for_follows_the_run_that_waits() -> None:
+    """It tells the checkpoint once more at which the run before it stopped."""
+    waits = graph(0, "A", stated("c0", None, "input"), stated("c1", "c0", "loop"))
+    goes_on = [
+        graph(n, text, stated("c1", "c0", "loop"), stated(f"c{n + 1}", "c1", "loop"))
+        for n, text in ((1, "B"), (2, "B2"))
+    ]
+    thread = document(waits, *goes_on)
+    assert said(one_branch(thread)) == ["A", "B2"]
+    assert said(one_branch(thread, "run-1")) == ["A", "B"]
+    assert versions(thread, "run-1") == ["run-1", "run-2"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"checkpoint_id": "c9"},
+        {"checkpoint": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "c9"}},
+        {"config": {"configurable": {"checkpoint_id": "c9"}}},
+    ],
+)
+def test_runs_from_the_same_checkpoint_are_versions_whoever_has_written_it(asked: dict[str, Any]) -> None:
+    thread = document(
+        graph(0, "A"), graph(1, "B", request={"input": None, **asked}), graph(2, "B2", request={"input": None, **asked})
+    )
+    assert said(one_branch(thread)) == ["A", "B2"]
+    assert said(one_branch(thread, "run-1")) == ["A", "B"]
+
+
+def test_the_state_before_the_run_is_a_history() -> None:
+    def state(*texts: str) -> dict[str, Any]:
+        kinds = ("human", "ai")
+        given = [{"type": kinds[n % 2], "content": text, "id": f"{text}-id"} for n, text in enumerate(texts)]
+        return {"event": None, "data": ["values", {"messages": given}]}
+
+    thread = document(
+        graph(0, "A", state("u1")),
+        graph(1, "B", state("u1", "A", "u2")),
+        graph(2, "B2", state("u1", "A", "u2")),
+        graph(3, "C", state("u1", "A", "u3")),
+    )
+    assert said(one_branch(thread)) == ["u1", "A", "u3", "C"]
+    assert said(one_branch(thread, "run-1")) == ["u1", "A", "u2", "B"]
+    assert versions(thread, "run-1") == ["run-1", "run-2", "run-3"]
+
+
+def started(run_id: str, parent: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"type": "RUN_STARTED", "threadId": "t", "runId": run_id, "parentRunId": parent, **more}
+
+
+def agui(number: int, text: str, *events: dict[str, Any], **info: Any) -> list[Any]:
+    return run(number, text, "ag-ui", before=events, **info)
+
+
+def test_ag_ui_s_runs_name_the_run_that_they_go_on_from() -> None:
+    """By AG-UI's own ids, which the publisher may not have taken for its own."""
+    thread = document(
+        agui(0, "A", started("x0")), agui(1, "B", started("x1", "x0")), agui(2, "B2", started("x2", "x0"))
+    )
+    assert said(one_branch(thread)) == ["A", "B2"]
+    assert said(one_branch(thread, "run-1")) == ["A", "B"]
+
+
+def test_ag_ui_s_requests_name_it_as_well() -> None:
+    def asked(number: int, text: str, **more: Any) -> list[Any]:
+        body = {"threadId": "t", "messages": [], "runId": f"x{number}", **more}
+        return agui(number, text, started(f"x{number}"), request=body)
+
+    thread = document(asked(0, "A"), asked(1, "B", parentRunId="x0"), asked(2, "B2", parentRunId="x0"))
+    assert said(one_branch(thread)) == ["A", "B2"]
+    assert said(one_branch(thread, "run-1")) == ["A", "B"]
+
+
+def test_ag_ui_s_clients_that_call_all_runs_the_same_say_nothing_by_it() -> None:
+    thread = document(*(agui(n, text, started("x"), request={"runId": "x"}) for n, text in enumerate("ABC")))
+    assert said(one_branch(thread)) == ["A", "B", "C"]
+    thread = document(*(agui(n, text, started("x", "x")) for n, text in enumerate("ABC")))
+    assert said(one_branch(thread)) == ["A", "B", "C"]
+
+
+def test_ag_ui_s_start_of_a_run_may_have_its_history() -> None:
+    def asked(*texts: str) -> dict[str, Any]:
+        roles = ("user", "assistant")
+        messages = [{"id": f"{text}-id", "role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
+        return started("x", input={"threadId": "t", "runId": "x", "messages": messages})
+
+    thread = document(
+        agui(0, "A", asked("u1")), agui(1, "B", asked("u1", "A", "u2")), agui(2, "B2", asked("u1", "A", "u3"))
+    )
+    assert said(one_branch(thread)) == ["u1", "A", "u3", "B2"]
+    assert said(one_branch(thread, "run-1")) == ["u1", "A", "u2", "B"]
