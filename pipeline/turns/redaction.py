@@ -91,7 +91,10 @@ class Redaction:
         before, prompt = dict(self.counts), {"part_kind": "user-prompt", "content": text}
         turn = self._with_room(partial(self._by_rules, {"turn_type": "user", "parts": [prompt]}))
         self.counts = before
-        return text if turn["parts"] == [prompt] else json_text.dumps(turn["parts"])
+        match turn["parts"]:
+            case [{"content": str(said)}]:
+                return said
+        return json_text.dumps(turn["parts"])
 
     def _masked(self, turn: Fields, facts: Fields) -> tuple[Fields, Fields]:
         if not self.mask_errors:

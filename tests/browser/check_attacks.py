@@ -35,6 +35,8 @@ def harmless(page: Page) -> None:
 
 
 def unfold(page: Page) -> None:
+    """Everything is shown, also what is far below: the browser lays a turn out when it comes into view."""
+    page.locator(".turn").evaluate_all("all => all.forEach((one) => { one.style.contentVisibility = 'visible' })")
     page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true })")
     for button in page.get_by_role("button", name="Show all").all():
         button.click()

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pipeline.worker.assembly_limits import limits_of
 from tests.simulation import stores
 from tests.simulation.broker import Entry
+from tests.simulation.conversations import wrong_branches
 from tests.simulation.restarts import changed
 from tests.simulation.right import compared, right_turns, whole
 from tests.simulation.scenarios import RECORD_BYTES
-from tests.simulation.tenants import key_of
+from tests.simulation.tenants import Run, key_of
 from tests.simulation.wire import marks
 from tests.simulation.worker import SECRET
 from threadmill.envelope import decode
@@ -50,6 +51,7 @@ class Found:
         self.by_run: dict[Key, list[TurnRecord]] = defaultdict(list)
         for record in self.stored:
             self.by_run[run_of(record)].append(record)
+        self.gone = {(key.tenant, key.thread_id) for key in world.database.gone}
         self.good = {(run.tenant, run.thread_id, run.run_id): run for run in world.runs}
 
     def envelopes(self) -> Iterator[tuple[Entry, dict[str, Any] | None]]:
@@ -100,6 +102,8 @@ def ledger(found: Found) -> Iterator[str]:
             yield f"{entry.value[:80]!r} is no envelope and no dead letter"
             continue
         key = key_of(envelope)
+        if key[:2] in found.gone:
+            continue
         spans = covered([*found.by_run[key], *lost_turns[key]])
         first = envelope["seq"]
         missing = [
@@ -121,6 +125,8 @@ def good_runs(found: Found) -> Iterator[str]:
         return
     redact = found.world.scenario.settings.redact
     for key, records in logged.items():
+        if key[:2] in found.gone:
+            continue
         stored = {record["turn_id"]: whole(record, found.world.objects.held) for record in found.by_run[key]}
         # A stream that is over is closed after its grace: the `end` behind it may come in time, or not.
         choices = (records, [record for record in records if record[1]["events"]])
@@ -164,6 +170,30 @@ def promises(found: Found) -> Iterator[str]:
         lost = sum(value not in written for value in agent.promised)
         if lost:
             yield f"{agent.process.name}: {lost} of {len(agent.promised)} records that were kept never came"
+
+
+def forks(found: Found) -> Iterator[str]:
+    """Each branch of a conversation is what its client had on the screen, and that of all that was published."""
+    world = found.world
+    if not world.scenario.talks:
+        return
+    logged: dict[Key, list[tuple[Entry, dict[str, Any]]]] = defaultdict(list)
+    for entry, envelope in found.envelopes():
+        if envelope is not None:
+            logged[key_of(envelope)].append((entry, envelope))
+    talks: dict[Any, list[Run]] = defaultdict(list)
+    for run in world.runs:
+        talks[run.tenant, run.thread_id].append(run)
+    for (tenant, thread), runs in talks.items():
+        keys = {run.run_id: (tenant, thread, run.run_id) for run in runs}
+        stored = {run_id: found.by_run[key] for run_id, key in keys.items()}
+        if (tenant, thread) in found.gone:
+            yield from (f"{keys[run_id]} is stored, and was erased" for run_id, some in stored.items() if some)
+            continue
+        right = {
+            run_id: right_turns(logged[key], redact=world.scenario.settings.redact) for run_id, key in keys.items()
+        }
+        yield from wrong_branches(runs, stored, right)
 
 
 def refused_by_the_store(found: Found) -> Iterator[str]:
@@ -219,6 +249,7 @@ def crashes(found: Found) -> Iterator[str]:
 LOOKS = (
     ledger,
     good_runs,
+    forks,
     nothing_made_up,
     redacted,
     promises,

@@ -44,6 +44,8 @@ MUTANTS: Final = (
     Mutant("a bound of what one transaction has", taken_out.groups_count_records, "inline"),
     Mutant("rules for telemetry", taken_out.telemetry_as_it_is, "hostile"),
     Mutant("rules for facts of threads", taken_out.facts_as_they_are, "hostile"),
+    Mutant("answers are compared as they are stored", taken_out.answers_as_they_are, "forks"),
+    Mutant("a branch goes on behind the answer that its client had", taken_out.one_history, "forks"),
     Mutant("times that a column holds", taken_out.times_of_any_size, "hostile"),
     Mutant("deadlines go on behind a restart", taken_out.clocks_forgotten, "parked"),
     Mutant("ranges in SQL", taken_out.ranges_not_read, "sqlite"),

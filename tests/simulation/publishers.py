@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.simulation.broker import AgentProducer, Broker
 from tests.simulation.loop import START, Process
@@ -62,7 +62,7 @@ class Agent:
         pause = self.seconds / (sum(len(run.events) + 1 for run in self.runs) or 1)
         while left:
             await asyncio.sleep(rng.expovariate(1 / pause))
-            run, batch, events = item = rng.choice(left)
+            run, batch, events = item = rng.choice(ready(left))
             event = next(events, None)
             if event is None:
                 left.remove(item)
@@ -99,3 +99,16 @@ class Agent:
 
             raise BrokerError("no broker answers")
         return AgentProducer(self.broker, self.process)
+
+
+def ready(left: Sequence[Any]) -> list[Any]:
+    """Of runs that are left, those that may go on: a conversation has one after the other."""
+    begun: set[object] = set()
+    found = []
+    for item in left:
+        run = item[0]
+        place = (run.tenant, run.thread_id)
+        if not run.screen or place not in begun:
+            found.append(item)
+        begun.add(place)
+    return found

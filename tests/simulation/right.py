@@ -36,7 +36,8 @@ def right_turns(records: Sequence[tuple[Entry, dict[str, Any]]], *, redact: Any)
     if run is None:
         return []
     over = run.end is not None or run.builder.ended is not None
-    turns = close(run, run.verdict() if over else "timeout", last=True)[0]
+    stored = redaction().words if redact else str
+    turns = close(run, run.verdict() if over else "timeout", last=True, redacted=stored)[0]
     return [redaction().record(turn) for turn in turns] if redact else turns
 
 

@@ -58,6 +58,7 @@ class Scenario:
     lengths: Sequence[tuple[float, int]] = LENGTHS
     exact: bool = True
     sqlite: bool = False
+    talks: bool = False  # those who publish are clients whose conversations fork
     share: int = 1  # of the schedules
 
 
@@ -110,6 +111,14 @@ SCENARIOS: Final = (
         lengths=((15.0, 8), (30.0, 12)),
     ),
     Scenario("parked", (*MEMBERS, "compact", "disk", *OUTAGES), ROUGH, MEMORY, 2, PARKED, {"park_bytes": 0}, share=2),
+    Scenario(
+        "forks",
+        (*MEMBERS, *STORAGE, *OUTAGES, "erase"),
+        ROUGH,
+        settings=settings_of(redact="secrets"),
+        talks=True,
+        share=2,
+    ),
     Scenario("full", ("full", "full", "calm", "kill", "start"), {}, ("unstorable",), 4),
     Scenario(
         "sqlite",

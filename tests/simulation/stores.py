@@ -28,6 +28,7 @@ from pipeline.stores.summaries import WriteResult
 from pipeline.stores.versions import taken
 from tests.simulation.wire import marks
 from topics import json_text
+from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
 HASTY: Final = 12  # equal writes within a second, where those of three workers are at most some
@@ -106,6 +107,7 @@ class Database:
     clock: Callable[[], float]
     turns: dict[Any, RecordRows] = field(default_factory=dict)
     tries: deque[tuple[float, Tried]] = field(default_factory=deque)
+    gone: set[ThreadKey] = field(default_factory=set)  # threads that were erased
 
     async def open(self, url: str) -> Database:
         await self.faults.before("the store")
@@ -119,11 +121,18 @@ class Database:
         for rows in batch.values():
             _look_at(rows)
         family = {key for rows in batch.values() for key in rows.family}
-        winners, late = taken(batch, {key: self.turns[key].version for key in family if key in self.turns})
+        kept = {place: rows for place, rows in batch.items() if rows.thread not in self.gone}
+        erased = {rows.thread for rows in batch.values()} & self.gone
+        winners, late = taken(kept, {key: self.turns[key].version for key in family if key in self.turns})
         for key, rows in winners.items():
             self._put(key, rows)
         await self.faults.after("the store")
-        return WriteResult(len(winners), late=tuple(late))
+        return WriteResult(len(winners), late=tuple(late), erased=tuple(sorted(erased, key=str)))
+
+    def erase(self, thread: ThreadKey) -> None:
+        """What is stored of a thread is gone, and so is what comes of it later."""
+        self.gone.add(thread)
+        self.turns = {key: rows for key, rows in self.turns.items() if rows.thread != thread}
 
     async def erased(self, thread_ids: Any) -> set[Any]:
         return set()

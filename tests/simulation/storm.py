@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.loop import Process
+from topics.thread_key import ThreadKey
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -119,6 +120,14 @@ def agent(world: World) -> None:
         world.trace(f"{found.process.name} will be killed in {found.process.fuse} steps")
 
 
+def erase(world: World) -> None:
+    """Somebody deletes a thread, at any time."""
+    run = world.rng.choice(world.runs)
+    if world.rng.random() < 0.3:
+        world.trace(f"the thread of {run.run_id} is erased")
+        world.database.erase(ThreadKey.of(run.thread_id, run.tenant))
+
+
 def calm(world: World) -> None:
     """What failed is back, and the weather changes."""
     for faults in world.stores:
@@ -145,6 +154,7 @@ FAULTS: Final[Mapping[str, Callable[[World], None]]] = {
         full,
         disk,
         agent,
+        erase,
         calm,
     )
 }

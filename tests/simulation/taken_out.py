@@ -23,7 +23,7 @@ from pipeline.assembly.run_states import RunStates
 from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.stores import rows, statements, usage_sums, versions
-from pipeline.turns import thread_document
+from pipeline.turns import run_tree, thread_document
 from pipeline.turns.held_events import Verdict, Version
 from pipeline.turns.redaction import Redaction
 from pipeline.worker import group_work, offloading, outgoing_results
@@ -208,6 +208,14 @@ def groups_count_records(patch: Patch) -> None:
 
 def telemetry_as_it_is(patch: Patch) -> None:
     patch.setattr(Redaction, "telemetry", lambda self, record: record)
+
+
+def answers_as_they_are(patch: Patch) -> None:
+    patch.setattr(Redaction, "words", lambda self, text: text)
+
+
+def one_history(patch: Patch) -> None:
+    patch.setattr(run_tree, "_said", lambda run: "")
 
 
 def facts_as_they_are(patch: Patch) -> None:

@@ -17,7 +17,10 @@ GOOD: Final = ("acme", "globex", None)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a tenant: its events, and how its publisher ends it; None: it never says."""
+    """One run of a tenant: its events, and how its publisher ends it; None: it never says.
+
+    `screen`: of a conversation's run, the texts that its client has before it goes on.
+    """
 
     tenant: str | None
     thread_id: str
@@ -26,6 +29,7 @@ class Run:
     end: str | None = "complete"
     agent_id: str = "a"
     info: dict[str, Any] | None = None
+    screen: tuple[str, ...] = ()
 
     @property
     def key(self) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
+from pipeline.turns.lineage import History
 from tests.support.toy import OTHER, TOY, Event
 
 # What an event says: whose it is. Every text of a schedule carries one, so that a stored turn tells what it holds.
@@ -52,5 +53,21 @@ def _native(builder: Builder, event: Event) -> None:
 
 
 MORE: Final = {"tool": _tool, "agent": _agent, "facts": _facts, "title": _title, "native": _native}
-SIM: Final = replace(TOY, name="sim", handlers={**TOY.handlers, **MORE})
+
+
+def _begin(builder: Builder) -> None:
+    """A request is a prompt, or a conversation: then it brings the user's newest words, unless it asks again."""
+    request = builder.context.request
+    if not isinstance(request, dict):
+        TOY.begin(builder)
+    elif not request["again"]:
+        content = "".join(request["messages"][-1]["content"])
+        builder.user_turn([{"part_kind": "user-prompt", "content": content}])
+
+
+def _repeated(request: Any) -> History:
+    return History(request["messages"], again=request["again"]) if isinstance(request, dict) else History()
+
+
+SIM: Final = replace(TOY, name="sim", handlers={**TOY.handlers, **MORE}, begin=_begin, history=_repeated)
 WIRES: Final[dict[str, Any]] = {"sim": SIM, "other": OTHER}

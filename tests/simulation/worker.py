@@ -29,6 +29,7 @@ from tests.simulation.wire import WIRES
 
 METRICS: Final = Metrics(10)
 SECRET: Final = "s3cr3t"
+REDACTED: Final = "[secret]"
 RAISES: Final = "no rule can read this"
 
 
@@ -38,7 +39,7 @@ def redaction() -> Redaction:
     def apply(text: str) -> tuple[str, int]:
         if RAISES in text:
             raise RuntimeError(RAISES)
-        return text.replace(SECRET, "[secret]"), text.count(SECRET)
+        return text.replace(SECRET, REDACTED), text.count(SECRET)
 
     return Redaction([TextRule("secret", apply)])
 

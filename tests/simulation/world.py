@@ -28,6 +28,7 @@ from pipeline.worker import (
 from tests.simulation import loop as loop_module
 from tests.simulation import naps
 from tests.simulation.broker import Broker, Weather, place_of
+from tests.simulation.conversations import conversation
 from tests.simulation.group import Group
 from tests.simulation.hostile import ATTACKS, Scene
 from tests.simulation.loop import Process, SimulatedLoop
@@ -77,6 +78,8 @@ class World:
         self.seconds, count = rng.choice(scenario.lengths)
         self.storming = False
         self.runs: list[Run] = [good_run(n, rng, large=n % 4 == 0 and kept) for n in range(rng.randint(3, count))]
+        if scenario.talks:
+            self.runs = [run for n in range(rng.randint(1, count // 2)) for run in conversation(n, rng)]
         self.attackers: list[asyncio.Task[None]] = []
 
     def weather(self) -> Weather:
@@ -164,8 +167,11 @@ class World:
         watch = self.loop.create_task(self.watch())
         for _ in range(self.rng.randint(1, 2)):
             self.start_worker()
-        for number in range(agents := self.rng.randint(1, 2)):
-            self.start_agent(f"spool-{number}", self.runs[number::agents])
+        agents = self.rng.randint(1, 2)
+        threads = {run.thread_id: n % agents for n, run in enumerate(self.runs)} if self.scenario.talks else {}
+        for number in range(agents):
+            mine = [run for n, run in enumerate(self.runs) if threads.get(run.thread_id, n % agents) == number]
+            self.start_agent(f"spool-{number}", mine)
         most = self.scenario.most_attacks
         for number in range(self.rng.randint(1, most) if most else 0):
             self.attack(number, self.rng.choice(self.scenario.attacks))

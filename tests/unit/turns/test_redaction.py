@@ -266,6 +266,12 @@ def test_no_hash_of_a_text_that_is_redacted_is_kept() -> None:
     assert place(by_path)["answer"] == place(Redaction([TextRule("all", lambda text: ("out", 1))]))["answer"]
 
 
+def test_a_text_that_is_redacted_is_compared_as_it_is_stored() -> None:
+    part = {"part_kind": "text", "content": f"the key is {KEY}"}
+    stored = secrets().turn({"turn_type": "agent", "messages": [{"message_type": "response", "parts": [part]}]})
+    assert secrets().words(part["content"]) == stored["messages"][0]["parts"][0]["content"] != part["content"]
+
+
 def test_masked_errors() -> None:
     redaction = Redaction([], mask_errors=True)
     core = closed(redaction, envelope())
