@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -36,7 +37,8 @@ from pipeline.kafka.expiry import expiries
 from pipeline.kafka.offsets import group_lag
 from pipeline.kafka.reading import reader
 from pipeline.kafka.topic_plan import Found
-from pipeline.settings import Settings, load
+from pipeline.settings import LAKE, Settings, load
+from pipeline.stores.archives import TurnArchive, archive_of, lake_of
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.ledger import take_stock
@@ -44,6 +46,7 @@ from pipeline.worker.redaction_rules import redaction_of
 from pipeline.worker.roles import default_roles
 from threadmill.settings import without_password
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
+from topics.thread_key import ThreadKey
 
 AHEAD: Final = 5.0  # seconds that a record may be dated later than this machine's clock
 LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read with --ledger
@@ -101,13 +104,13 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
             findings += await _records(settings, found, stored=store.level == "ok", ledger=ledger)
     except ThreadmillError as error:
         findings.append(_failure("broker", error))
-    return [*findings, store]
+    return [*findings, store, *await _archive(settings)]
 
 
 def _unusable(settings: Settings) -> list[Finding]:
-    """Errors in settings that only the redaction and the content store read."""
+    """Errors in settings that only the redaction, the content store and the archive read."""
     findings = []
-    for make in (redaction_of, ContentStore.of):
+    for make in (redaction_of, ContentStore.of, _archive_of):
         try:
             make(settings)
         except CallerError as error:
@@ -160,6 +163,35 @@ async def _store(settings: Settings) -> Finding:
         return _failure("store", error)
     seen = f"{where}, revision {revision}: {many(counts.threads, 'thread')}, {many(counts.turns, 'turn')} of "
     return Finding("ok", "store", f"{seen}{many(counts.runs, 'run')}, {counts.interrupted:,} interrupted")
+
+
+def _archive_of(settings: Settings) -> TurnArchive | None:
+    return archive_of(settings, _nobody) if settings.archive is not None else None
+
+
+async def _archive(settings: Settings) -> list[Finding]:
+    """What an archive of tables has; of one of Parquet nothing is said."""
+    if settings.archive is None or not settings.archive.startswith(LAKE):
+        return []
+    try:
+        found = await lake_of(settings, _nobody).state()
+    except CallerError:  # which is a finding of the settings
+        return []
+    except StoreError as error:
+        return [_failure("archive", error)]
+    if not found:
+        advice = "a worker with the role archive makes them"
+        return [Finding("warning", "archive", f"{settings.archive} has no tables yet", advice)]
+    seen = "; ".join(
+        f"{name}: {many(table.rows, 'row')} in {many(table.files, 'file')}, {many(table.snapshots, 'snapshot')}"
+        for name, table in found.items()
+    )
+    return [Finding("ok", "archive", f"{settings.archive}: {seen}")]
+
+
+async def _nobody(threads: Sequence[ThreadKey]) -> set[ThreadKey]:
+    """The doctor writes nothing."""
+    return set()
 
 
 def _exists(settings: Settings) -> bool:

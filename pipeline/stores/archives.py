@@ -60,7 +60,8 @@ def lake_of(settings: Settings, erased: Erased) -> Lake:
             f"THREADMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder"
         )
     try:
-        from pipeline.stores.lake import Lake, Place  # noqa: PLC0415  # who has no tables need not have pyiceberg
+        from pipeline.stores.lake import Lake  # noqa: PLC0415  # who has no tables need not have pyiceberg
+        from pipeline.stores.lake_place import Place  # noqa: PLC0415  # as above
     except ModuleNotFoundError as error:
         raise CallerError(f"{settings.archive} needs pyiceberg ({error}): install `threadmill[lake]`") from None
     return Lake(Place.of(settings), erased)

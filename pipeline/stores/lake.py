@@ -8,64 +8,38 @@ depends on that: workers may write the same turns at the same time.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
-from urllib.parse import unquote
 
-import pyarrow as pa
 from obstore.exceptions import BaseError
-from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import RESTError
+from pyiceberg.expressions import And
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipeline.errors import StoreError, ThreadmillError
-from pipeline.settings import LAKE, Settings
 from pipeline.stores import lake_merge, lake_rows, lake_upkeep, segments
 from pipeline.stores.archive import Erased, Removed, Written
 from pipeline.stores.lake_offsets import Source
-from pipeline.stores.lake_table import Committed, LakeTable, of_tenant, of_threads
+from pipeline.stores.lake_place import Place, TableState
+from pipeline.stores.lake_read import of_tenant, of_threads, on_days
+from pipeline.stores.lake_standing import Standing
+from pipeline.stores.lake_table import Committed, LakeTable
 from pipeline.stores.lake_upkeep import Compacted, Expired
 from pipeline.stores.segments import Entry
 from topics.thread_key import ThreadKey
 
+log = logging.getLogger(__name__)
+
 COLUMNS: Final = {"turns": lake_rows.TURNS, "usage": lake_rows.USAGE}
 ENDED: Final = ("thread_id", "tenant", "ended_at")
-CATALOG: Final = "catalog.db"  # of an archive in a folder; else `archive.db` in THREADMILL_HOME
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """`root`: file:///folder, s3://bucket/prefix or gs://…; `catalog`: sqlite:///path, or https:// for a REST one."""
-
-    root: str
-    catalog: str
-
-    @classmethod
-    def of(cls, settings: Settings) -> Place:
-        """The place that the settings say."""
-        root = unquote(str(settings.archive).removeprefix(LAKE)).rstrip("/")
-        if settings.archive_catalog is not None:
-            return cls(root, settings.archive_catalog)
-        if root.startswith("file:"):
-            return cls(root, f"sqlite:///{root.removeprefix('file://')}/{CATALOG}")
-        return cls(root, f"sqlite:///{settings.home.absolute() / 'archive.db'}")
-
-    def open(self) -> Catalog:
-        """The catalog. A REST one says how its files are reached; PYICEBERG_CATALOG__THREADMILL__… has its login."""
-        if not self.catalog.startswith("sqlite:"):
-            return load_catalog("threadmill", type="rest", uri=self.catalog)
-        Path(self.catalog.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-        files = {"py-io-impl": "pipeline.stores.lake_files.LakeFiles"}
-        return load_catalog("threadmill", type="sql", uri=self.catalog, warehouse=self.root, **files)
 
 
 class Lake:
@@ -94,13 +68,14 @@ class Lake:
         erased = await self.erased(threads)
         kept = batch.without(erased)
         source = Source(topic, partition, begin, end, max((entry.at for entry in entries), default=0))
-        merged = [
-            await self._in_thread(self._merge, name, rows, kept, source)
-            for name, rows in (("turns", kept.turns), ("usage", kept.usage))
-        ]
+        merged = await self._in_thread(self._merge, kept, source, bool(erased))
         # An erasure marks the thread first and reads the tables then: so it finds these rows, or we find its mark.
         if meanwhile := await self.erased(threads) - erased:
             await self.delete_threads(meanwhile)
+        try:
+            await self._in_thread(self._tidy, kept.days)
+        except StoreError as error:  # the segment is safe; the next one tidies up
+            log.warning("files and snapshots are left as they are: %s", error)
         return Written(merged[0].rows, sum(one.bytes for one in merged), batch.refused, batch.expired)
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
@@ -111,13 +86,13 @@ class Lake:
 
     async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
         """Remove the rows of threads that have ended before the thread's time, in epoch ms, and, where there were
-        some, all older snapshots, save those that somebody has named. Raises StoreError.
+        some, all snapshots that are older than an hour, save those that somebody has named. Raises StoreError.
         """
-        return await self._in_thread(self._expire, before)
+        return await self._in_thread(self._expire, days, before)
 
     async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
         """How many rows of turns `expire` would remove. Raises StoreError."""
-        return await self._in_thread(self._counted, before)
+        return await self._in_thread(self._counted, days, before)
 
     async def holding(self, tenant: str) -> int:
         """How many files of the current snapshots hold something of a tenant. Raises StoreError."""
@@ -138,21 +113,26 @@ class Lake:
         before = time.time() - older_than
         return {name: await self._in_thread(self._expire_snapshots, name, before) for name in COLUMNS}
 
-    def _expire(self, before: Mapping[ThreadKey, int]) -> Removed:
+    async def state(self) -> dict[str, TableState]:
+        """What there is of each table; makes none. Raises StoreError."""
+        return await self._in_thread(self.place.state, COLUMNS)
+
+    def _expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
         threads: set[ThreadKey] = set()
         rows = files = 0
-        for rows_of in self._table("turns").look(of_threads(before), ENDED):
+        where = And(of_threads(before), on_days(days))
+        for rows_of in self._table("turns").look(where, ENDED):
             places, keys = segments.of_expired(rows_of, before)
             rows, threads = rows + len(places), threads | keys
         for name in COLUMNS:
             kept = partial(segments.without_expired, before=before)
-            if found := self._table(name).remove(of_threads(before), ENDED, kept).files:
+            if found := self._table(name).remove(where, ENDED, kept):
                 files += found
-                lake_upkeep.expire(self._table(name), time.time() + 1)
+                lake_upkeep.expire(self._table(name), time.time() - lake_upkeep.RECENT)
         return Removed(rows, files, frozenset(threads))
 
-    def _counted(self, before: Mapping[ThreadKey, int]) -> int:
-        found = self._table("turns").look(of_threads(before), ENDED)
+    def _counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
+        found = self._table("turns").look(And(of_threads(before), on_days(days)), ENDED)
         return sum(len(segments.of_expired(rows, before)[0]) for rows in found)
 
     def _holding(self, tenant: str) -> int:
@@ -169,15 +149,26 @@ class Lake:
     def _expire_snapshots(self, name: str, before: float) -> Expired:
         return lake_upkeep.expire(self._table(name), before)
 
-    def _merge(self, name: str, rows: pa.Table, batch: lake_rows.Batch, source: Source) -> Committed:
-        return self._table(name).merge(rows, batch.ranks, batch.days, source)
+    def _merge(self, batch: lake_rows.Batch, source: Source, erases: bool) -> list[Committed]:  # noqa: FBT001  # by _in_thread
+        turns, usage = (self._table(name) for name in COLUMNS)
+        first = turns.merge(batch.turns, lambda: batch.ranks, batch.days, source, erases=erases)
+        standing = Standing(turns, batch, first)
+        second = usage.merge(batch.usage, standing.ranks, batch.days, source, erases=erases)
+        if erases:
+            for table in (turns, usage):
+                if lake_upkeep.owes(table):
+                    lake_upkeep.expire(table, time.time() + 1, erased=True)
+        return [first, second]
+
+    def _tidy(self, days: Collection[date | None]) -> None:
+        for name in COLUMNS:
+            lake_upkeep.tidy(self._table(name), days)
 
     def _delete(self, keys: Collection[ThreadKey]) -> int:
         files = 0
         for name in COLUMNS:
-            files += (
-                self._table(name).remove(of_threads(keys), lake_merge.KEY, partial(segments.without, erased=keys)).files
-            )
+            kept = partial(segments.without, erased=keys)
+            files += self._table(name).remove(of_threads(keys), lake_merge.KEY, kept, erases=True)
             lake_upkeep.expire(self._table(name), time.time() + 1, erased=True)
         return files
 

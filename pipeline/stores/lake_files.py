@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 
 import obstore
 from obstore.store import ObjectStore, from_url
+from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from pipeline.stores.files import write_file
 from pipeline.stores.objects import RETRY, Ranges
@@ -92,8 +94,13 @@ class Written(io.BytesIO):
         super().close()
 
 
-def listed(location: str) -> Iterator[tuple[str, float]]:
-    """The files below a place, and when each was written, in seconds since the epoch."""
+def listed(location: str, files: FileIO | None = None) -> Iterator[tuple[str, float]]:
+    """The files below a place, and when each was written, in seconds since the epoch. `files`: how they are reached,
+    where that is not by this module.
+    """
+    if isinstance(files, PyArrowFileIO):
+        yield from _listed_by_arrow(location, files)
+        return
     bucket, key = _place(location)
     if bucket is None:
         for path in sorted(Path(key).rglob("*")):
@@ -104,6 +111,14 @@ def listed(location: str) -> Iterator[tuple[str, float]]:
     for some in obstore.list(bucket, prefix=f"{key}/"):
         for found in some:
             yield root + found["path"], found["last_modified"].timestamp()
+
+
+def _listed_by_arrow(location: str, files: PyArrowFileIO) -> Iterator[tuple[str, float]]:
+    scheme, netloc, path = PyArrowFileIO.parse_location(location)
+    below = FileSelector(path, recursive=True, allow_not_found=True)
+    for one in files.fs_by_scheme(scheme, netloc).get_file_info(below):
+        if one.type == FileType.File:
+            yield location.removesuffix(path) + one.path, one.mtime.timestamp()
 
 
 def _place(location: str) -> tuple[ObjectStore | None, str]:

@@ -20,6 +20,8 @@ RANK: Final = ("events", "status", "revision", "interruption", "digest")
 Key = tuple[str, str, str]
 Rank = tuple[int, bool, int, bool, str]
 
+ABOVE_ALL: Final[Rank] = (2**63, True, 2**63, True, "")  # of turns that must not be there
+
 
 def keys(table: pa.Table) -> list[Key]:
     """The turn of each row; the tenant is '' where there is none."""
@@ -46,23 +48,23 @@ def highest(tables: Iterable[pa.Table], known: Mapping[Key, Rank] | None = None)
 
 def of_turns(table: pa.Table, turns: Iterable[Key]) -> pa.Table:
     """The rows that may be of these turns: those with one of their turn ids."""
-    wanted = pa.array(sorted({turn_id for _, _, turn_id in turns}), table["turn_id"].type)
-    return table.filter(pc.is_in(table["turn_id"], value_set=wanted))
+    return table.filter(_may_be_of(table, turns))
 
 
 def has_lower(table: pa.Table, best: Mapping[Key, Rank]) -> bool:
     """Whether a row ranks lower than the best of its turn."""
-    return any(rank < best.get(key, rank) for key, rank in zip(keys(table), ranks(table), strict=True))
+    return bool(_lower(table, best))
 
 
 def without_lower(table: pa.Table, best: Mapping[Key, Rank]) -> pa.Table:
     """The table without the rows that rank lower than the best of their turn."""
-    some = of_turns(table, best).num_rows
-    if not some:
+    gone = _lower(table, best)
+    if not gone:
         return table
-    return table.filter(
-        pa.array([rank >= best.get(key, rank) for key, rank in zip(keys(table), ranks(table), strict=True)])
-    )
+    stays = [True] * table.num_rows
+    for place in gone:
+        stays[place] = False
+    return table.filter(pa.array(stays))
 
 
 def unknown(table: pa.Table, held: Iterable[pa.Table], best: Mapping[Key, Rank]) -> pa.Table:
@@ -86,6 +88,21 @@ def doubles(table: pa.Table) -> dict[Key, Rank]:
     for key in keys(some):
         seen[key] = seen.get(key, 0) + 1
     return {key: rank for key, rank in highest([some]).items() if seen[key] > 1}
+
+
+def _lower(table: pa.Table, best: Mapping[Key, Rank]) -> list[int]:
+    """The places of rows that rank lower than the best of their turn."""
+    mask = _may_be_of(table, best)
+    some = table.select([*KEY, *RANK]).filter(mask)
+    places = pc.indices_nonzero(mask).to_pylist()
+    return [
+        place for place, key, rank in zip(places, keys(some), ranks(some), strict=True) if rank < best.get(key, rank)
+    ]
+
+
+def _may_be_of(table: pa.Table, turns: Iterable[Key]) -> pa.ChunkedArray:
+    wanted = pa.array(sorted({turn_id for _, _, turn_id in turns}), table["turn_id"].type)
+    return pc.is_in(table["turn_id"], value_set=wanted)
 
 
 def _rows(table: pa.Table, names: Iterable[str]) -> Iterable[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ agent, with the columns of the store's table; it carries the rank of its turn's 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -47,25 +47,26 @@ USAGE: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Of each turn the rows of its newest record, and that record's rank; the records that are no turn records."""
+    """Of each turn the rows of its newest record, and that record's rank; on which days they began (UTC; None: at no
+    known time); the records that are no turn records; how many have expired.
+    """
 
     turns: pa.Table
     usage: pa.Table
-    ranks: dict[Key, Rank]
+    ranks: Mapping[Key, Rank]
+    days: Collection[date | None] = ()
     refused: tuple[Refusal, ...] = ()
     expired: int = 0
 
-    @property
-    def days(self) -> list[date | None]:
-        """On which its turns began (UTC); None: at no known time."""
-        return [*self.turns["started_at"].cast(pa.date32()).unique().to_pylist()]
-
     def without(self, erased: Collection[ThreadKey]) -> Batch:
-        """The batch without these threads."""
-        turns = segments.without(self.turns, erased)
-        return Batch(
-            turns, segments.without(self.usage, erased), lake_merge.highest([turns]), self.refused, self.expired
-        )
+        """The batch without these threads. Their turns rank above all that a table may have of them, as a worker has
+        that died before it saw that they are erased.
+        """
+        if not erased:
+            return self
+        turns, usage = segments.without(self.turns, erased), segments.without(self.usage, erased)
+        ranks = dict.fromkeys(self.ranks, lake_merge.ABOVE_ALL) | lake_merge.highest([turns])
+        return Batch(turns, usage, ranks, self.days, self.refused, self.expired)
 
 
 def batch(partition: int, entries: Iterable[Entry], expired: segments.Expired = segments.never) -> Batch:
@@ -82,7 +83,8 @@ def batch(partition: int, entries: Iterable[Entry], expired: segments.Expired = 
             newest.setdefault(key, offset)
     chosen = pa.array(sorted(newest.values()), pa.int64())
     turns, usage = (table.filter(pc.is_in(table["offset"], value_set=chosen)) for table in (turns, usage))
-    return Batch(turns, usage, ranks, tuple(refused), len(old))
+    days = turns["started_at"].cast(pa.date32()).unique().to_pylist()
+    return Batch(turns, usage, ranks, days, tuple(refused), len(old))
 
 
 def _tables(found: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -> tuple[pa.Table, pa.Table]:

@@ -7,91 +7,45 @@ has come between; else it is made anew, from what is there then. So each snapsho
 from __future__ import annotations
 
 import logging
-import random
-import time
-import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from functools import reduce
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    LessThan,
-    Or,
-)
-from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file, schema_to_pyarrow
+from pyiceberg.exceptions import CommitFailedException, ValidationException
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.manifest import DataFile
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
-from pyiceberg.transforms import DayTransform
-from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
 from pipeline.errors import StoreError
-from pipeline.stores import lake_files, lake_merge, lake_offsets
-from pipeline.stores.lake_merge import Key, Rank
-from pipeline.stores.lake_offsets import PROPERTY, Offsets, Source
-from pipeline.turns.column_text import column_text
-from topics.thread_key import ThreadKey
+from pipeline.stores import lake_commit, lake_merge, lake_offsets, lake_read, lake_schema
+from pipeline.stores.lake_commit import Change
+from pipeline.stores.lake_merge import ABOVE_ALL, Key, Rank
+from pipeline.stores.lake_offsets import Source
+from pipeline.stores.lake_schema import NAMESPACE, TRIES
 
 log = logging.getLogger(__name__)
 
-NAMESPACE: Final = "threadmill"
-DAY: Final = "started_at"  # the column that the partitions are days of
-SLACK: Final = timedelta(days=1)  # by which the beginning of a turn may differ between its revisions
-TRIES: Final = 50  # commits of others that may come between
-PAUSE: Final = 0.4  # seconds before a commit is made anew, at most
-ROWS: Final = (*lake_merge.KEY, *lake_merge.RANK)
-TYPES: Final[Mapping[pa.DataType, IcebergType]] = {
-    pa.string(): StringType(),
-    pa.int64(): LongType(),
-    pa.int32(): IntegerType(),
-    pa.timestamp("us", tz="UTC"): TimestamptzType(),
-}
-PROPERTIES: Final = {
-    "format-version": "2",
-    "commit.retry.num-retries": "0",  # a commit that is repeated as it is would add turns that another one has added
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "20",
-    "write.metadata.metrics.column.document": "none",  # bounds of texts prune nothing
-    "write.metadata.metrics.column.facts": "none",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a commit does: files that go, rows that come, and the offsets of the snapshot. `files`: that held a row that
-    goes.
-    """
-
-    drop: Sequence[FileScanTask]
-    add: pa.Table
-    offsets: Offsets
-    files: int = 0
+AT_ONCE: Final = (
+    67_108_864  # bytes of files that one commit of an erasure replaces: what is lost where another comes between
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Rows and bytes that were written; files that held a row that went."""
+    """Rows that came, bytes that were written, and files that went; of turns: the rank of each that stands since the
+    snapshot.
+    """
 
     rows: int = 0
     bytes: int = 0
     files: int = 0
+    snapshot: int | None = None
+    best: Mapping[Key, Rank] = field(default_factory=dict)
 
 
 class LakeTable:
@@ -107,220 +61,139 @@ class LakeTable:
     def load(self) -> Table:
         """The table as it is now."""
         if not self.ready:
-            self._make()
+            lake_schema.make(self.catalog, self.name, self.columns, self.location)
             self.ready = True
         return self.catalog.load_table((NAMESPACE, self.name))
 
     def merge(
-        self, rows: pa.Table, ranks: Mapping[Key, Rank], days: Collection[date | None], source: Source
+        self,
+        rows: pa.Table,
+        ranks: Callable[[], Mapping[Key, Rank]],
+        days: Collection[date | None],
+        source: Source,
+        *,
+        erases: bool = False,
     ) -> Committed:
-        """Put in the rows of turns that rank higher than what is there, which goes. `ranks` and `days`: of each turn
-        that comes, also of those without rows.
+        """Put in the rows of turns that rank higher than what is there, which goes.
+
+        `ranks` and `days`: of each turn that comes, or goes, also of those without rows. `erases`: some of them go for
+        good, so that they are looked for in a segment that is there already, too.
         """
+        best: dict[Key, Rank] = {}
 
         def change(table: Table) -> Change | None:
-            offsets = offsets_of(table)
-            if lake_offsets.holds(offsets, source):
+            offsets = lake_read.offsets_of(table)
+            again = lake_offsets.holds(offsets, source)
+            if again and not erases:
                 return None
-            later = lake_offsets.with_source(offsets, source)
-            near = tasks(table, _around(days))
-            held = [lake_merge.of_turns(read(table, [task], ROWS), ranks) for task in near]
-            best = lake_merge.highest(held, ranks)
-            drop = [task for task, some in zip(near, held, strict=True) if lake_merge.has_lower(some, best)]
-            stay = lake_merge.without_lower(read(table, drop), best)
-            new = lake_merge.unknown(rows, held, best)
-            return Change(drop, _joined([stay, new], table), later, len(drop))
+            found = list(lake_read.held(table, days, known := ranks()))
+            there = [some for _, some in found]
+            best.clear()
+            best.update(lake_merge.highest(there, known))
+            drop = [task for task, some in found if lake_merge.has_lower(some, best)]
+            new = lake_merge.unknown(rows, there, best)
+            if again and not drop and not new.num_rows:
+                return None
+            later = offsets if again else lake_offsets.with_source(offsets, source)
+            gone = erases and any(best.get(key) == ABOVE_ALL for some in there for key in lake_merge.keys(some))
+            return Change(later, drop, partial(lake_merge.without_lower, best=best), new, erases=gone)
 
-        return self._commit(change)
+        done = self.commit(change)
+        return Committed(done.rows, done.bytes, done.files, done.snapshot, best)
 
     def remove(
-        self, where: BooleanExpression, columns: Collection[str], kept: Callable[[pa.Table], pa.Table]
-    ) -> Committed:
-        """Remove rows; older snapshots still have them. `kept`: some rows -> those that stay; it needs `columns` alone,
-        and takes none away where `where` does not hold.
+        self,
+        where: BooleanExpression,
+        columns: Collection[str],
+        kept: Callable[[pa.Table], pa.Table],
+        *,
+        erases: bool = False,
+    ) -> int:
+        """Remove rows, by some commits; older snapshots still have them. -> how many files had such rows.
+
+        `kept`: some rows -> those that stay; it needs `columns` alone, and takes none away where `where` does not hold.
         """
+        has: dict[str, bool] = {}  # by path: files never change
+        while found := list(self._having(where, columns, kept, has)):
+            for some in groups(found, AT_ONCE):
+                self.rewrite(some, kept, erases=erases)
+        return sum(has.values())
+
+    def rewrite(
+        self,
+        some: Sequence[FileScanTask],
+        kept: Callable[[pa.Table], pa.Table],
+        *,
+        joined: bool = False,
+        erases: bool = False,
+    ) -> Committed:
+        """Write the rows of these files anew, as far as these are still there, but for those that go."""
+        paths = {task.file.file_path for task in some}
 
         def change(table: Table) -> Change | None:
-            drop = []
-            for task in tasks(table, where):
-                rows = read(table, [task], columns)
-                if kept(rows).num_rows < rows.num_rows:
-                    drop.append(task)
-            if not drop:
+            drop = [task for task in lake_read.tasks(table) if task.file.file_path in paths]
+            if not drop or (joined and len(drop) == 1):
                 return None
-            return Change(drop, kept(read(table, drop)), offsets_of(table), len(drop))
+            return Change(lake_read.offsets_of(table), drop, kept, joined=joined, erases=erases)
 
-        return self._commit(change)
+        return self.commit(change)
 
     def look(self, where: BooleanExpression, columns: Collection[str]) -> Iterator[pa.Table]:
         """Columns of each file that may hold such rows."""
         table = self.load()
-        for task in tasks(table, where):
-            yield read(table, [task], columns)
+        for task in lake_read.tasks(table, where):
+            yield lake_read.read(table, [task], columns)
 
-    def rewrite(self, plan: Callable[[Table], tuple[Sequence[FileScanTask], Mapping[Key, Rank]]]) -> Committed:
-        """Write the rows of some files anew, together, without those that rank lower than `plan` says."""
-
-        def change(table: Table) -> Change | None:
-            drop, best = plan(table)
-            if not drop:
-                return None
-            rows = lake_merge.without_lower(read(table, drop), best)
-            return Change(drop, rows.sort_by([("thread_id", "ascending"), (DAY, "ascending")]), offsets_of(table))
-
-        return self._commit(change)
-
-    def _commit(self, change: Callable[[Table], Change | None]) -> Committed:
+    def commit(self, change: Callable[[Table], Change | None]) -> Committed:
         """Make the change of the table as it is; once more, of what it is then, where another one came between."""
         for _ in range(TRIES):
             table = self.load()
-            written: list[DataFile] = []
+            files: list[DataFile] = []
             try:
                 if (todo := change(table)) is None:
                     return Committed()
-                written = [_write(table, day, rows) for day, rows in _by_day(todo.add)]
-                _swap(table, [task.file for task in todo.drop], written, todo.offsets)
-            except (CommitFailedException, ValidationException, FileNotFoundError) as error:
+                files.extend(lake_commit.written(table, todo))
+                snapshot = lake_commit.swap(table, todo, files)
+            except (CommitFailedException, ValidationException) as error:
                 log.debug("%s: another commit came between: %s", self.name, error)
-                for file in written:
+                for file in files:
                     with suppress(FileNotFoundError):
                         table.io.delete(file.file_path)
-                time.sleep(random.uniform(0.1, 1) * PAUSE)  # noqa: S311  # jitter
-                continue
-            return Committed(todo.add.num_rows, sum(file.file_size_in_bytes for file in written), todo.files)
+            except FileNotFoundError as error:  # an erasure has deleted what the table consisted of
+                log.debug("%s: another commit came between: %s", self.name, error)
+            else:
+                new = 0 if todo.add is None else todo.add.num_rows
+                return Committed(new, sum(file.file_size_in_bytes for file in files), len(todo.drop), snapshot)
+            lake_schema.pause()
         raise StoreError(f"{self.name}: {TRIES} commits of others came between; try it again", transient=True)
 
-    def _make(self) -> None:
-        self.catalog.create_namespace_if_not_exists(NAMESPACE)
-        fields = [
-            NestedField(number, field.name, TYPES[field.type], required=False)
-            for number, field in enumerate(self.columns, 1)
-        ]
-        schema = Schema(*fields)
-        self._refuse_other_catalogs()
-        day = PartitionField(schema.find_field(DAY).field_id, 1000, DayTransform(), "day")
-        with suppress(TableAlreadyExistsError):
-            self.catalog.create_table_if_not_exists(
-                (NAMESPACE, self.name), schema, self.location, PartitionSpec(day), properties=PROPERTIES
-            )
-        for _ in range(TRIES):
-            table = self.catalog.load_table((NAMESPACE, self.name))
-            missing = [field for field in self.columns if field.name not in table.schema().column_names]
-            retries = "commit.retry.num-retries"
-            try:
-                if missing:
-                    with table.update_schema() as update:
-                        for field in missing:
-                            update.add_column(field.name, TYPES[field.type])
-                if table.properties.get(retries) != PROPERTIES[retries]:
-                    with table.transaction() as transaction:
-                        transaction.set_properties({retries: PROPERTIES[retries]})
-                return
-            except CommitFailedException:  # another worker does the same
-                time.sleep(random.uniform(0.1, 1) * PAUSE)  # noqa: S311  # jitter
-        raise StoreError(f"{self.name}: {TRIES} changes of others came between; try it again", transient=True)
-
-    def _refuse_other_catalogs(self) -> None:
-        """Two catalogs over the same files would delete each other's."""
-        if not isinstance(self.catalog, SqlCatalog) or self.catalog.table_exists((NAMESPACE, self.name)):
-            return
-        if any(lake_files.listed(f"{self.location}/metadata")):
-            raise StoreError(
-                f"{self.location} holds a table that the catalog doesn't know: name its catalog by "
-                "THREADMILL_ARCHIVE_CATALOG, or another place by THREADMILL_ARCHIVE",
-                transient=True,  # another worker may be about to enter it
-            )
+    def _having(
+        self,
+        where: BooleanExpression,
+        columns: Collection[str],
+        kept: Callable[[pa.Table], pa.Table],
+        has: dict[str, bool],
+    ) -> Iterator[FileScanTask]:
+        """The files that have rows which go."""
+        table = self.load()
+        for task in lake_read.tasks(table, where):
+            path = task.file.file_path
+            if path not in has:
+                rows = lake_read.read(table, [task], columns)
+                has[path] = kept(rows).num_rows < rows.num_rows
+            if has[path]:
+                yield task
 
 
-def offsets_of(table: Table) -> Offsets:
-    """What the newest snapshot of ours holds; another engine's says nothing of it."""
-    snapshot = table.current_snapshot()
-    while snapshot is not None:
-        said = snapshot.summary.additional_properties.get(PROPERTY) if snapshot.summary else None
-        if said is not None:
-            return lake_offsets.parse(said)
-        parent = snapshot.parent_snapshot_id
-        snapshot = table.snapshot_by_id(parent) if parent is not None else None
-    return {}
-
-
-def tasks(table: Table, where: BooleanExpression | None = None) -> list[FileScanTask]:
-    """The files that may hold such rows."""
-    return list(table.scan(row_filter=where or AlwaysTrue()).plan_files())
-
-
-def read(table: Table, some: Sequence[FileScanTask], columns: Collection[str] | None = None) -> pa.Table:
-    """All rows of some files, or some columns of them."""
-    schema = table.schema() if columns is None else table.schema().select(*columns)
-    return ArrowScan(table.metadata, table.io, schema, AlwaysTrue()).to_table(some)
-
-
-def of_threads(keys: Collection[ThreadKey]) -> BooleanExpression:
-    """The rows of these threads, and perhaps of other tenants' threads with their ids."""
-    return In(term="thread_id", literals={key.thread_id for key in keys})
-
-
-def of_tenant(tenant: str) -> BooleanExpression:
-    """The rows of a tenant; '' has those without one."""
-    return EqualTo(term="tenant", value=column_text(tenant)) if tenant else IsNull(term="tenant")
-
-
-def _around(days: Iterable[date | None]) -> BooleanExpression:
-    """The rows of turns that began on these days, or near them, or at no known time."""
-    spans: list[tuple[date, date]] = []
-    for day in sorted(day for day in days if day is not None):
-        if spans and day - SLACK <= spans[-1][1]:
-            spans[-1] = spans[-1][0], day + SLACK
-        else:
-            spans.append((day - SLACK, day + SLACK))
-    unknown: BooleanExpression = IsNull(term=DAY)
-    return reduce(
-        Or,
-        [And(GreaterThanOrEqual(term=DAY, value=_at(a)), LessThan(term=DAY, value=_at(b + SLACK))) for a, b in spans],
-        unknown,
-    )
-
-
-def _at(day: date) -> str:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC).isoformat()
-
-
-def _joined(tables: Iterable[pa.Table], table: Table) -> pa.Table:
-    columns = schema_to_pyarrow(table.schema(), include_field_ids=False)
-    return pa.concat_tables([_with_columns(one, columns) for one in tables])
-
-
-def _with_columns(rows: pa.Table, columns: pa.Schema) -> pa.Table:
-    """The rows with these columns; null where they lack one, as where a newer version has added it."""
-    return pa.table(
-        [
-            rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-            for field in columns
-        ],
-        schema=columns,
-    )
-
-
-def _by_day(rows: pa.Table) -> Iterable[tuple[date | None, pa.Table]]:
-    days = rows[DAY].cast(pa.date32())
-    for day in days.unique().to_pylist():
-        yield day, rows.filter(pc.is_null(days) if day is None else pc.equal(days, day))
-
-
-def _write(table: Table, day: date | None, rows: pa.Table) -> DataFile:
-    path = f"{table.location()}/data/day={day.isoformat() if day else 'unknown'}/{uuid.uuid4().hex}.parquet"
-    columns = schema_to_pyarrow(table.schema(), include_field_ids=True)
-    with table.io.new_output(path).create() as out:
-        pq.write_table(_with_columns(rows, columns), out, compression="zstd")
-    return parquet_file_to_data_file(table.io, table.metadata, path)
-
-
-def _swap(table: Table, drop: Sequence[DataFile], add: Sequence[DataFile], offsets: Offsets) -> None:
-    transaction = table.transaction()
-    update = transaction.update_snapshot(snapshot_properties={PROPERTY: lake_offsets.text(offsets)})
-    with update.overwrite() if drop else update.fast_append() as snapshot:
-        for file in drop:
-            snapshot.delete_data_file(file)
-        for file in add:
-            snapshot.append_data_file(file)
-    transaction.commit_transaction()
+def groups(some: Sequence[FileScanTask], most: int) -> Iterator[list[FileScanTask]]:
+    """The files in groups of so many bytes, at least one in each."""
+    group: list[FileScanTask] = []
+    size = 0
+    for task in some:
+        if group and size + task.file.file_size_in_bytes > most:
+            yield group
+            group, size = [], 0
+        group.append(task)
+        size += task.file.file_size_in_bytes
+    if group:
+        yield group

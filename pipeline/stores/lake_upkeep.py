@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
+from functools import partial
 from typing import Final
 
 from pyiceberg.exceptions import CommitFailedException
@@ -15,13 +18,21 @@ from pyiceberg.table.snapshots import Snapshot
 
 from pipeline.errors import StoreError
 from pipeline.stores import lake_files, lake_merge
-from pipeline.stores.lake_merge import Key, Rank
-from pipeline.stores.lake_table import ROWS, TRIES, LakeTable, read, tasks
+from pipeline.stores.lake_commit import ERASED
+from pipeline.stores.lake_doubles import doubles, with_lower
+from pipeline.stores.lake_read import on_days, tasks
+from pipeline.stores.lake_schema import TRIES
+from pipeline.stores.lake_table import LakeTable, groups
 
 log = logging.getLogger(__name__)
 
 LARGE: Final = 33_554_432  # bytes of a file that stays as it is
-UNNAMED: Final = 3600.0  # seconds after which a file that nothing names is not one that is just about to be committed
+MANY: Final = 16  # small files of a day and of like size, which the role joins
+ALIKE: Final = 5  # bits by which the sizes of such files may differ
+RECENT: Final = 3600.0  # seconds in which a query may still read a snapshot, and a file that nothing names be committed
+FOREIGN: Final = 72 * 3600.0  # seconds in which another engine may still commit a file that it has written
+OURS: Final = re.compile(r"[0-9a-f]{32}\.parquet|.*\.(?:avro|metadata\.json)")
+SNAPSHOTS: Final = 200  # that the role keeps, and as many more before it removes them together
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,66 +57,118 @@ def compact(lake: LakeTable) -> Compacted:
     days is looked for here alone.
     """
     table = lake.load()
-    before = tasks(table)
-    best = lake_merge.doubles(read(table, before, ROWS))
-    if best:
-        lake.rewrite(lambda now: (_with_lower(now, best), best))
-    for day in sorted({str(task.file.partition) for task in before}):
-        while lake.rewrite(lambda now, day=day: (_small(now, day), {})).rows:  # type: ignore[misc]  # mypy knows no type of a default
-            pass
-    return Compacted(len(before), len(tasks(lake.load())), len(best))
+    before = len(tasks(table))
+    if best := doubles(table):
+        for task in with_lower(table, best):
+            lake.rewrite([task], partial(lake_merge.without_lower, best=best))
+    for small in _by_day(tasks(lake.load())).values():
+        _join(lake, small)
+    return Compacted(before, len(tasks(lake.load())), len(best))
 
 
-def _with_lower(table: Table, best: Mapping[Key, Rank]) -> list[FileScanTask]:
-    return [task for task in tasks(table) if lake_merge.has_lower(read(table, [task], ROWS), best)]
+def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
+    """What the role does behind its commits, so that neither files nor snapshots become too many: join files of these
+    days where many are alike, and remove the oldest of many snapshots.
+    """
+    table = lake.load()
+    for small in _by_day(tasks(table, on_days(days))).values():
+        sizes: dict[int, list[FileScanTask]] = {}
+        for task in small:
+            sizes.setdefault(_size(task).bit_length() // ALIKE, []).append(task)
+        for alike in sizes.values():
+            if len(alike) >= MANY:
+                _join(lake, alike)
+    times = sorted((one.timestamp_ms for one in table.snapshots()), reverse=True)
+    if len(times) > 2 * SNAPSHOTS:
+        expire(lake, min(times[SNAPSHOTS] / 1000, time.time() - RECENT))
 
 
-def _small(table: Table, day: str) -> Sequence[FileScanTask]:
-    """As many small files of a day as make a large one; none where there is only one."""
-    taken: list[FileScanTask] = []
-    for task in tasks(table):
-        size = task.file.file_size_in_bytes
-        if str(task.file.partition) != day or size >= LARGE // 2:
-            continue
-        if sum(one.file.file_size_in_bytes for one in taken) + size <= LARGE:
-            taken.append(task)
-    return taken if len(taken) > 1 else ()
+def owes(lake: LakeTable) -> bool:
+    """Whether older snapshots hold what was removed for good."""
+    found = sorted(lake.load().snapshots(), key=lambda one: one.sequence_number or 0)
+    return any(one.summary and ERASED in one.summary.additional_properties for one in found[1:])
 
 
 def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
     """Remove snapshots from before a time, epoch seconds, save the current one and those that somebody has named, and
-    all files that none of the others needs. `erased`: the older ones hold what must go, so a named one is a StoreError.
+    all files that none of the others needs.
+
+    `erased`: the older ones hold what must go, so a named one is a StoreError; and rows go before the snapshots, which
+    then say to a repeated call what is still to be deleted.
     """
     for _ in range(TRIES):
         table = lake.load()
         named = {ref.snapshot_id: name for name, ref in table.refs().items()}
         old = [one for one in table.snapshots() if one.timestamp_ms < before * 1000 and one.snapshot_id not in named]
-        was = _files(table, old, live=False)
         try:
+            was = _files(table, old, live=False)
+            if erased and old:
+                kept = _names(_files(table, [one for one in table.snapshots() if one not in old], live=True))
+                _remove(table, (path for path in was if path.endswith(".parquet") and _name(path) not in kept))
             if old:
                 table.maintenance.expire_snapshots().by_ids([one.snapshot_id for one in old]).commit()
-        except (CommitFailedException, FileNotFoundError, ValueError):  # another commit came between
+        except (CommitFailedException, FileNotFoundError, ValueError) as error:  # another commit came between
+            log.debug("%s: another commit came between: %s", lake.name, error)
             continue
         break
     else:
         raise StoreError(f"{lake.name}: {TRIES} commits of others came between; try it again", transient=True)
     files = _delete(lake, was)
-    kept = sorted(set(named.values()) - {"main"})
+    kept = set(named.values()) - {"main"}
     if erased and kept:
-        raise StoreError(f"{lake.name}: {', '.join(kept)} may hold what was erased: remove them, and erase once more")
+        raise StoreError(
+            f"{lake.name}: {', '.join(sorted(kept))} may hold what was erased: remove them, and erase once more"
+        )
     return Expired(len(old), files)
 
 
+def _join(lake: LakeTable, some: Sequence[FileScanTask]) -> None:
+    for group in groups(sorted(some, key=_size), LARGE):
+        if len(group) > 1:
+            lake.rewrite(group, lambda rows: rows, joined=True)
+
+
+def _by_day(some: Iterable[FileScanTask]) -> Mapping[str, list[FileScanTask]]:
+    """The small files of each day."""
+    found: dict[str, list[FileScanTask]] = {}
+    for task in some:
+        if _size(task) < LARGE // 2:
+            found.setdefault(str(task.file.partition), []).append(task)
+    return found
+
+
+def _size(task: FileScanTask) -> int:
+    return task.file.file_size_in_bytes
+
+
 def _delete(lake: LakeTable, gone: set[str]) -> int:
-    """Delete the files in `gone`, and those that lie there for longer than UNNAMED, unless the table names them."""
+    """Delete the files in `gone`, and those that have lain there for long, unless the table names them."""
     table = lake.load()
-    named = _files(table, table.snapshots(), live=True) | _metadata(table)
-    left = [path for path, at in lake_files.listed(table.location()) if at < time.time() - UNNAMED]
-    found = {path for path in {*gone, *left} if path not in named}
-    for path in sorted(found):
+    named = _names(_files(table, table.snapshots(), live=True) | _metadata(table))
+    now = time.time()
+    left = [
+        path
+        for path, at in lake_files.listed(table.location(), table.io)
+        if at < now - (RECENT if OURS.fullmatch(_name(path)) else FOREIGN)
+    ]
+    return _remove(table, (path for path in {*gone, *left} if _name(path) not in named))
+
+
+def _remove(table: Table, paths: Iterable[str]) -> int:
+    found = sorted(paths)
+    for path in found:
         with suppress(FileNotFoundError):
             table.io.delete(path)
     return len(found)
+
+
+def _name(path: str) -> str:
+    """A file's name is its own: a catalog may write the folders before it in several ways."""
+    return path.rpartition("/")[2]
+
+
+def _names(paths: Iterable[str]) -> set[str]:
+    return {_name(path) for path in paths}
 
 
 def _files(table: Table, snapshots: Sequence[Snapshot], *, live: bool) -> set[str]:
@@ -122,4 +185,7 @@ def _files(table: Table, snapshots: Sequence[Snapshot], *, live: bool) -> set[st
 
 
 def _metadata(table: Table) -> set[str]:
-    return {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    """The files beside the snapshots that the table names: its metadata, and statistics of other engines."""
+    said = (*table.metadata.statistics, *table.metadata.partition_statistics)
+    logged = (entry.metadata_file for entry in table.metadata.metadata_log)
+    return {table.metadata_location, *logged, *(one.statistics_path for one in said)}

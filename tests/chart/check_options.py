@@ -311,6 +311,10 @@ REFUSED: Final = (
     ({"roles": {"store": {"enabled": True}}}, "roles.all runs that role already"),
     ({"roles": {"all": {"enabled": False}}}, "nothing is enabled"),
     ({"roles": {"archive": {"enabled": True}}}, "settings.archive is missing"),
+    (
+        {"roles": {"archive": {"enabled": True}}, "settings": {"archive": "iceberg+s3://b/p"}},
+        "settings.archive_catalog is missing",
+    ),
     ({"gateway": {"enabled": True}}, "gateway.tokens.existingSecret is missing"),
     ({"kafka": {"sasl": {"mechanism": "PLAIN", "existingSecret": "s"}}}, "kafka.sasl.username is missing"),
     ({"kafka": {"sasl": {"mechanism": "PLAIN", "username": "u"}}}, "kafka.sasl.existingSecret is missing"),

@@ -12,13 +12,17 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from pipeline.cli.doctor import examine
 from pipeline.settings import Settings
+from pipeline.stores.archives import lake_of
+from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.roles import ROLES
 from tests.support.commands import threadmill
 from tests.support.places import ROOT
 from tests.support.topic_records import configure
+from tests.support.turn_records import make_record
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, wait_until_stored
+from topics import turn_record
 from topics.catalog import CATALOG, EVENTS, STATE, TURNS
 
 FLEET = ROOT / "examples" / "fleet"
@@ -145,3 +149,20 @@ async def test_a_store_that_does_not_fit(applied_settings: Settings, tmp_path: P
     status, checks = await doctor(applied_settings, THREADMILL_STORE=f"sqlite:///{tmp_path}/notes.db")
     assert status == 1
     assert checks["store"]["level"] == "error"
+
+
+async def test_an_archive_of_tables(applied_settings: Settings, tmp_path: Path) -> None:
+    place = f"iceberg+{(tmp_path / 'lake').as_uri()}"
+    _, checks = await doctor(applied_settings, THREADMILL_ARCHIVE=place)
+    assert (checks["archive"]["level"], "no tables yet" in checks["archive"]["seen"]) == ("warning", True)
+    assert not (tmp_path / "lake").exists()  # looked at, not made
+    lake = lake_of(applied_settings.model_copy(update={"archive": place}), no_threads)
+    await lake.write("turns", 0, 0, 1, [Entry(0, 1, turn_record.encode(make_record()))])
+    _, checks = await doctor(applied_settings, THREADMILL_ARCHIVE=place)
+    assert checks["archive"]["seen"] == (
+        f"{place}: turns: 1 row in 1 file, 1 snapshot; usage: 1 row in 1 file, 1 snapshot"
+    )
+
+
+async def no_threads(threads: Any) -> set[Any]:
+    return set()

@@ -10,8 +10,8 @@ import duckdb
 from pyiceberg.table import Table
 
 from pipeline.settings import Settings
-from pipeline.stores.lake import Place
-from pipeline.stores.lake_table import NAMESPACE
+from pipeline.stores.lake_place import Place
+from pipeline.stores.lake_schema import NAMESPACE
 from pipeline.stores.rows import record_rows
 from pipeline.turns.thread_document import newest
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,7 @@ from pipeline.__main__ import cli
 from pipeline.errors import CallerError, StoreError
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
-from pipeline.stores import lake_table, lake_upkeep
+from pipeline.stores import lake_commit, lake_files, lake_schema, lake_table, lake_upkeep
 from pipeline.stores.archives import lake_of
 from pipeline.stores.erasure import erase
 from pipeline.stores.lake import COLUMNS, Lake
@@ -136,17 +137,17 @@ async def test_a_crash_around_a_commit_changes_nothing(
     records = some_records()
     lake = lake_of(here, nobody)
     await write(lake, records[:30])
-    swap, left = lake_table._swap, [name]
+    swap, left = lake_commit.swap, [name]
 
-    def crash(found: Any, *args: Any) -> None:
+    def crash(found: Any, *args: Any) -> int | None:
         if left and found.name()[-1] == left[0]:
             left.pop()
             if when == "after":
                 swap(found, *args)
             raise OSError("the power is gone")
-        swap(found, *args)
+        return swap(found, *args)
 
-    monkeypatch.setattr(lake_table, "_swap", crash)
+    monkeypatch.setattr(lake_commit, "swap", crash)
     with pytest.raises(StoreError, match="the power is gone") as caught:
         await write(lake, records[30:], 30)
     assert caught.value.transient
@@ -158,7 +159,7 @@ async def test_workers_that_commit_at_the_same_time_lose_and_double_nothing(
     here: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has a lake of its own; two have the same partition, as where one has lost it without knowing."""
-    monkeypatch.setattr(lake_table, "PAUSE", 0.05)
+    monkeypatch.setattr(lake_schema, "PAUSE", 0.05)
     records = some_records()
 
     async def worker(number: int, partition: int) -> None:
@@ -221,6 +222,101 @@ async def test_a_thread_that_is_erased_while_it_is_written_does_not_stay(here: S
     assert (digests(here), usage_rows(here)) == expected(rest)
 
 
+async def test_rows_of_a_worker_that_died_before_it_saw_an_erasure_go(here: Settings, tmp_path: Path) -> None:
+    """It has committed them; the erasure found nothing before, and the segment comes again, whole or in other cuts."""
+    records = some_records()
+    gone = ThreadKey(thread_uuid("chat1")[0], "acme")
+    asked: list[Any] = []
+
+    async def dies(threads: Any) -> set[ThreadKey]:
+        if asked:
+            raise StoreError("killed", transient=True)
+        asked.append(threads)
+        return set()
+
+    async def erased(threads: Any) -> set[ThreadKey]:
+        return {gone} & set(threads)
+
+    with pytest.raises(StoreError, match="killed"):
+        await write(lake_of(here, dies), records[:40])
+    await lake_of(here, erased).delete_threads([])
+    assert files_with(tmp_path / "lake", gone.thread_id)
+    await write(lake_of(here, erased), records[:40])
+    await write(lake_of(here, erased), records[:60])
+    await write(lake_of(here, erased), records[60:], 60)
+    rest = [one for one in records if (one["thread_id"], one["tenant"]) != (gone.thread_id, "acme")]
+    assert (digests(here), usage_rows(here)) == expected(rest)
+    for run in {one["run_id"] for one in records} - {one["run_id"] for one in rest}:
+        assert not files_with(tmp_path / "lake", f'"run_id":"{run}"')
+
+
+@pytest.mark.parametrize("cut", [3, 12])
+async def test_an_erasure_that_is_killed_goes_on(
+    here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    """Killed while it deletes files, before or behind the commit that forgets the snapshots."""
+    records = some_records()
+    lake = lake_of(here, nobody)
+    for begin in range(0, len(records), 20):
+        await write(lake, records[begin : begin + 20], begin)
+    unlink, left = lake_files.LakeFiles.delete, [cut]
+
+    def delete(files: Any, location: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise OSError("the power is gone")
+        unlink(files, location)
+
+    monkeypatch.setattr(lake_files.LakeFiles, "delete", delete)
+    gone = ThreadKey(thread_uuid("chat1")[0], "acme")
+    with pytest.raises(StoreError, match="the power is gone"):
+        await lake.delete_threads([gone])
+    await lake_of(here, nobody).delete_threads([gone])
+    rest = [one for one in records if (one["thread_id"], one["tenant"]) != (gone.thread_id, "acme")]
+    assert (digests(here), usage_rows(here)) == expected(rest)
+    for run in {one["run_id"] for one in records} - {one["run_id"] for one in rest}:
+        assert not files_with(tmp_path / "lake", f'"run_id":"{run}"')
+
+
+async def test_usage_of_a_record_that_ranks_lower_does_not_come_back(here: Settings) -> None:
+    """The best record has no usage, so that the table of usage has nothing to compare with."""
+    best = make_record(run="r", role="user", revision=1, events=9)
+    older = make_record(run="r")
+    await write(lake_of(here, nobody), [best])
+    await write(lake_of(here, nobody), [older], 1)
+    assert (digests(here), usage_rows(here)) == expected([best, older])
+    assert usage_rows(here) == []
+
+
+async def test_neither_files_nor_snapshots_become_many(here: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("MANY", 4), ("SNAPSHOTS", 3), ("RECENT", -1.0)):
+        monkeypatch.setattr(lake_upkeep, name, value)
+    records = some_records()
+    lake = lake_of(here, nobody)
+    for begin in range(0, len(records), 2):
+        await write(lake, records[begin : begin + 2], begin)
+        for name in COLUMNS:
+            assert len(list(table(here, name).scan().plan_files())) <= 8
+            assert len(table(here, name).snapshots()) <= 8
+            folder = Path(str(here.archive).removeprefix("iceberg+file://")) / name
+            assert len(list(folder.rglob("*"))) < 80
+    assert (digests(here), usage_rows(here)) == expected(records)
+
+
+async def test_many_files_are_cleared_of_a_thread_by_some_commits(
+    here: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_table, "AT_ONCE", 1)
+    records = some_records()
+    lake = lake_of(here, nobody)
+    for begin in range(0, len(records), 24):
+        await write(lake, records[begin : begin + 24], begin)
+    gone = {ThreadKey(thread_uuid(f"chat{n}")[0], "acme") for n in range(3)}
+    assert await lake.delete_threads(gone) >= 4
+    rest = [one for one in records if ThreadKey(one["thread_id"], one["tenant"]) not in gone]
+    assert (digests(here), usage_rows(here)) == expected(rest)
+
+
 async def test_a_named_snapshot_stands_in_the_way_of_an_erasure(here: Settings) -> None:
     lake = lake_of(here, nobody)
     await write(lake, [make_record("a")])
@@ -261,13 +357,19 @@ async def test_what_a_crash_has_left_goes_when_it_is_old(
 ) -> None:
     lake = lake_of(here, nobody)
     await write(lake, [make_record("a")])
-    left = tmp_path / "lake" / "turns" / "data" / "day=2026-01-20" / "left.parquet"
+    folder = tmp_path / "lake" / "turns" / "data" / "day=2026-01-20"
+    left, foreign = folder / f"{'0a' * 16}.parquet", folder / "00000-of-another-engine.parquet"
     left.write_bytes(b"x")
+    foreign.write_bytes(b"x")
     await lake.expire_snapshots(0)
     assert left.exists()  # a worker may be about to commit it
-    monkeypatch.setattr(lake_upkeep, "UNNAMED", -1.0)
+    monkeypatch.setattr(lake_upkeep, "RECENT", -1.0)
     await lake.expire_snapshots(0)
     assert not left.exists()
+    assert foreign.exists()  # that may take longer
+    monkeypatch.setattr(lake_upkeep, "FOREIGN", -1.0)
+    await lake.expire_snapshots(0)
+    assert not foreign.exists()
     assert len(digests(here)) == 1
 
 
@@ -368,16 +470,16 @@ def test_the_tables_hold_the_newest_revision_of_each_turn_once(steps: Any) -> No
 async def play(folder: Path, steps: Any, patch: pytest.MonkeyPatch) -> None:
     world = World(load({}, home=folder, archive=f"iceberg+{folder.as_uri()}/lake"))
     lake = lake_of(world.settings, world.marked)
-    swap, crash = lake_table._swap, list[bool]()
+    swap, crash = lake_commit.swap, list[bool]()
 
-    def swapped(*args: Any) -> None:
+    def swapped(*args: Any) -> int | None:
         after = crash.pop() if crash else None
-        if after is not False:
-            swap(*args)
+        done = swap(*args) if after is not False else None
         if after is not None:
             raise OSError("killed")
+        return done
 
-    patch.setattr(lake_table, "_swap", swapped)
+    patch.setattr(lake_commit, "swap", swapped)
 
     async def written(begin: int, end: int) -> None:
         nonlocal lake
@@ -395,7 +497,13 @@ async def play(folder: Path, steps: Any, patch: pytest.MonkeyPatch) -> None:
             for chat, run, revision, complete, tokens in how:
                 world.log.append(
                     make_record(
-                        f"c{chat}", f"r{run}", seconds=run, tokens=tokens, revision=revision, events=revision + 1
+                        f"c{chat}",
+                        f"r{run}",
+                        seconds=run,
+                        tokens=tokens,
+                        revision=revision,
+                        events=revision + 1,
+                        role="agent" if tokens else "user",  # which has no rows of usage
                     )
                     | {"status": "complete" if complete else "interrupted"}
                 )
@@ -429,7 +537,9 @@ async def test_a_second_catalog_over_the_same_files_is_refused(here: Settings, t
     assert len(digests(here)) == 1
 
 
-async def test_expired_rows_go_from_both_tables_and_a_tenant_is_found(here: Settings, tmp_path: Path) -> None:
+async def test_expired_rows_go_from_both_tables_and_a_tenant_is_found(
+    here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     records = some_records()
     lake = lake_of(here, nobody)
     await write(lake, records)
@@ -437,14 +547,16 @@ async def test_expired_rows_go_from_both_tables_and_a_tenant_is_found(here: Sett
     assert await lake.holding("nobody") == 0
     assert await lake.threads_of("acme") == {ThreadKey(thread_uuid(f"chat{n}")[0], "acme") for n in range(4)}
     key = ThreadKey(thread_uuid("chat1")[0], "acme")
-    assert await lake.counted([], {key: 1}) == 0
+    day = datetime.fromtimestamp(START / 1000, UTC).date()
+    assert await lake.counted([day], {key: 1}) == 0
     later = {key: 2_000_000_000_000}
+    monkeypatch.setattr(lake_upkeep, "RECENT", -1.0)
     gone = [one for one in records if (one["thread_id"], one["tenant"]) == (key.thread_id, key.tenant)]
     count = len(expected(gone)[0])
-    assert await lake.counted([], later) == count
-    removed = await lake.expire([], later)
+    assert await lake.counted([day], later) == count
+    removed = await lake.expire([day], later)
     assert (removed.rows, removed.threads) == (count, {key})
-    assert (await lake.expire([], later)).rows == 0
+    assert (await lake.expire([day], later)).rows == 0
     assert (digests(here), usage_rows(here)) == expected([one for one in records if one not in gone])
     for run in {one["run_id"] for one in gone}:
         assert not files_with(tmp_path / "lake", f'"run_id":"{run}"')

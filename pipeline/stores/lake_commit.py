@@ -1,0 +1,90 @@
+"""A commit to a table of the lake: files in the place of others, and what the snapshot says. Its calls block."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import FileScanTask, Table
+
+from pipeline.stores import lake_offsets
+from pipeline.stores.lake_offsets import PROPERTY, Offsets
+from pipeline.stores.lake_read import read
+from pipeline.stores.lake_schema import DAY
+
+ERASED: Final = "threadmill.erased"  # on a snapshot: what is before it holds what must go
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit does: of the rows of `drop`, those of `kept` stay; `add` comes; the snapshot says `offsets`.
+
+    `joined`: what stays becomes one file, else one of each. `erases`: older snapshots hold what must go.
+    """
+
+    offsets: Offsets
+    drop: Sequence[FileScanTask] = ()
+    kept: Callable[[pa.Table], pa.Table] = lambda rows: rows
+    add: pa.Table | None = None
+    joined: bool = False
+    erases: bool = False
+
+
+def written(table: Table, change: Change) -> Iterator[DataFile]:
+    """Write the change's files. At most the rows of one of its files are in memory, or of all that are joined."""
+    for some in [change.drop] if change.joined and change.drop else [[task] for task in change.drop]:
+        rows = change.kept(read(table, some))
+        if change.joined:
+            rows = rows.sort_by([("thread_id", "ascending"), (DAY, "ascending")])
+        yield from (_write(table, day, part) for day, part in _by_day(rows))
+        del rows
+    if change.add is not None:
+        yield from (_write(table, day, part) for day, part in _by_day(change.add))
+
+
+def swap(table: Table, change: Change, files: Sequence[DataFile]) -> int | None:
+    """Commit -> the id of the snapshot. Raises CommitFailedException where another commit came between."""
+    transaction = table.transaction()
+    said = {PROPERTY: lake_offsets.text(change.offsets)} | ({ERASED: "true"} if change.erases else {})
+    update = transaction.update_snapshot(snapshot_properties=said)
+    with update.overwrite() if change.drop else update.fast_append() as snapshot:
+        for task in change.drop:
+            snapshot.delete_data_file(task.file)
+        for file in files:
+            snapshot.append_data_file(file)
+    done = transaction.table_metadata.current_snapshot_id
+    transaction.commit_transaction()
+    return done
+
+
+def _by_day(rows: pa.Table) -> Iterable[tuple[date | None, pa.Table]]:
+    days = rows[DAY].cast(pa.date32())
+    for day in days.unique().to_pylist():
+        yield day, rows.filter(pc.is_null(days) if day is None else pc.equal(days, day))
+
+
+def _write(table: Table, day: date | None, rows: pa.Table) -> DataFile:
+    path = f"{table.location()}/data/day={day.isoformat() if day else 'unknown'}/{uuid.uuid4().hex}.parquet"
+    columns = schema_to_pyarrow(table.schema(), include_field_ids=True)
+    with table.io.new_output(path).create() as out:
+        pq.write_table(_with_columns(rows, columns), out, compression="zstd")
+    return parquet_file_to_data_file(table.io, table.metadata, path)
+
+
+def _with_columns(rows: pa.Table, columns: pa.Schema) -> pa.Table:
+    """The rows with these columns; null where they lack one, as where a newer version has added it."""
+    return pa.table(
+        [
+            rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+            for field in columns
+        ],
+        schema=columns,
+    )

@@ -1,0 +1,91 @@
+"""A table of the lake as the catalog has it: made when it is first used, and given the columns that it lacks."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import DayTransform
+from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, StringType, TimestamptzType
+
+from pipeline.errors import StoreError
+from pipeline.stores import lake_files
+
+NAMESPACE: Final = "threadmill"
+DAY: Final = "started_at"  # the column that the partitions are days of
+TRIES: Final = 50  # commits of others that may come between
+PAUSE: Final = 0.4  # seconds before a commit is made anew, at most
+TYPES: Final[Mapping[pa.DataType, IcebergType]] = {
+    pa.string(): StringType(),
+    pa.int64(): LongType(),
+    pa.int32(): IntegerType(),
+    pa.timestamp("us", tz="UTC"): TimestamptzType(),
+}
+RETRIES: Final = "commit.retry.num-retries"
+PROPERTIES: Final = {
+    "format-version": "2",
+    RETRIES: "0",  # a commit that is repeated as it is would add turns that another one has added
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "write.metadata.metrics.column.document": "none",  # bounds of texts prune nothing
+    "write.metadata.metrics.column.facts": "none",
+}
+
+
+def make(catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None:
+    """Make the table threadmill.NAME where it is not there, or add the columns that it lacks. Raises StoreError."""
+    catalog.create_namespace_if_not_exists(NAMESPACE)
+    fields = [NestedField(number, one.name, TYPES[one.type], required=False) for number, one in enumerate(columns, 1)]
+    schema = Schema(*fields)
+    _refuse_other_catalogs(catalog, name, location)
+    day = PartitionField(schema.find_field(DAY).field_id, 1000, DayTransform(), "day")
+    with suppress(TableAlreadyExistsError):
+        catalog.create_table_if_not_exists(
+            (NAMESPACE, name), schema, location, PartitionSpec(day), properties=PROPERTIES
+        )
+    for _ in range(TRIES):
+        try:
+            _complete(catalog.load_table((NAMESPACE, name)), columns)
+        except CommitFailedException:  # another worker does the same
+            pause()
+        else:
+            return
+    raise StoreError(f"{name}: {TRIES} changes of others came between; try it again", transient=True)
+
+
+def pause() -> None:
+    """Wait for a moment: another commit came between."""
+    time.sleep(random.uniform(0.1, 1) * PAUSE)  # noqa: S311  # jitter
+
+
+def _complete(table: Table, columns: pa.Schema) -> None:
+    missing = [field for field in columns if field.name not in table.schema().column_names]
+    if missing:
+        with table.update_schema() as update:
+            for field in missing:
+                update.add_column(field.name, TYPES[field.type])
+    if table.properties.get(RETRIES) != PROPERTIES[RETRIES]:
+        with table.transaction() as transaction:
+            transaction.set_properties({RETRIES: PROPERTIES[RETRIES]})
+
+
+def _refuse_other_catalogs(catalog: Catalog, name: str, location: str) -> None:
+    """Two catalogs over the same files would delete each other's."""
+    if not isinstance(catalog, SqlCatalog) or catalog.table_exists((NAMESPACE, name)):
+        return
+    if any(lake_files.listed(f"{location}/metadata")):
+        raise StoreError(
+            f"{location} holds a table that the catalog doesn't know: name its catalog by THREADMILL_ARCHIVE_CATALOG, "
+            "or another place by THREADMILL_ARCHIVE",
+            transient=True,  # another worker may be about to enter it
+        )

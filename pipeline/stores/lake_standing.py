@@ -1,0 +1,28 @@
+"""Which rank of a turn stands, for rows of usage. Its calls block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pipeline.stores.lake_merge import Key, Rank
+from pipeline.stores.lake_read import standing
+from pipeline.stores.lake_rows import Batch
+from pipeline.stores.lake_table import Committed, LakeTable
+
+
+class Standing:
+    """The rank of each turn of a batch that stands: a turn may have no row of usage to compare with."""
+
+    def __init__(self, turns: LakeTable, batch: Batch, merged: Committed) -> None:
+        self.turns = turns
+        self.batch = batch
+        self.snapshot = merged.snapshot
+        self.known = merged.best
+
+    def ranks(self) -> Mapping[Key, Rank]:
+        """As the table of turns has them now; read where another commit has come since."""
+        table = self.turns.load()
+        if self.snapshot is None or table.metadata.current_snapshot_id != self.snapshot:
+            self.known = standing(table, self.batch.days, self.batch.ranks)
+            self.snapshot = table.metadata.current_snapshot_id
+        return self.known
