@@ -29,6 +29,7 @@ COMMANDS: Final[dict[str, str]] = {
     "replay": "replay",
     "runs": "runs",
     "schema": "validate",
+    "search": "search",
     "settings": "settings",
     "store": "store",
     "tenants": "tenants",

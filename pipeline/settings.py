@@ -144,6 +144,11 @@ class Settings(ClientSettings):
         description="Whether the store keeps sums of usage beside its rows: `off` saves what they cost when a turn is "
         "stored, and reports of much usage take longer. The store role that starts last decides for the whole store.",
     )
+    search: Literal["on", "all", "off"] = Field(
+        "on",
+        description="What the store keeps to search in: `on` is what users and agents said, and names of tools; `all` "
+        "is thoughts and results of tools, too; `off` is nothing, and gives the room back. The same for all workers.",
+    )
     archive: Annotated[str, AfterValidator(_archive)] | None = Field(
         None,
         description="Where the archive role keeps turns as Parquet: `file:///folder`, `s3://bucket/prefix`, `gs://…` "

@@ -185,7 +185,7 @@ async def _replay(
 async def _store(settings: Settings, *, dry_run: bool) -> ThreadStore | None:
     """The store to write to; None in a dry run where it does not exist yet."""
     url = settings.store_url
-    return await _existing(url) if dry_run else await ThreadStore.open(url)
+    return await _existing(url) if dry_run else await ThreadStore.open(url, search=settings.search)
 
 
 async def _existing(url: str) -> ThreadStore | None:

@@ -1,4 +1,4 @@
-"""`threadmill store`: the thread store's schema."""
+"""`threadmill store`: the thread store's schema, and what it keeps for searches."""
 
 from __future__ import annotations
 
@@ -126,6 +126,26 @@ async def _sums(url: str, *, repair: bool) -> Compared:
         while await opened.sum_up():
             pass
         return await opened.compare_sums(repair=repair)
+
+
+@store.command(short_help="Keep the words of turns that miss them, for searches.")
+def index() -> None:
+    """Keep the words of all turns that an older version has stored, so that searches find them; with
+    THREADMILL_SEARCH=off delete those that are kept. The store role does the same, bit by bit: this doesn't wait.
+
+    It can be stopped and given again, and workers go on meanwhile.
+    """
+    settings = load()
+    done = asyncio.run(_index(settings.store_url, settings.search))
+    click.echo(f"deleted the words of {done:,} turns" if settings.search == "off" else f"indexed {done:,} turns")
+
+
+async def _index(url: str, search: str) -> int:
+    async with await ThreadStore.open(url, search=search) as opened:
+        done = 0
+        while some := await opened.index_some():
+            done += some
+        return done
 
 
 async def _migrate(url: str, *, threads: bool) -> tuple[str | None, int, list[ThreadKey]]:

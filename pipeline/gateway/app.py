@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from pipeline.gateway import docs_page, holds, ingest, problems, runs, status, threads, usage
+from pipeline.gateway import docs_page, holds, ingest, problems, runs, search, status, threads, usage
 from pipeline.gateway.connections import Gateway
 from pipeline.gateway.dashboard import dead_letters, ledger, live_figures, page, turn_usage
 from pipeline.gateway.facts import HEADERS
@@ -23,6 +23,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     threads.router,
     runs.router,
     holds.router,
+    search.router,
     live.router,
     usage.router,
     status.router,

@@ -37,6 +37,7 @@ from topics.thread_key import ThreadKey
 AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect
 ERASED_HOLDS: Final = 5.0  # seconds for which it is believed that a thread was not deleted
 ERASED_KNOWN: Final = 10_000  # threads
+SEARCHES: Final = 3  # at once: the others wait, so that the store has connections left for all that is no search
 TENANTS_NAMED: Final = 20  # of those that have the thread
 
 T = TypeVar("T")
@@ -117,6 +118,7 @@ class Gateway:
         self.figures = Tail(settings)
         self.run_watch = RunWatch(settings, self.metrics)
         self.erased = Erased(self.store)
+        self.searching = asyncio.Semaphore(SEARCHES)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
         self._publisher = Opened(lambda: Publisher(settings).__aenter__())
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import migrate as migrations
-from pipeline.stores.engine import POSTGRES, WRITE, create_engine
+from pipeline.stores.engine import POSTGRES, SEARCH, WRITE, create_engine
 from pipeline.stores.failures import store_error
 
 CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
@@ -25,18 +25,21 @@ T = TypeVar("T")
 class Connected:
     """A store's schema and transactions. Every method raises StoreError."""
 
-    def __init__(self, url: str) -> None:
-        """For `sqlite:///path` or `postgresql://…`; connects when it is used. Raises CallerError for any other."""
+    def __init__(self, url: str, *, search: str = "on") -> None:
+        """For `sqlite:///path` or `postgresql://…`; connects when it is used. Raises CallerError for any other.
+
+        `search`: THREADMILL_SEARCH, for what is written.
+        """
         self._url = url
         self._engine = create_engine(url)
-        self._writer = self._engine.execution_options(**{WRITE: True})
+        self._writer = self._engine.execution_options(**{WRITE: True, SEARCH: search})
 
     @classmethod
-    async def open(cls, url: str, *, migrate: bool = False) -> Self:
+    async def open(cls, url: str, *, migrate: bool = False, search: str = "on") -> Self:
         """Connect, and check that the schema fits. This migrates SQLite always, Postgres only with `migrate`: there,
         users run `threadmill store migrate`.
         """
-        store = cls(url)
+        store = cls(url, search=search)
         try:
             if migrate or not url.startswith(POSTGRES):
                 await store.migrate()

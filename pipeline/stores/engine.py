@@ -23,6 +23,7 @@ COMMAND_SECONDS: Final = 60.0
 LOG_BYTES: Final = 64 * 1024 * 1024  # of SQLite's write-ahead log, until it is emptied
 EMPTY_MS: Final = 200  # for which emptying the log waits for readers and writers
 WRITE: Final = "threadmill_write"  # execution option: the transaction will write
+SEARCH: Final = "threadmill_search"  # another: the setting, for turns that it writes
 
 
 def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) -> AsyncEngine:

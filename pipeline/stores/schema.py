@@ -25,8 +25,11 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    func,
     literal_column,
+    or_,
 )
+from sqlalchemy.dialects.postgresql import TSVECTOR
 
 metadata = MetaData()
 
@@ -90,9 +93,16 @@ turns = Table(
     Column("facts", Document, nullable=False),
     Column("document", Document),
     Column("asked", Document),  # what it waits for; null: nothing, or an older version wrote the row
+    Column("searched", Text),  # the beginning of the digest that the words in `said` are of
+    Column("said", BigInteger),  # the id of its row there; null: no words, or none yet
     PrimaryKeyConstraint("turn_id", "thread_key"),
+    Index("turns_said", "said", unique=True),
     Index("turns_order", "thread_key", "started_at", "role", "run_id", "ordinal", "turn_id"),
 )
+DIGEST_START = func.substr(turns.c.digest, literal_column("1"), literal_column("16"))
+# A turn that an older version has written, or whose words nobody has looked at. Literal, as OLDER.
+UNSEARCHED = or_(turns.c.searched.is_(None), turns.c.searched != DIGEST_START)
+Index("turns_unsearched", turns.c.started_at, sqlite_where=UNSEARCHED, postgresql_where=UNSEARCHED)
 
 
 def _child(name: str, key: str, *rest: Column[object] | Index) -> Table:
@@ -202,6 +212,25 @@ usage_state = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("kept", Boolean, nullable=False),
     Column("since", BigInteger),
+)
+
+# The words of each turn, for searches (`pipeline.stores.search_rows`). `id` sorts by time: rows come nearly in its
+# order, which costs indexes least. SQLite's FTS5 calls its rows by it, too: those that come here are added to it by
+# whoever adds them, and a trigger removes those that go. Postgres has a GIN index on the words.
+said = Table(
+    "said",
+    metadata,
+    Column(
+        "id",
+        BigInteger().with_variant(Integer, "sqlite"),
+        ForeignKey("turns.said", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("tenant", Name, nullable=False),  # "" for none
+    Column("words", Text().with_variant(TSVECTOR(), "postgresql"), nullable=False),
+    Index("said_tenant", "tenant", "id").ddl_if(dialect="postgresql"),
+    Index("said_words", "words", postgresql_using="gin").ddl_if(dialect="postgresql"),
 )
 
 # Threads that were deleted for good: records of them, from a replay or an open run, are dropped. A mark that is `exact`

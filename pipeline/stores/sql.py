@@ -15,6 +15,7 @@ from pipeline.stores.holding import Holding
 from pipeline.stores.holds import held_of, held_thread
 from pipeline.stores.keys import NO_TENANT, key_text, older_text
 from pipeline.stores.rows import record_rows
+from pipeline.stores.searching import Searched
 from pipeline.stores.summaries import Counts, Moved, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.tenants import OfTenants
 from pipeline.stores.turn_usage import used_by
@@ -29,7 +30,7 @@ THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 MOVED_AT_ONCE: Final = 200  # turns that one transaction moves: others wait for it
 
 
-class ThreadStore(OfTenants, Holding, Expiring):
+class ThreadStore(OfTenants, Holding, Expiring, Searched):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 
     Every method raises StoreError; its `transient` says whether the same call may work later.

@@ -18,6 +18,7 @@ from pipeline.stores.keys import key_text, older_text
 from pipeline.stores.leavings import Leaving, remember
 from pipeline.stores.rows import RecordRows, Row, record_of, record_rows, starters
 from pipeline.stores.schema import agents, links, usage
+from pipeline.stores.search_write import add, with_places
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.versions import Batch, known_versions, portions, taken
 from pipeline.turns.content import references
@@ -134,8 +135,10 @@ async def _apply(connection: AsyncConnection, changed: Sequence[RecordRows], rep
     """Write these rows; `replaced`: those of them whose turn is stored already."""
     if not changed:
         return
-    await connection.execute(statements.upsert_turns(connection.dialect.name), [rows.turn for rows in changed])
+    rows, words = await with_places(connection, replaced, changed)
+    await connection.execute(statements.upsert_turns(connection.dialect.name), rows)
     await _replace_children(connection, replaced, changed)
+    await add(connection, words)
     for some in portions(sorted({text for text, _ in (rows.key for rows in changed)})):
         await connection.execute(statements.refresh_threads(some))
 

@@ -22,6 +22,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.older_threads import OlderThreads
+from pipeline.worker.search_steps import SearchSteps
 from pipeline.worker.summing import Summing
 from threadmill.errors import InvalidRecord, Reason
 from topics import catalog, turn_record
@@ -46,7 +47,7 @@ class TurnWriter:
 
     async def opened(self) -> ThreadStore:
         """The store. Raises StoreError."""
-        self.store = self.store or await ThreadStore.open(self.settings.store_url)
+        self.store = self.store or await ThreadStore.open(self.settings.store_url, search=self.settings.search)
         return self.store
 
     async def apply(self, group: Group) -> None:
@@ -114,20 +115,24 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
 
 
 class StoreWork(GroupWork):
-    """Writes turns; in between, it keeps the sums of usage up, lets threads expire, and moves what an older version has
-    stored.
+    """Writes turns; in between, it keeps the sums of usage up, and what searches need, lets threads expire, and moves
+    what an older version has stored.
     """
 
-    def __init__(self, writer: TurnWriter, older: OlderThreads, summing: Summing, expiring: Expiring) -> None:
+    def __init__(
+        self, writer: TurnWriter, older: OlderThreads, summing: Summing, expiring: Expiring, searches: SearchSteps
+    ) -> None:
         super().__init__("store", writer.apply, writer.metrics)
         self.older = older
         self.summing = summing
         self.expiring = expiring
+        self.searches = searches
 
     async def tick(self, partition: int, idle_ms: int) -> None:
         """A step of each, whichever partition it is for."""
         self.summing.step()
         self.expiring.step()
+        self.searches.step()
         await self.older.step()
 
 
@@ -136,4 +141,4 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
     writer = TurnWriter(settings, metrics, Outbox(producer, without_value))
     summing = Summing(writer.opened, wanted=settings.usage_sums)
     expiring = Expiring(settings, writer.opened, metrics)
-    return StoreWork(writer, OlderThreads(writer.opened), summing, expiring)
+    return StoreWork(writer, OlderThreads(writer.opened), summing, expiring, SearchSteps(writer.opened))

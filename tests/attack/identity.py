@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from tests.attack.stage import Said, Stage, sentence, spoken
 from threadmill.identity import thread_uuid, turn_id
 from topics import json_text
 
+SLOWEST: Final = 20.0  # seconds of one search, on a busy machine
 FUTURE: Final = "2099-01-01T00:00:00Z"
 
 
@@ -37,6 +39,7 @@ async def all_that(caller: httpx.AsyncClient, thread: str) -> str:
     pages += [f"/v1/usage?group_by=thread,agent,model&thread={thread}", "/v1/usage?group_by=thread,agent,tenant"]
     pages += [f"/v1/threads/{thread}/live?follow=false{more}" for more in ("", "&wait=true", "&replay=open&shows=true")]
     pages += [f"/v1/runs?status={status}&thread={thread}" for status in ("open", "waiting")] + ["/v1/runs?status=open"]
+    pages += [f"/v1/search?q={thread}", f"/v1/search?q={thread}&in=said&in=thinking&in=results", "/v1/search?q=says"]
     pages += ["/v1/figures/live?follow=false&by=agent", "/v1/status", "/v1/ledger", "/v1/dead-letters"]
     answers = await asyncio.gather(*(caller.get(page) for page in pages))
     for page, answer in zip(pages, answers, strict=True):
@@ -264,6 +267,45 @@ async def another_name(stage: Stage) -> None:
     await sees_nothing(stage, said)
 
 
+INJECTED: Final = (
+    *('") OR words:("says', "says' OR '1'='1", "says'; DROP TABLE said; --", "says NEAR(says, 9)", "{words}: says"),
+    *("says | !says", "'says':*", "§t* says", "‹says OR says", "-nothing says", '"says" OR tenant:acme', "says\0*"),
+)
+HEAVY: Final = (
+    '"' * 500,
+    "*" * 500,
+    "a" * 500,
+    " ".join(f"{chr(97 + n)}a*" for n in range(16)),
+    "-a " * 166,
+    "天" * 60,
+)
+
+
+async def search_in(stage: Stage) -> None:
+    """Words of the victim, in every spelling that could get past the tenant; then queries that are meant to be slow."""
+    said = await stage.speak("searched-4714")
+    await stage.is_whole(said)
+    mine = (await stage.acme.get("/v1/search", params={"q": said.thread})).json()["results"]
+    assert mine, "the victim does not find what it said"
+    cursor = (await stage.acme.get("/v1/search", params={"q": said.thread, "limit": 1})).json()["next"]
+    cursors: tuple[dict[str, Any], ...] = ({}, {"cursor": cursor} if cursor else {"cursor": "WzEsMF0"})
+    for q in (said.thread, said.text[:400], *INJECTED, *HEAVY):
+        for more in cursors:
+            began = time.monotonic()
+            answer = await stage.evil.get("/v1/search", params={"q": q, "in": ["said", "thinking", "results"], **more})
+            assert answer.status_code in (200, 400, 422), f"{q!r}: {answer.status_code} {answer.text}"
+            assert f"{said.thread}-says" not in answer.text, f"the attacker reads the victim's words by {q!r}"
+            assert of_acme(said.thread) not in answer.text, f"the attacker learns of the victim's thread by {q!r}"
+            assert time.monotonic() - began < SLOWEST, f"{q!r} takes too long"
+        refused = await stage.evil.get("/v1/search", params={"q": q, "tenant": "acme"})
+        assert refused.status_code in (403, 422), refused.text
+    gone = of_acme(said.thread)
+    assert (await stage.acme.delete(f"/v1/threads/{gone}")).status_code == 200
+    left = (await stage.acme.get("/v1/search", params={"q": said.thread})).json()["results"]
+    assert not left, f"what was deleted is found: {left}"
+    await stage.is_whole(await stage.speak("searched-4715"))
+
+
 ATTACKS: Final = (
     Attack(
         "squat",
@@ -308,6 +350,13 @@ ATTACKS: Final = (
     ),
     Attack("family", "declare the victim's thread a parent", "stand in its tree, or read it", family),
     Attack("guessed ids", "turn ids, run ids and odd spellings in every path", "read or delete anything", guess_ids),
+    Attack(
+        "search",
+        "the victim's words, operators of SQL and of full-text search, another's cursor, endless queries",
+        "find them, learn of the thread, break the index, or take the gateway's time",
+        search_in,
+        short=True,
+    ),
     Attack(
         "borrowed objects",
         "content references to the victim's objects, computed",

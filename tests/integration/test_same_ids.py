@@ -46,6 +46,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("get", "/v1/threads/{thread_id}/usage"): "own",
     ("get", "/v1/usage"): "own list",
     ("get", "/v1/figures/live"): "own list",
+    ("get", "/v1/search"): "own list",
     ("get", "/v1/status"): "nothing",
     ("get", "/livez"): "nothing",
     ("get", "/readyz"): "nothing",
@@ -82,8 +83,18 @@ WITHOUT_IDS: Final = {
         "down",
         "gateway token",
     ),
-    *("hash", "schema", "settings", "store check", "store expire", "store migrate", "store sums", "tenants check"),
-    *("tenants erase", "threads list", "topics apply", "topics asyncapi", "topics describe", "topics list", "up"),
+    *("hash", "schema", "search", "settings", "store check", "store expire", "store index", "store migrate"),
+    *(
+        "store sums",
+        "tenants check",
+        "tenants erase",
+        "threads list",
+        "topics apply",
+        "topics asyncapi",
+        "topics describe",
+        "topics list",
+        "up",
+    ),
     *("validate", "worker"),
 }
 
@@ -135,7 +146,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             needed = [one for one in operation.get("parameters", ()) if one["in"] == "query" and one.get("required")]
-            yield method, path, {one["name"]: one["schema"].get("enum", ["1"])[-1] for one in needed}
+            yield method, path, {one["name"]: one["schema"].get("enum", ["says"])[-1] for one in needed}
 
 
 def filled(path: str, thread: str) -> str:
@@ -146,7 +157,7 @@ def filled(path: str, thread: str) -> str:
 
 
 async def answer_of(http: httpx.AsyncClient, method: str, path: str, query: dict[str, Any]) -> tuple[int, str]:
-    """Status and text; of a stream without an end what comes within some seconds."""
+    """Status and text, without the marks of hits; of a stream without an end what comes within some seconds."""
     content = sse(said("intruder")) if method == "post" else None
     text = ""
     asked = {"follow": "false", "group_by": "agent,model,thread", "by": "agent", **query}
@@ -155,7 +166,7 @@ async def answer_of(http: httpx.AsyncClient, method: str, path: str, query: dict
             async with asyncio.timeout(10):
                 async for chunk in answer.aiter_text():
                     text += chunk
-        return answer.status_code, text
+        return answer.status_code, text.replace("<mark>", "").replace("</mark>", "")
 
 
 def others(name: str) -> list[str]:

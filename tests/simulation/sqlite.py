@@ -38,7 +38,7 @@ class Sqlite(Database):
     opened: bool = False
     held: dict[Any, Said] = field(default_factory=dict)
 
-    async def open(self, url: str) -> Sqlite:
+    async def open(self, url: str, **_: Any) -> Sqlite:
         await self.faults.before("the store")
         if not self.opened:
             self.opened = True
@@ -72,6 +72,12 @@ class Sqlite(Database):
         more = _done(_files().store.sum_up())
         await self.faults.after("the store")
         return more
+
+    async def index_some(self) -> int:
+        await self.faults.before("the store")
+        done = _done(_files().store.index_some())
+        await self.faults.after("the store")
+        return done
 
     def wrong_sums(self) -> list[Any]:
         """The sums of usage that are not what all rows say, once all that was noted is taken up."""

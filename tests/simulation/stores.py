@@ -109,7 +109,7 @@ class Database:
     tries: deque[tuple[float, Tried]] = field(default_factory=deque)
     gone: set[ThreadKey] = field(default_factory=set)  # threads that were erased
 
-    async def open(self, url: str) -> Database:
+    async def open(self, url: str, **_: Any) -> Database:
         await self.faults.before("the store")
         return self
 
@@ -142,6 +142,10 @@ class Database:
 
     async def sum_up(self) -> bool:
         return False
+
+    async def index_some(self) -> int:
+        """It has no words, either."""
+        return 0
 
     def wrong_sums(self) -> list[Any]:
         return []

@@ -18,6 +18,7 @@ from tests.support.turn_records import make_record
 from threadmill.identity import thread_uuid
 
 SECRET = "the-secret-of-acme"
+WORD = "the"  # of the secret: a hit would show the rest of it
 OPEN = {"/livez", "/readyz", "/metrics"}
 
 
@@ -62,7 +63,9 @@ def requests_of(document: dict[str, Any], thread_id: str) -> list[tuple[str, str
                     )
                     path = path.replace(f"{{{parameter['name']}}}", value)  # noqa: PLW2901
                 elif parameter["in"] == "query" and parameter.get("required"):
-                    query[parameter["name"]] = schema["enum"][-1] if "enum" in schema else "1"
+                    query[parameter["name"]] = (
+                        WORD if parameter["name"] == "q" else schema["enum"][-1] if "enum" in schema else "1"
+                    )
             found.append((method, path, query))
     return sorted(found, key=lambda request: request[0] == "post")  # last: a tenant may use the id for its own thread
 
@@ -108,6 +111,9 @@ async def test_no_route_gives_anything_of_another_tenant(guarded: Running, token
         listed = (await http.get("/v1/threads")).json()["threads"]
         assert [run["run_id"] for run in (await http.get("/v1/runs")).json()["runs"]] == [SECRET]
         assert [(thread["thread_id"], thread["tenant"]) for thread in listed] == [(secret, "acme")]
+        (found,) = (await http.get("/v1/search", params={"q": WORD})).json()["results"]
+        assert found["thread_id"] == secret
+        assert SECRET in found["snippet"]
     async with client(guarded.url, tokens.operator) as http:
         assert (await http.get("/v1/threads?tenant=acme")).json()["threads"]
         assert not (await http.get("/v1/threads?tenant=globex")).json()["threads"]

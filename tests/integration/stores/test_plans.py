@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from sqlalchemy.dialects import postgresql
 
-from pipeline.stores import list_statements, older_statements, statements, usage_query, usage_sums_query
+from pipeline.stores import (
+    list_statements,
+    older_statements,
+    search,
+    search_statements,
+    search_write,
+    statements,
+    usage_query,
+    usage_sums_query,
+)
 from pipeline.stores.expired_threads import Place, candidates
 from pipeline.stores.keys import key_text
 from pipeline.stores.leavings import due_ones
@@ -50,6 +59,11 @@ FILL = (
     FROM turns""",
     """INSERT INTO expired (thread_id, name, before, first, last, older, due)
     SELECT 'gone-' || n, '[]', 0, 0, 0, '[]', :start - 3000 + n FROM generate_series(1, :turns) n""",
+    "UPDATE turns SET searched = substr(digest, 1, 16), said = started_at << 21",
+    """INSERT INTO said
+    SELECT said, tenant, to_tsvector('simple', 'hello rare' || substr(turn_id, 6)) ||
+        array_to_tsvector(ARRAY['§' || tenant])
+    FROM turns""",
     "ANALYZE",
 )
 
@@ -76,6 +90,12 @@ BY_MODEL = UsageQuery(("model",), start=HOURLY.start + 1, end=START + 74 * HOUR)
 OF_TENANT = replace(BY_MODEL, where={"tenant": ("t7",)})
 OF_THREAD = UsageQuery(("agent",), where={"thread": ("thread-17",)})
 ANY = (None, None, None, None)
+EVER = (0, search.END)
+
+
+def found(rows: Any, query: str) -> Any:
+    return search_statements.postgres_candidates(rows, query, query, search.CANDIDATES)
+
 
 # What is asked, as the page calls it -> the query, and the indexes of which one answers it.
 QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
@@ -125,6 +145,21 @@ QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "all threads of a tenant": (of_tenant("t7", (-1, "")), ("threads_tenant_updated",)),
     "what expired threads have left": (due_ones(START, 1000), ("expired_due",)),
     "models without a price in some time": (usage_query.unpriced_models(HOURLY), ("usage_at",)),
+    "a search, among the newest turns": (
+        found(search_statements.newest(None, *EVER, 2000), "'hello'"),
+        ("said_pkey",),
+    ),
+    "a search of a tenant, among the newest turns": (
+        found(search_statements.newest("t7", *EVER, 2000), "'hello' & '§t7'"),
+        ("said_tenant",),
+    ),
+    "a search for a rare word": (
+        found(search_statements.fitting("'rare17'", None, *EVER), "'rare17'"),
+        ("said_words",),
+    ),
+    "what a hit says": (search_statements.hits([START << 21, (START + 36_000) << 21], "t0"), ("turns_said",)),
+    "turns that no search finds yet": (search_write.UNSEARCHED_TURNS.limit(100), ("turns_unsearched",)),
+    "turns whose words are to go": (search_write.SEARCHED_TURNS.limit(100), ("turns_said",)),
     "which turns are there already (a write)": (
         statements.known_turns(["turn-1", "turn-20000"]),
         ("turns_pkey",),
@@ -133,8 +168,11 @@ QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 async def test_each_question_is_answered_by_its_index_and_none_reads_a_whole_table(full: ThreadStore) -> None:
-    async with full._reading() as connection:
-        for name, (query, indexes) in QUERIES.items():
+    for name, (query, indexes) in QUERIES.items():
+        async with full._reading() as connection:
+            by_words = search.BY_WORDS if "word" in name else {}
+            for setting, value in (search.INDEXED | by_words).items() if "search" in name else ():
+                await connection.exec_driver_sql(f"SET LOCAL {setting} = {value}")
             sql = query.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True})
             lines = await connection.exec_driver_sql(f"EXPLAIN (ANALYZE, TIMING OFF) {sql}".replace("%%", "%"))
             plan = "\n".join(lines.scalars())

@@ -32,9 +32,19 @@ asyncio.run(main())
 """
 
 
+def of_the_code(name: str | None, kind: str, _: Any) -> bool:
+    """Not the tables of SQLite's FTS5."""
+    return kind != "table" or name is None or not name.startswith("said_")
+
+
+def of_both(item: Any, _: str | None, kind: str, reflected: bool, compared: Any) -> bool:  # noqa: FBT001  # Alembic's
+    """Not the indexes that only Postgres has, where they are not found."""
+    return kind != "index" or reflected or compared is not None or item.name not in ("said_tenant", "said_words")
+
+
 async def test_the_migrations_make_the_tables_of_the_code(store: ThreadStore) -> None:
     async with store._reading() as connection:
-        opts = {"version_table": migrate.VERSION_TABLE}
+        opts = {"version_table": migrate.VERSION_TABLE, "include_name": of_the_code, "include_object": of_both}
         difference = await connection.run_sync(
             lambda sync: compare_metadata(MigrationContext.configure(sync, opts=opts), metadata)
         )

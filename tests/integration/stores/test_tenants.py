@@ -129,6 +129,8 @@ async def test_rows_of_the_version_before_are_read_split_and_moved(
     while after is not None:
         after = (await store.move_older(after, 1)).after
         await what_each_sees(store)
+    while await store.index_some():
+        pass
     moved = await tables()
     for key in (ACME, EVIL, NOBODY):
         assert await store.delete_thread(key)

@@ -1,0 +1,69 @@
+"""A search in what was said, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from pipeline.errors import CallerError
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.security import Reader
+from pipeline.gateway.threads import PRIVATE, Moment, Tenant
+from pipeline.stores.search import MOST, ROLES, SearchPage, SearchQuery
+from pipeline.stores.search_query import MOST_CHARACTERS
+from pipeline.turns.spoken_text import KINDS, Kind
+
+ROLE_NAMES: Final = tuple(ROLES)
+OFF: Final = "searches are turned off here: THREADMILL_SEARCH"
+
+router = APIRouter(prefix="/v1/search", tags=["threads"])
+
+
+@router.get("", summary="Search in what was said", responses=documented("bad-request", "conflict", "forbidden"))
+async def search(
+    gateway: TheGateway,
+    principal: Reader,
+    response: Response,
+    q: Annotated[
+        str,
+        Query(
+            min_length=1,
+            max_length=MOST_CHARACTERS,
+            description='`word "some words" begin* -without`: all of them, in any case, without accents.',
+        ),
+    ],
+    tenant: Tenant = None,
+    agent: Annotated[str | None, Query(max_length=500, description="Only turns of this agent's runs.")] = None,
+    role: Annotated[Literal[ROLE_NAMES] | None, Query(description="Who says it.")] = None,  # type: ignore[valid-type]  # the names of a registry
+    since: Annotated[Moment | None, Query(description="Said then or later.")] = None,
+    until: Annotated[Moment | None, Query(description="Said before.")] = None,
+    inside: Annotated[
+        list[Literal[KINDS]],  # type: ignore[valid-type]  # the names of a registry
+        Query(
+            alias="in",
+            max_length=len(KINDS),
+            description="What is searched: what was said, with names of tools; thoughts; results of tools. The last "
+            "two only where THREADMILL_SEARCH is `all`.",
+        ),
+    ] = [KINDS[0]],  # noqa: B006  # FastAPI copies it
+    limit: Annotated[int, Query(ge=1, le=MOST, description="Hits on a page.")] = 20,
+    cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
+) -> SearchPage:
+    """The newest turns that have the words; of these the best first. `next` asks for more; it is null on the last page.
+
+    Times are milliseconds since 1970. `snippet` is HTML: text, escaped, with hits between `<mark>` and `</mark>`.
+    """
+    bounded = principal.bounded(tenant)
+    if gateway.settings.search == "off":
+        raise Problem("conflict", OFF)
+    kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in inside)
+    try:
+        query = SearchQuery(q, kinds, bounded, agent, role, since, until, limit, cursor)
+        async with gateway.searching:
+            found = await (await gateway.store()).search(query)
+    except CallerError as error:
+        raise Problem("bad-request", str(error)) from None
+    response.headers.update(PRIVATE)
+    return found

@@ -1,0 +1,246 @@
+"""A search in what was said: the newest turns that have the words, the best of them first.
+
+Nothing looks at all hits of a common word. The newest CANDIDATES of them are taken, and ranked among each other; the
+pages go through these, and then through the next ones. FTS5 gives hits in the order of ids, which is that of time, and
+stops when it has enough, but first it gathers all hits of words that are given by their beginnings. Postgres's GIN has
+no order. So the newest turns are looked at first, and these indexes are asked only for what is rare among them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Result, Row, Select, func, select, true
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.errors import CallerError
+from pipeline.stores import search_statements as statements
+from pipeline.stores.search_query import Terms, fitting, fts5, parsed, tsquery, wanted_only
+from pipeline.stores.search_rows import LATEST, TIES, facets, first_at
+from pipeline.stores.search_snippet import score_of, snippet_of
+from pipeline.turns.column_text import column_text
+from pipeline.turns.spoken_text import KINDS, Kind
+from topics import json_text
+from topics.thread_key import ThreadKey
+
+CANDIDATES: Final = 200  # the newest hits, which are ranked among each other
+MOST: Final = 100  # hits on a page
+PAGE_BYTES: Final = 8_000_000  # of the turns that snippets are taken from: a page of large ones is shorter
+ROLES: Final[dict[str, int]] = {"user": 0, "agent": 1}
+PROBES: Final = (2_000, 30_000)  # newest turns that Postgres looks at before it asks its index, if the first have some
+BEGINNINGS: Final = 5_000  # newest turns that are looked at before FTS5 gathers all hits of each word that begins so
+ENOUGH: Final = 14  # hits in the first probe, without which the second one isn't worth it
+SECONDS: Final = 5.0  # that one statement may take
+WINDOWS: Final = 3  # of CANDIDATES, that one page looks through where none of them may be shown
+READ_AT_ONCE: Final = 10  # turns
+# Of Postgres, while it searches: it overestimates the hits of rare words, and would rather go through all rows.
+INDEXED: Final = {"enable_seqscan": "off", "jit": "off"}
+BY_WORDS: Final = {"enable_indexscan": "off"}  # but by sets of rows, as GIN gives them
+TIMEOUT: Final = "57014"  # Postgres' SQLSTATE
+INTERRUPTED: Final = "interrupted"  # SQLite's message
+END: Final = (LATEST + 1) << TIES
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """What is looked for. `tenant`: None for all, "" for none; times in epoch ms, `until` exclusive."""
+
+    q: str
+    kinds: tuple[Kind, ...] = KINDS[:1]
+    tenant: str | None = None
+    agent_id: str | None = None
+    role: str | None = None
+    since: int | None = None
+    until: int | None = None
+    limit: int = 20
+    cursor: str | None = None
+    terms: Terms = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Raises CallerError where `q` can't be understood."""
+        object.__setattr__(self, "terms", parsed(self.q))
+
+    @property
+    def named_tenant(self) -> str | None:
+        """The tenant as columns have it."""
+        return column_text(self.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A turn that has the words; `at` in epoch ms. `snippet` is HTML: its text is escaped, and hits stand between
+    `<mark>` and `</mark>`.
+    """
+
+    thread_id: str
+    turn_id: str
+    role: str
+    at: int
+    snippet: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """Some hits; `next` asks for more, None where there are none."""
+
+    results: tuple[Hit, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page begins: behind `skip` of the candidates with ids below `before`."""
+
+    before: int = END
+    skip: int = 0
+
+
+async def search(connection: AsyncConnection, query: SearchQuery) -> SearchPage:
+    """-> a page. Raises CallerError for a bad cursor, and where the search takes too long."""
+    place: Place | None = _decoded(query.cursor)
+    found: list[Hit] = []
+    for _ in range(WINDOWS):
+        if place is None or found:
+            break
+        found, place = await _window(connection, query, place)
+    return SearchPage(tuple(found), None if place is None else _encoded(place))
+
+
+async def _window(connection: AsyncConnection, query: SearchQuery, place: Place) -> tuple[list[Hit], Place | None]:
+    """-> the next hits among the candidates at this place, and where to go on."""
+    candidates = await _candidates(connection, query, place.before)
+    if not candidates:
+        return [], None
+    best = sorted(candidates, key=lambda one: (-one[1], -one[0]))
+    hits, used = await _read(connection, query, best[place.skip :])
+    skipped = place.skip + used
+    if skipped < len(best):
+        return hits, Place(max(candidates)[0] + 1, skipped)
+    return hits, Place(min(candidates)[0]) if len(candidates) == CANDIDATES else None
+
+
+async def _read(
+    connection: AsyncConnection, query: SearchQuery, best: Sequence[tuple[int, float]]
+) -> tuple[list[Hit], int]:
+    """-> hits of a page, and how many candidates were looked at for them."""
+    hits: list[Hit] = []
+    used, size = 0, 0
+    while used < len(best) and len(hits) < query.limit and size < PAGE_BYTES:
+        some = best[used : used + min(READ_AT_ONCE, query.limit - len(hits))]
+        rows = await connection.execute(statements.hits([one for one, _ in some], query.named_tenant))
+        by_id = {row.id: row for row in rows}
+        shown = [(by_id[one], score) for one, score in some if one in by_id]
+        hits += await asyncio.to_thread(_shown, shown, query)
+        used, size = used + len(some), size + sum(len(row.document or "") for row in by_id.values())
+    return hits, used
+
+
+def _shown(rows: Iterable[tuple[Row[Any], float]], query: SearchQuery) -> list[Hit]:
+    return [_hit(row, score, query) for row, score in rows]
+
+
+def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:
+    snippet = snippet_of(json_text.loads(row.document), query.terms, query.kinds)
+    role = next(name for name, number in ROLES.items() if number == row.role)
+    return Hit(ThreadKey.parse(row.thread_key).thread_id, row.turn_id, role, row.started_at, snippet, round(score, 4))
+
+
+async def _candidates(connection: AsyncConnection, query: SearchQuery, before: int) -> list[tuple[int, float]]:
+    """-> id, score of the newest turns that fit, at most CANDIDATES."""
+    since = 0 if query.since is None else first_at(query.since)
+    before = before if query.until is None else min(before, first_at(query.until))
+    named = facets(query.named_tenant, column_text(query.agent_id), ROLES.get(query.role or ""))
+    if connection.dialect.name == "postgresql":
+        wanted = tsquery(wanted_only(query.terms), query.kinds, ())
+        return await _of_postgres(connection, tsquery(query.terms, query.kinds, named), wanted, query, since, before)
+    if query.terms.any_prefix:
+        rows = await _bounded(connection, statements.newest(None, since, before, BEGINNINGS))
+        fits = fitting(query.terms, query.kinds, named)
+        some = await asyncio.to_thread(lambda: [row for row in rows if fits(row.words)][:CANDIDATES])
+        if len(some) == CANDIDATES:
+            return await asyncio.to_thread(_with_scores, some, query)
+    match = fts5(query.terms, query.kinds, named)
+    rows = await _bounded(connection, statements.sqlite_candidates(match, since, before, CANDIDATES))
+    return await asyncio.to_thread(_with_scores, rows, query)
+
+
+def _with_scores(rows: Iterable[Row[Any]], query: SearchQuery) -> list[tuple[int, float]]:
+    return [(row.id, score_of(row.words, query.terms, query.kinds)) for row in rows]
+
+
+async def _of_postgres(
+    connection: AsyncConnection, match: str, wanted: str, query: SearchQuery, since: int, before: int
+) -> list[tuple[int, float]]:
+    await _set(connection, INDEXED | {"statement_timeout": f"{SECONDS:.0f}s"})
+    within = query.named_tenant, since, before
+    for most in PROBES:
+        rows = statements.newest(*within, most)
+        some = await _scored(connection, statements.postgres_candidates(rows, match, wanted, CANDIDATES))
+        if len(some) == CANDIDATES:
+            return some
+        if len(some) < ENOUGH:
+            break
+    await _set(connection, BY_WORDS)
+    rows = statements.fitting(match, *within)
+    return await _scored(connection, statements.postgres_candidates(rows, match, wanted, CANDIDATES))
+
+
+async def _set(connection: AsyncConnection, settings: Mapping[str, str]) -> None:
+    await connection.execute(select(*(func.set_config(name, value, true()) for name, value in settings.items())))
+
+
+async def _scored(connection: AsyncConnection, query: Select[Any]) -> list[tuple[int, float]]:
+    return [(row.id, float(row.score)) for row in await _bounded(connection, query)]
+
+
+async def _bounded(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row[Any]]:
+    """-> the rows. Raises CallerError where they take longer than SECONDS."""
+    execute = _interrupted if connection.dialect.name == "sqlite" else AsyncConnection.execute
+    try:
+        result: Result[Any] = await execute(connection, query)
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) == TIMEOUT or INTERRUPTED in str(error.orig):
+            raise CallerError(
+                f"the search took longer than {SECONDS:.0f} s: ask for rarer words, or for some time (since, until)"
+            ) from None
+        raise
+    return result.all()
+
+
+async def _interrupted(connection: AsyncConnection, query: Select[Any]) -> Result[Any]:
+    """SQLite has no limit of time of its own; nor does its thread stop when the caller goes away."""
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    task = asyncio.create_task(connection.execute(query))
+    try:
+        if not (await asyncio.wait({task}, timeout=SECONDS))[0]:
+            await driver.interrupt()
+        result: Result[Any] = await task
+        return result
+    except asyncio.CancelledError:
+        await driver.interrupt()
+        await asyncio.wait({task})
+        raise
+
+
+def _encoded(place: Place) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([place.before, place.skip])).decode().rstrip("=")
+
+
+def _decoded(cursor: str | None) -> Place:
+    if cursor is None:
+        return Place()
+    try:
+        before, skip = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, ValueError, TypeError):
+        before = skip = None
+    if type(before) is not int or type(skip) is not int or not (0 <= before <= END and 0 <= skip <= CANDIDATES):
+        raise CallerError("the cursor is not one that this search gave: start again without one")
+    return Place(before, skip)

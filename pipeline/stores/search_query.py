@@ -1,0 +1,152 @@
+"""What a caller looks for -> the query of each database. Pure.
+
+    invoice "late fee" refund* -draft
+
+Each word must be there, in any order; a phrase in its order; `word*` is the beginning of a word; what follows `-` must
+not be there. A word that punctuation divides (`foo.bar`) is a phrase. All else has no meaning: both databases get
+what was understood here, and never a caller's own syntax.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from pipeline.errors import CallerError
+from pipeline.turns.spoken_text import KINDS, Kind
+from pipeline.turns.words import asked
+
+MOST_TERMS: Final = 16
+MOST_WORDS: Final = 64  # of all terms: a phrase in Chinese has nearly as many as characters
+MOST_CHARACTERS: Final = 500
+SHORTEST_PREFIX: Final = 2  # of letters: one would stand for a part of all words
+
+_TERM: Final = re.compile(r'(?P<not>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))(?P<any>\*)?')
+# What stands before a word of each kind in the index. None is a letter, so that no text can hold such a word.
+BEFORE: Final[dict[Kind, str]] = dict(zip(KINDS, ("", "‹", "›"), strict=True))
+BORDER: Final = "¶"  # between two pieces: no phrase goes over it
+FACET: Final = "§"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Words in a row; of the last one only the beginning where it is a `prefix`."""
+
+    words: tuple[str, ...]
+    prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What must be in a turn, and what must not."""
+
+    wanted: tuple[Term, ...]
+    unwanted: tuple[Term, ...]
+
+    @property
+    def any_prefix(self) -> bool:
+        """Whether some word is given by its beginning."""
+        return any(term.prefix for term in (*self.wanted, *self.unwanted))
+
+
+def parsed(query: str) -> Terms:
+    """A caller's text -> its terms. Raises CallerError where it has none that must be there, or too many."""
+    if len(query) > MOST_CHARACTERS:
+        raise CallerError(f"q has at most {MOST_CHARACTERS} characters")
+    wanted: list[Term] = []
+    unwanted: list[Term] = []
+    for match in _TERM.finditer(query):
+        text = match["word"] if match["phrase"] is None else match["phrase"]
+        found = asked(text)
+        if not found:
+            continue
+        words = tuple(word for word, _ in found)
+        prefix = found[-1][1] or match["any"] is not None or (match["word"] or "").endswith("*")
+        if prefix and words[-1].isascii() and len(words[-1]) < SHORTEST_PREFIX:
+            raise CallerError(f"q: at least {SHORTEST_PREFIX} characters are expected before the * of a word")
+        term = Term(words, prefix)
+        chosen = unwanted if match["not"] else wanted
+        if term not in chosen:
+            chosen.append(term)
+    if not wanted:
+        raise CallerError('q: words are expected: word, "some words", word*, -word; one at least without -')
+    terms = (*wanted, *unwanted)
+    if len(terms) > MOST_TERMS or sum(len(term.words) for term in terms) > MOST_WORDS:
+        raise CallerError(f"q has at most {MOST_TERMS} words and phrases, and {MOST_WORDS} words in all")
+    return Terms(tuple(wanted), tuple(unwanted))
+
+
+@lru_cache(maxsize=4096)
+def facet(name: str, value: str) -> str:
+    """The word in the index that stands for a turn's tenant, agent or role."""
+    return f"{FACET}{name}{hashlib.sha256(value.encode()).hexdigest()[:16]}"
+
+
+def fts5(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> str:
+    """-> the MATCH of SQLite's FTS5."""
+
+    def one(term: Term) -> str:
+        return _any((_fts5_phrase(of_kind(term, kind)) for kind in kinds), " OR ")
+
+    text = " AND ".join([*(f'"{word}"' for word in facets), *map(one, terms.wanted)])
+    return f"({text}) NOT {_any(map(one, terms.unwanted), ' OR ')}" if terms.unwanted else text
+
+
+def fitting(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> Callable[[str], bool]:
+    """-> whether a row fits, by its words as SQLite has them."""
+
+    def one(term: Term) -> list[str]:
+        end = "" if term.prefix else " "
+        return [f" {' '.join(of_kind(term, kind).words)}{end}" for kind in kinds]
+
+    named = [f" {word} " for word in facets]
+    wanted, unwanted = [one(term) for term in terms.wanted], [text for term in terms.unwanted for text in one(term)]
+
+    def fits(words: str) -> bool:
+        text = f" {words} "
+        return (
+            all(name in text for name in named)
+            and all(any(some in text for some in texts) for texts in wanted)
+            and not any(some in text for some in unwanted)
+        )
+
+    return fits
+
+
+def tsquery(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> str:
+    """-> the text of a Postgres tsquery."""
+
+    def one(term: Term) -> str:
+        return _any((_tsquery_phrase(of_kind(term, kind)) for kind in kinds), " | ")
+
+    texts = [*(f"'{word}'" for word in facets), *map(one, terms.wanted)]
+    return " & ".join([*texts, *(f"!{one(term)}" for term in terms.unwanted)])
+
+
+def wanted_only(terms: Terms) -> Terms:
+    """The terms without those that must not be there."""
+    return Terms(terms.wanted, ())
+
+
+def of_kind(term: Term, kind: Kind) -> Term:
+    """The term as the words of this kind stand in the index."""
+    return Term(tuple(BEFORE[kind] + word for word in term.words), term.prefix)
+
+
+def _any(texts: Iterable[str], operator: str) -> str:
+    return f"({operator.join(texts)})"
+
+
+def _fts5_phrase(term: Term) -> str:
+    return f'"{" ".join(term.words)}"{" *" if term.prefix else ""}'
+
+
+def _tsquery_phrase(term: Term) -> str:
+    quoted = [f"'{word}'" for word in term.words]
+    if term.prefix:
+        quoted[-1] += ":*"
+    return f"({' <-> '.join(quoted)})"

@@ -1,0 +1,31 @@
+"""What a store keeps for searches, and searching it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.stores import search, search_write
+from pipeline.stores.connections import Connected, to_the_end
+from pipeline.stores.search import SearchPage, SearchQuery
+
+INDEXED_AT_ONCE: Final = 100  # turns whose words one transaction takes
+
+
+class Searched(Connected):
+    """A store with the words of its turns (`pipeline.stores.search_write`). Every method raises StoreError."""
+
+    async def search(self, query: SearchQuery) -> SearchPage:
+        """Turns that have the words. Raises CallerError for a malformed cursor, and where it takes too long."""
+        async with self._reading() as connection:
+            return await search.search(connection, query)
+
+    async def index_some(self, most: int = INDEXED_AT_ONCE) -> int:
+        """Keep the words of some turns that miss them; where no search is wanted, delete those of some -> of how many.
+        Several processes may call it.
+        """
+
+        async def transaction() -> int:
+            async with self._writing() as connection:
+                return await search_write.index_some(connection, most)
+
+        return await to_the_end(transaction())

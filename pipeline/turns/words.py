@@ -1,0 +1,98 @@
+"""Text -> the words that a search finds it by, in the order of the text; the same for every database. Pure.
+
+A word is a run of letters, digits and their marks, in lower case and without accents: `Éric's` is `eric`, `s`. Scripts
+that put no spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese) give three characters from every
+place on, fewer at the end of a run: `天気予報` is `天気予`, `気予報`, `予報`, `報`. So a word of any length is found as
+a prefix (up to three characters), or as several in a row. One index holds both kinds, and what has spaces costs nothing
+more.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+GRAM: Final = 3
+LONGEST: Final = 64  # characters of a word: of a longer one these count, in the text as in the query
+
+_MARKS: Final = "".join(chr(code) for code in range(0x300, 0x1D00) if unicodedata.category(chr(code)).startswith("M"))
+_WORD: Final = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
+_ASCII: Final = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))  # by code
+_ACCENTS: Final = re.compile("[\u0300-\u036f]")
+# Thai and Lao, Burmese, Khmer, kana, Han and its extensions.
+_UNSPACED: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_RUN: Final = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text."""
+    if text.isascii():
+        found = text.lower().translate(_ASCII).split()
+        longest = max(map(len, found), default=0)
+        return found if longest <= LONGEST else [word[:LONGEST] for word in found]
+    return [word for match in _WORD.finditer(text) for word in _of_run(match[0])]
+
+
+def places(text: str) -> Iterator[tuple[int, int, str]]:
+    """(start, end, word) of each word in a text, as `words` has them."""
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        for run, unspaced, at in _placed_runs(match[0]):
+            if not unspaced:
+                yield start, end, run[:LONGEST]
+            elif at is None:  # its characters are others than those of the text
+                yield from ((start, end, gram) for gram in _grams(run))
+            else:
+                first = start + at
+                yield from ((first + n, first + n + len(gram), gram) for n, gram in enumerate(_grams(run)))
+
+
+def asked(text: str) -> list[tuple[str, bool]]:
+    """The words that a text is looked for by, and whether each is a prefix. The end of a run may be the middle of one
+    in the text, so the short pieces that stand at ends are left out.
+    """
+    found = [(run, bool(run and unspaced)) for match in _WORD.finditer(text) for run, unspaced in _runs(match[0])]
+    result: list[tuple[str, bool]] = []
+    for number, (run, unspaced) in enumerate(found):
+        if not unspaced:
+            result.append((run[:LONGEST], False))
+        elif number < len(found) - 1:
+            result += [(gram, False) for gram in _grams(run)]
+        else:
+            whole = [gram for gram in _grams(run) if len(gram) == GRAM]
+            result += [(gram, False) for gram in whole] or [(run, True)]
+    return result
+
+
+@lru_cache(maxsize=16_384)
+def _of_run(run: str) -> tuple[str, ...]:
+    if run.isascii():
+        return (run.lower()[:LONGEST],)
+    return tuple(word for part, unspaced in _runs(run) for word in (_grams(part) if unspaced else [part[:LONGEST]]))
+
+
+def _runs(run: str) -> list[tuple[str, bool]]:
+    """The parts of a run of letters, each of one kind of script: (text, whether it has no spaces)."""
+    folded = unicodedata.normalize("NFKD", run).casefold()
+    folded = unicodedata.normalize("NFKC", _ACCENTS.sub("", folded))
+    return [(part[0], part["unspaced"] is not None) for word in _WORD.findall(folded) for part in _RUN.finditer(word)]
+
+
+def _placed_runs(run: str) -> Iterator[tuple[str, bool, int | None]]:
+    """(text, whether it has no spaces, where it begins), the last only where folding moves nothing."""
+    parts = _runs(run)
+    moved = sum(len(part) for part, _ in parts) != len(run)
+    at = 0
+    for part, unspaced in parts:
+        yield part, unspaced, None if moved else at
+        at += len(part)
+
+
+def _grams(run: str) -> list[str]:
+    return [run[start : start + GRAM] for start in range(len(run))]

@@ -1,0 +1,85 @@
+"""Which words a text has, and by which it is looked for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.turns.words import GRAM, LONGEST, asked, places, words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello, World-wide 42!", ["hello", "world", "wide", "42"]),
+        ("snake_case.dotted/path", ["snake", "case", "dotted", "path"]),
+        ("Éric’s CAFÉ Straße", ["eric", "s", "cafe", "strasse"]),
+        ("e\u0301te\u0301", ["ete"]),
+        ("天気予報", ["天気予", "気予報", "予報", "報"]),
+        ("iPhone手机x", ["iphone", "手机", "机", "x"]),
+        ("ｶﾞｽ", ["ガス", "ス"]),
+        ("ไป", ["ไป", "ป"]),
+        ("한국어 말", ["한국어", "말"]),
+        ("हिन्दी", ["हिन्दी"]),
+        ("привет Ёлка", ["привет", "елка"]),
+        ("a\0b\ud800c", ["a", "b", "c"]),
+        ("x" * 100, ["x" * LONGEST]),
+        ("", []),
+        ("… — !", []),
+    ],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Foo.bar", [("foo", False), ("bar", False)]),
+        ("天", [("天", True)]),
+        ("天気", [("天気", True)]),
+        ("天気予", [("天気予", False)]),
+        ("天気予報", [("天気予", False), ("気予報", False)]),
+        ("天気x", [("天気", False), ("気", False), ("x", False)]),
+        ("x天", [("x", False), ("天", True)]),
+    ],
+)
+def test_a_run_without_spaces_is_looked_for_by_what_stands_before_its_end(
+    text: str, expected: list[tuple[str, bool]]
+) -> None:
+    assert asked(text) == expected
+
+
+@given(st.text())
+def test_places_are_those_of_the_same_words(text: str) -> None:
+    found = list(places(text))
+    assert [word for _, _, word in found] == words(text)
+    assert all(0 <= start < end <= len(text) for start, end, _ in found)
+
+
+@given(st.text())
+def test_words_can_be_stored_and_are_stable(text: str) -> None:
+    for word in words(text):
+        assert word
+        assert len(word) <= LONGEST
+        assert not set(word) & set("\0'\"\\ ¶§‹›*")
+        word.encode()
+
+
+@given(st.text(alphabet="天気予報のเมือง", min_size=1, max_size=12), st.data())
+def test_every_piece_of_a_run_is_found_in_it(text: str, data: st.DataObject) -> None:
+    held = words(text)
+    start = data.draw(st.integers(0, len(text) - 1))
+    piece = text[start : data.draw(st.integers(start + 1, len(text)))]
+    wanted = asked(piece)
+    assert any(
+        all(
+            held[at + n].startswith(word) if prefix else held[at + n] == word
+            for n, (word, prefix) in enumerate(wanted)
+            if at + n < len(held)
+        )
+        and at + len(wanted) <= len(held)
+        for at in range(len(held))
+    )
+    assert len(wanted) == max(1, len(piece) - GRAM + 1)
