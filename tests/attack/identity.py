@@ -36,6 +36,9 @@ async def all_that(caller: httpx.AsyncClient, thread: str) -> str:
     pages = ["/v1/threads?limit=1000", f"/v1/threads?search={thread}", f"/v1/threads?external_id={thread}"]
     pages += [f"/v1/threads/{thread}?inline=true", f"/v1/threads/{thread}/tree", f"/v1/threads/{thread}/usage"]
     pages += [f"/v1/threads/{thread}?format={name}" for name in FORMATS]
+    turn = turn_id(of_acme(thread), "r1")
+    parts = ("branch=", "branch=r1", f"branch={turn}", "turns=1", f"since_turn={turn}", "partial=true")
+    pages += [f"/v1/threads/{thread}?{part}{more}" for part in parts for more in ("", "&tenant=acme")]
     pages += [f"/v1/usage?group_by=thread,agent,model&thread={thread}", "/v1/usage?group_by=thread,agent,tenant"]
     pages += [f"/v1/threads/{thread}/live?follow=false{more}" for more in ("", "&wait=true", "&replay=open&shows=true")]
     pages += [f"/v1/runs?status={status}&thread={thread}" for status in ("open", "waiting")] + ["/v1/runs?status=open"]
@@ -250,6 +253,30 @@ async def borrowed_objects(stage: Stage) -> None:
     assert secret[:60] in inline, "the victim's value is gone"
 
 
+async def steer(stage: Stage) -> None:
+    """Runs of the attacker that say to be other versions of the victim's, and to go on from it."""
+    thread = "order-4722"
+    uuid = of_acme(thread)
+    said = await stage.speak(thread)
+    for number, how in enumerate(("replaces", "continues", "parent_run_id")):
+        for name in (uuid, thread):
+            answer = await stage.upload(stage.evil, name, f"e{number}", spoken("evil was here"), **{how: "r1"})
+            assert answer.status_code == 200, answer.text
+    tenants: tuple[dict[str, Any], ...] = ({"tenant": "evil"}, {"tenant": None}, {})
+    for tenant in tenants:
+        record = {"v": 1, "thread_id": uuid, "run_id": "e9", "agent_id": "agent", "ts": 1, "dialect": "vercel-ai"}
+        more = {"seq": 0, "events": spoken("evil was here"), "run": {"replaces": "r1"}, "end": "complete"}
+        await stage.publish({**record, **more, **tenant}, key=uuid.encode())
+    await stage.all_read()
+    await stage.is_whole(said)
+    found = (await stage.acme.get(f"/v1/threads/{thread}")).text
+    assert "meta:branch" not in found, "the victim's thread forks"
+    for name in ("e0", "e9"):
+        answer = await stage.acme.get(f"/v1/threads/{thread}?branch={name}")
+        assert answer.status_code == 404, f"the victim has a branch {name}"
+    await sees_nothing(stage, said)
+
+
 async def another_name(stage: Stage) -> None:
     """A record of somebody who may write to the topic, with the same ids and another tenant, or none."""
     thread = "order-4720"
@@ -349,6 +376,13 @@ ATTACKS: Final = (
         event_ids,
     ),
     Attack("family", "declare the victim's thread a parent", "stand in its tree, or read it", family),
+    Attack(
+        "steer",
+        "runs that say to replace or to continue the victim's",
+        "make its thread fork, hide its answer, or read it",
+        steer,
+        short=True,
+    ),
     Attack("guessed ids", "turn ids, run ids and odd spellings in every path", "read or delete anything", guess_ids),
     Attack(
         "search",

@@ -183,6 +183,7 @@ async def test_each_operation(alike: tuple[Running, Tokens]) -> None:
                 await owns(http, name, method, path, query)
     computed = (ALONE, turn_id(ALONE, RUN), f"{ALONE}/acme", f"{ALONE}%2Facme", "alone", ALONE.upper())
     async with client(gateway.url, tokens.globex) as http:
+        await no_parameter_leads_to_another_tenant_s(gateway, http)
         for method, path, query in found:
             for thread in computed if "{thread_id}" in path else computed[:1]:
                 for more in ({}, {"thread": thread, "search": thread, "external_id": thread, "wait": "true"}):
@@ -192,6 +193,34 @@ async def test_each_operation(alike: tuple[Running, Tokens]) -> None:
             status, text = await answer_of(http, method, filled(path, SHARED), {**query, "tenant": "acme"})
             assert WORDS["acme"] not in text, (method, path, text)
     await only_ones_own_is_deleted(gateway, tokens)
+
+
+def values(schema: dict[str, Any]) -> list[str]:
+    """What is tried of a parameter: all of a list; else what acme's agent, thread, run and turn are called."""
+    kinds = [schema, *schema.get("anyOf", ())]
+    listed = [str(value) for kind in kinds for value in kind.get("enum", ())]
+    if listed or {"integer", "boolean"} & {kind.get("type") for kind in kinds}:
+        return listed or ["1"]
+    return [WORDS["acme"], "acme", RUN, ALONE, turn_id(ALONE, RUN)]
+
+
+async def no_parameter_leads_to_another_tenant_s(gateway: Running, http: httpx.AsyncClient) -> None:
+    """`http` is globex's, with the thread of the same id as acme's, and with acme's alone."""
+    tried = 0
+    document = gateway.app.openapi()
+    for method, path, needed in operations(document):
+        given = [one for one in document["paths"][path][method].get("parameters", ()) if one["in"] == "query"]
+        threads = (SHARED, ALONE) if "{thread_id}" in path else (SHARED,)
+        for name, value in ((one["name"], value) for one in given for value in values(one["schema"])):
+            if method != "get" or name == "follow":
+                continue
+            for thread in threads:
+                query = {**needed, name: value}
+                status, text = await answer_of(http, method, filled(path, thread), query)
+                assert status < 500, (method, path, query, text)
+                assert WORDS["acme"] not in text.replace(value, ""), (method, path, query, text)
+                tried += 1
+    assert tried > 100
 
 
 async def owns(http: httpx.AsyncClient, name: str, method: str, path: str, query: dict[str, Any]) -> None:
