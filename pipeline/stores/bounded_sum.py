@@ -29,7 +29,8 @@ class BoundedSum(FunctionElement[int]):
 @compiles(BoundedSum, "postgresql")
 def _postgres(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str:
     total = f"sum({compiler.process(element.clauses, **options)})"
-    return f"(CASE WHEN {total} > {MAX_INTEGER} THEN {MAX_INTEGER} ELSE {total} END)"
+    within = f"CASE WHEN {total} > {MAX_INTEGER} THEN {MAX_INTEGER} WHEN {total} < {-MAX_INTEGER} THEN {-MAX_INTEGER}"
+    return f"CAST({within} ELSE {total} END AS BIGINT)"
 
 
 @compiles(BoundedSum, "sqlite")

@@ -4,16 +4,21 @@ A bin holds the whole milliseconds that one of them, its value, stands for with 
 bin holds one value, so those are exact. As the bins are the same for all, a histogram of many is the sum of theirs, and
 a percentile by nearest rank is the value of the bin that the measured one is in: within 2 % of it.
 
-As text a histogram is `FIRST.WIDTH.COUNTS`: the first bin that holds one, and the counts from the last bin to the
-first, as hexadecimal numbers of WIDTH digits. That is three digits more than any of them needs, so that 4,096 texts of
-a width are added up as whole numbers are, and not bin by bin.
+A histogram is one whole number: the count of bin `n`, times 2 to the power of `64 n`, summed up. So histograms are
+added and subtracted as numbers are. A count may be below 0 on the way, where something is taken from what is yet to be
+added.
+
+As text it is `FIRST.WIDTH.COUNTS`: the first bin that holds one, and the counts from the last bin to the first, as
+hexadecimal numbers of WIDTH digits. That is three digits more than any of them needs, so that 4,096 texts of a width
+are added up as whole numbers are, and not bin by bin.
 """
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from pipeline.turns.times import LAST_MS
@@ -21,8 +26,11 @@ from pipeline.turns.times import LAST_MS
 ERROR: Final = 2  # per cent
 ROOM: Final = 3  # hexadecimal digits that are 0 in each count of a text
 AT_ONCE: Final = 16**ROOM  # texts that are added up as numbers
+BITS: Final = 64  # of a count
+BYTES: Final = BITS // 8
+WIDTHS: Final = {4: "H", 8: "I", 16: "Q"}  # hexadecimal digits of a count -> struct's letter for so many
 
-Histogram = Counter[int]  # bin -> count
+Histogram = int
 
 
 def _bins() -> Iterator[tuple[int, int]]:
@@ -40,6 +48,9 @@ VALUES: Final = tuple(value for value, _ in BINS)
 LASTS: Final = tuple(last for _, last in BINS)
 
 
+ZEROS: Final = sum(2 ** (BITS - 1) << BITS * place for place in range(len(BINS)))  # added to counts, none is below 0
+
+
 def bin_of(ms: int) -> int:
     """The bin of a time, from 0 to LAST_MS."""
     return bisect_left(LASTS, ms)
@@ -47,53 +58,68 @@ def bin_of(ms: int) -> int:
 
 def of_times(times: Mapping[int, int]) -> Histogram:
     """Time in ms -> how often it was measured; less than 0 where it is taken away."""
-    found: Histogram = Counter()
+    counts: dict[int, int] = {}
     for ms, count in times.items():
-        found[bin_of(ms)] += count
-    return found
+        place = bin_of(ms)
+        counts[place] = counts.get(place, 0) + count
+    return sum(count << BITS * place for place, count in counts.items())
 
 
-def percentile(histogram: Mapping[int, int], percent: int) -> int | None:
-    """By nearest rank, in ms: within 2 % of a value that was measured. None where nothing was."""
-    rank = -(-sum(histogram.values()) * percent // 100)
-    for place in sorted(histogram):
-        rank -= histogram[place]
-        if rank <= 0 < histogram[place]:
-            return VALUES[place]
-    return None
+def possible(histogram: Histogram) -> bool:
+    """Whether no count is below 0."""
+    return histogram == 0 or min(_unpacked(histogram + ZEROS, BYTES)) >= 2 ** (BITS - 1)
 
 
-def text_of(histogram: Mapping[int, int]) -> str:
+def percentiles(histogram: Histogram, percents: Sequence[int]) -> list[int | None]:
+    """Each by nearest rank, in ms: within 2 % of a value that was measured. None where nothing was."""
+    if histogram <= 0:
+        return [None] * len(percents)
+    reached = list(accumulate(_unpacked(histogram, BYTES)))
+    return [VALUES[bisect_left(reached, -(-reached[-1] * percent // 100))] for percent in percents]
+
+
+def text_of(histogram: Histogram) -> str:
     """As text; no count is below 0."""
-    held = [place for place, count in histogram.items() if count]
-    if not held:
+    if not histogram:
         return ""
-    first, last = min(held), max(held)
-    width = len(f"{max(histogram.values()):x}") + ROOM
-    counts = [f"{histogram.get(place, 0):0{width}x}" for place in range(last, first - 1, -1)]
-    return f"{first}.{width}." + "".join(counts)
+    first = _first(histogram, BITS)
+    counts = _unpacked(histogram >> BITS * first, BYTES)
+    most = max(counts)
+    width = next(width for width in WIDTHS if most < 16 ** (width - ROOM))
+    packed = struct.pack(f"<{len(counts)}{WIDTHS[width]}", *counts)
+    return f"{first}.{width}.{int.from_bytes(packed, 'little'):0{width * len(counts)}x}"
 
 
 def added(texts: Iterable[str]) -> Histogram:
     """The sum of histograms as text."""
-    total: Histogram = Counter()
+    total: Histogram = 0
     sums: dict[str, int] = {}  # by width
     for number, text in enumerate(texts, 1):
         if text:
             first, width, counts = text.split(".")
             sums[width] = sums.get(width, 0) + (int(counts, 16) << 4 * int(width) * int(first))
         if number % AT_ONCE == 0:
-            _take(total, sums)
-    _take(total, sums)
+            total += _taken(sums)
+    return total + _taken(sums)
+
+
+def _taken(sums: dict[str, int]) -> Histogram:
+    """The histogram of these numbers, which are taken from `sums`."""
+    total: Histogram = 0
+    for width, number in sums.items():  # none of which is 0
+        first = _first(number, 4 * int(width))
+        counts = _unpacked(number >> 4 * int(width) * first, int(width) // 2)
+        total += int.from_bytes(struct.pack(f"<{len(counts)}Q", *counts), "little") << BITS * first
+    sums.clear()
     return total
 
 
-def _take(total: Histogram, sums: dict[str, int]) -> None:
-    for width, number in sums.items():  # none of which is 0
-        step = int(width)
-        first = ((number & -number).bit_length() - 1) // (4 * step)  # the bins before it are empty
-        digits = f"{number >> 4 * step * first:x}"
-        for place, end in enumerate(range(len(digits), 0, -step), first):
-            if count := int(digits[max(end - step, 0) : end], 16):
-                total[place] += count
-    sums.clear()
+def _first(number: int, bits: int) -> int:
+    """How many counts of so many bits are 0 before the first that isn't."""
+    return ((number & -number).bit_length() - 1) // bits
+
+
+def _unpacked(number: int, size: int) -> tuple[int, ...]:
+    """The counts of `size` bytes that a number from 1 on is made of."""
+    length = -(-number.bit_length() // (8 * size))
+    return struct.unpack(f"<{length}{WIDTHS[2 * size]}", number.to_bytes(length * size, "little"))

@@ -190,7 +190,7 @@ usage_sums = Table(
     *(Column(name, BigInteger, nullable=False) for name in SUMMED),
     Column("ttft", Text, nullable=False),  # a histogram (`pipeline.stores.histogram`)
     Column("duration", Text, nullable=False),  # likewise
-    PrimaryKeyConstraint("span", "start", "expired", "names"),
+    PrimaryKeyConstraint("span", "names", "start", "expired"),
     sqlite_with_rowid=False,
 )
 

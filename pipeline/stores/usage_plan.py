@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from pipeline.stores.usage_report import UsageQuery
@@ -15,24 +18,40 @@ LAST: Final = 2**62 // WEEK * WEEK  # behind all times
 
 
 class Piece(NamedTuple):
-    """The sums of one span, in ms, that begin from `begin` on and before `end`."""
+    """The sums of one span, in ms, that begin from `begin` on and before `end`; `sign` -1: they are taken away."""
 
     span: int
     begin: int
     end: int
+    sign: int = 1
+
+
+class Part(NamedTuple):
+    """Of a piece's sums those that count alike. `counts`: a bucket's beginning, or None without buckets -> what they
+    are multiplied with there.
+    """
+
+    begin: int
+    end: int
+    counts: Mapping[int | None, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is added up: `live` sums; sums of `expired` turns; changes of live rows within `noted`, those of expired
-    turns within `whole`; rows within each of `rows`. Times in epoch ms, the end of each excluded.
+    """What is added up: sums of `live` turns, sums of `expired` ones, changes of both within these times, and rows
+    within each of `rows`. Times in epoch ms, the end of each excluded.
     """
 
-    live: tuple[Piece, ...]
-    expired: tuple[Piece, ...]
-    noted: tuple[int, int]
-    whole: tuple[int, int]
+    live: tuple[int, int]
+    expired: tuple[int, int]
     rows: tuple[tuple[int, int], ...]
+
+    @property
+    def sums(self) -> tuple[tuple[bool | None, int, int], ...]:
+        """Whether sums of expired turns are meant, None for all, and the time in which they are needed."""
+        if self.live == self.expired:
+            return ((None, *self.live),)
+        return ((False, *self.live), (True, *self.expired))
 
 
 def fits(query: UsageQuery, edges: Sequence[int] = ()) -> bool:
@@ -41,27 +60,96 @@ def fits(query: UsageQuery, edges: Sequence[int] = ()) -> bool:
     return names <= GROUPS and query.bucket not in SMALL and all(edge % QUARTER == 0 for edge in edges[1:])
 
 
-def plan(query: UsageQuery, since: int, edges: Sequence[int] = ()) -> Plan:
+def plan(query: UsageQuery, since: int) -> Plan:
     """Where to read a query that sums can answer. The sums hold all rows from `since` on."""
     start, end = query.start or 0, LAST if query.end is None else query.end
     begin, stop = -(-start // QUARTER) * QUARTER, end // QUARTER * QUARTER
-    spans = tuple(span for span in SPANS if all(edge % span == 0 for edge in edges[1:]))
     first = max(begin, since)
     if first >= stop:
         first = stop = end
     rows = tuple(part for part in ((start, first), (stop, end)) if part[0] < part[1])
-    whole = begin, end // QUARTER * QUARTER
-    return Plan(pieces(first, stop, spans), pieces(*whole, spans), (first, stop), whole, rows)
+    return Plan((first, stop), (begin, end // QUARTER * QUARTER), rows)
 
 
-def pieces(begin: int, end: int, spans: Sequence[int] = SPANS) -> tuple[Piece, ...]:
-    """The fewest sums of these spans that hold the time from `begin` to `end`; both are multiples of the first."""
-    if begin >= end:
-        return ()
-    *smaller, span = spans
-    if not smaller:
-        return (Piece(span, begin, end),)
-    first, last = -(-begin // span) * span, end // span * span
-    if first >= last:
-        return pieces(begin, end, smaller)
-    return (*pieces(begin, first, smaller), Piece(span, first, last), *pieces(last, end, smaller))
+def pieces(begin: int, end: int, *, only_added: bool = False) -> tuple[Piece, ...]:
+    """Few sums that make up the time from `begin` to `end`, which are multiples of QUARTER.
+
+    From the largest span down, each takes up from where the one before it stands the way to its own edge that is next
+    to `begin`, and to `end`: forward as sums that are added, backward as sums that are taken away. With `only_added`
+    each span stays within the time.
+    """
+    found: list[Piece] = []
+    inner: tuple[int, int] | None = None
+    for span in reversed(SPANS):
+        if only_added:
+            low, high = -(-begin // span) * span, end // span * span
+        else:
+            low, high = ((edge + span // 2) // span * span for edge in (begin, end))
+        if low >= high or span * 4 > (end - begin) * 5:  # one that is much longer would mostly be taken away again
+            continue
+        if inner is None:
+            found.append(Piece(span, low, high))
+        else:
+            found += [*_way(span, low, inner[0]), *_way(span, inner[1], high)]
+        inner = low, high
+    return tuple(found)
+
+
+def _way(span: int, start: int, end: int) -> Iterable[Piece]:
+    if start < end:
+        yield Piece(span, start, end)
+    elif end < start:
+        yield Piece(span, end, start, -1)
+
+
+def parts(begin: int, end: int, edges: Sequence[int], *, only_added: bool = False) -> dict[int, list[Part]]:
+    """Span -> its sums that are needed for the buckets of a time, in order, and where they count."""
+    within = [(None, begin, end)] if not edges else _clipped(begin, end, edges)
+    turns: defaultdict[int, defaultdict[int, list[tuple[int | None, int]]]] = defaultdict(lambda: defaultdict(list))
+    for bucket, first, last in within:
+        for piece in pieces(first, last, only_added=only_added):
+            turns[piece.span][piece.begin].append((bucket, piece.sign))
+            turns[piece.span][piece.end].append((bucket, -piece.sign))
+    return {span: _counted(of_span) for span, of_span in turns.items()}
+
+
+def _clipped(begin: int, end: int, edges: Sequence[int]) -> Iterable[tuple[int | None, int, int]]:
+    for first, last in pairwise([*edges, LAST]):
+        low, high = max(first, begin), min(last, end)
+        if low < high:
+            yield first, low, high
+
+
+def _counted(turns: Mapping[int, Sequence[tuple[int | None, int]]]) -> list[Part]:
+    """Where a sum begins or ends to count in a bucket -> the times between, with all that they count in."""
+    found = []
+    counts: dict[int | None, int] = {}
+    for begin, end in pairwise(sorted(turns)):
+        counts = counts.copy()
+        for bucket, sign in turns[begin]:
+            counts[bucket] = counts.get(bucket, 0) + sign
+        counts = {bucket: count for bucket, count in counts.items() if count}
+        if counts:
+            found.append(Part(begin, end, counts))
+    return found
+
+
+def joined(some: Iterable[Part]) -> list[tuple[int, int]]:
+    """The times of parts in order, as few as there can be."""
+    found: list[tuple[int, int]] = []
+    for part in some:
+        if found and found[-1][1] == part.begin:
+            found[-1] = found[-1][0], part.end
+        else:
+            found.append((part.begin, part.end))
+    return found
+
+
+def part_of(some: Sequence[Part], start: int) -> Part:
+    """The part that a sum is in."""
+    return some[bisect_right(some, start, key=lambda part: part.begin) - 1]
+
+
+def bucket_of(at: int, edges: Sequence[int]) -> int | None:
+    """The beginning of the bucket that a time is in; None without buckets."""
+    return edges[max(bisect_right(edges, at) - 1, 0)] if edges else None

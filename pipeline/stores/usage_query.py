@@ -65,15 +65,15 @@ async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
         if len(edges) * (query.limit if query.group_by else 1) > MOST_ROWS:
             raise CallerError(f"that might be over {MOST_ROWS:,} rows: ask for fewer groups, or larger buckets")
     nothing = query.bucket is not None and not edges
+    models: Iterable[Sequence[Any]]
     if summed and not nothing and usage_plan.fits(query, edges):
         found, total = await usage_sums_query.rows_of(connection, query, since, edges)
-        unpriced = usage_sums_query.unpriced_models(query, usage_plan.plan(query, since)) if total.unpriced else None
+        models = await usage_sums_query.unpriced_models(connection, query, since) if total.unpriced else []
     else:
         total = (await _rows(connection, replace(query, group_by=(), bucket=None), ()))[0].figures
         found = [] if nothing else list(await _rows(connection, query, edges))
-        unpriced = unpriced_models(query)
+        models = (await connection.execute(unpriced_models(query))).all()
     rows = found if query.group_by or query.bucket is not None else []
-    models = [] if unpriced is None else (await connection.execute(unpriced)).all()
     return UsageReport(query, tuple(sorted_rows(rows, query)), total, {model or UNKNOWN: int(n) for model, n in models})
 
 

@@ -25,6 +25,7 @@ from pipeline.stores.statements import INSERT
 from pipeline.stores.usage_tallies import (
     NAMES,
     QUARTER,
+    SPANS,
     WEEK,
     Names,
     Place,
@@ -138,8 +139,11 @@ async def build(connection: AsyncConnection, most: int = ROWS_AT_ONCE) -> int:
 async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[Place, tuple[Tally, Tally]]:
     """The sums of one week, from `begin` on -> of each that should be there, or is, what it should be and is."""
     right = of_all_spans(await _right(connection, max(week, begin), week + WEEK))
-    query = select(usage_sums, *(usage_names.c[name] for name in NAMES)).join(usage_names)
-    of_week = and_(usage_sums.c.start >= week, usage_sums.c.start < week + WEEK, ~usage_sums.c.expired)
+    sums = usage_sums.c
+    its_own = and_(sums.span.in_(SPANS), sums.names == usage_names.c.id + 0)  # looked up by each of the names in turn
+    query = select(usage_sums, *(usage_names.c[name] for name in NAMES))
+    query = query.select_from(usage_names.join(usage_sums, its_own))
+    of_week = and_(sums.start >= week, sums.start < week + WEEK, ~sums.expired)
     stored = {}
     for row in (await connection.execute(query.where(of_week))).mappings():
         place = Place(row["span"], row["start"], expired=False, names=Names(*(row[name] for name in NAMES)))

@@ -12,7 +12,7 @@ from sqlalchemy import CTE, BigInteger, ColumnElement, Select, Text, and_, case,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.bounded_sum import MAX_INTEGER, BoundedSum
-from pipeline.stores.histogram import Histogram, added, of_times, text_of
+from pipeline.stores.histogram import Histogram, added, of_times, possible, text_of
 from pipeline.stores.schema import COUNTED, SUMMED, usage, usage_changes
 from pipeline.stores.time_buckets import HOUR, MINUTE
 from topics import json_text
@@ -53,8 +53,8 @@ class Tally:
     """`sums`: in the order of SUMMED. What was taken away counts less than 0."""
 
     sums: list[int] = field(default_factory=lambda: [0] * len(SUMMED))
-    ttft: Histogram = field(default_factory=Counter)
-    duration: Histogram = field(default_factory=Counter)
+    ttft: Histogram = 0
+    duration: Histogram = 0
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Tally:
@@ -67,19 +67,18 @@ class Tally:
             MAX_INTEGER if one == MAX_INTEGER else min(one + more, MAX_INTEGER)
             for one, more in zip(self.sums, other.sums, strict=True)
         ]
-        self.ttft.update(other.ttft)
-        self.duration.update(other.duration)
+        self.ttft += other.ttft
+        self.duration += other.duration
 
     @property
     def empty(self) -> bool:
         """Whether nothing is left."""
-        return not (any(self.sums) or any(self.ttft.values()) or any(self.duration.values()))
+        return not (any(self.sums) or self.ttft or self.duration)
 
     @property
     def possible(self) -> bool:
         """Whether nothing was taken away that had not been added."""
-        counts = (*self.sums, *self.ttft.values(), *self.duration.values())
-        return min(counts) >= 0
+        return min(self.sums) >= 0 and possible(self.ttft) and possible(self.duration)
 
     def columns(self) -> dict[str, Any]:
         """As columns of `usage_sums`."""
@@ -123,10 +122,11 @@ def signed_time(rows: CTE, name: str) -> ColumnElement[str]:
 
 def times_in(text: str | None) -> Histogram:
     """Times as `signed_time` has them, with commas between them."""
-    times: Counter[int] = Counter()
+    times: dict[int, int] = {}
     for value, count in Counter(text.split(",") if text else ()).items():
         number = int(value)
-        times[abs(number) - 1] += count if number > 0 else -count
+        ms = abs(number) - 1
+        times[ms] = times.get(ms, 0) + (count if number > 0 else -count)
     return of_times(times)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import Select
 from sqlalchemy.dialects import postgresql
 
 from pipeline.stores import (
@@ -17,7 +18,6 @@ from pipeline.stores import (
     search_write,
     statements,
     usage_query,
-    usage_sums_query,
 )
 from pipeline.stores.expired_threads import Place, candidates
 from pipeline.stores.keys import key_text
@@ -25,8 +25,9 @@ from pipeline.stores.leavings import due_ones
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import encode_cursor
 from pipeline.stores.tenants import of_tenant
-from pipeline.stores.usage_plan import plan
+from pipeline.stores.usage_plan import joined, parts, plan
 from pipeline.stores.usage_report import UsageQuery
+from pipeline.stores.usage_sums_statements import Shape, filters_of, names_of, sums_figures, wanted_of
 from pipeline.stores.waiting import WaitingWanted, waiting_threads
 from tests.support.places import ROOT
 from threadmill.identity import thread_uuid
@@ -97,6 +98,13 @@ def found(rows: Any, query: str) -> Any:
     return search_statements.postgres_candidates(rows, query, query, search.CANDIDATES)
 
 
+def sums_of(query: UsageQuery) -> Select[Any]:
+    times = parts(*plan(query, 0).live, ())
+    wanted = [(span, *time) for span, some in times.items() for time in joined(some)]
+    statement = sums_figures(Shape("postgresql", query.group_by, filters_of(query.where)))
+    return statement.params(**wanted_of("postgresql", wanted), **names_of(query.where))
+
+
 # What is asked, as the page calls it -> the query, and the indexes of which one answers it.
 QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "threads, a page": (list_statements.thread_list(50, *ANY), ("threads_updated",)),
@@ -133,11 +141,11 @@ QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "usage of some time": (usage_query.usage_figures(HOURLY, ()), ("usage_at",)),
     "usage of a tenant in some time": (usage_query.usage_figures(OF_ONE, ()), ("usage_tenant_at", "usage_at")),
     "usage of some time, from sums": (
-        usage_sums_query.sums_figures(BY_MODEL, plan(BY_MODEL, 0), ()),
+        sums_of(BY_MODEL),
         ("usage_sums_pkey",),
     ),
     "usage of a tenant, from sums": (
-        usage_sums_query.sums_figures(OF_TENANT, plan(OF_TENANT, 0), ()),
+        sums_of(OF_TENANT),
         ("usage_sums_pkey",),
     ),
     "threads that have expired": (candidates(None, START + HOUR, Place()), ("threads_updated",)),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 import pytest
@@ -12,10 +14,11 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from pipeline.stores import usage_plan, usage_sums
-from pipeline.stores.schema import usage_state
+from pipeline.stores.bounded_sum import MAX_INTEGER
+from pipeline.stores.schema import usage, usage_state
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import HOUR, MINUTE, zone
-from pipeline.stores.usage_plan import LAST, Piece, fits, pieces, plan
+from pipeline.stores.usage_plan import LAST, Piece, bucket_of, fits, joined, part_of, parts, pieces, plan
 from pipeline.stores.usage_report import ORDERS, SUMMED, Percentiles, UsageQuery, UsageReport
 from pipeline.stores.usage_tallies import DAY, QUARTER, WEEK
 from tests.integration.stores.test_usage_report import many_records
@@ -138,30 +141,74 @@ def test_what_sums_can_not_answer() -> None:
     assert not fits(UsageQuery((), "day"), [0, DAY - 1_172_000]), "Amsterdam, before 1937"
 
 
-@given(st.integers(0, 5_000), st.integers(0, 5_000), st.sampled_from([1, 2, 3, 4]))
-def test_pieces_are_the_whole_time_and_nothing_twice(begin: int, length: int, spans: int) -> None:
+@pytest.mark.parametrize("only_added", [False, True])
+@given(begin=st.integers(0, 5_000), length=st.integers(1, 5_000))
+def test_pieces_make_up_the_time_and_are_few(begin: int, length: int, *, only_added: bool) -> None:
     first, last = begin * QUARTER, (begin + length) * QUARTER
-    found = pieces(first, last, (QUARTER, HOUR, DAY, WEEK)[:spans])
-    at = first
+    found = pieces(first, last, only_added=only_added)
+    counts: Counter[int] = Counter()
     for piece in found:
-        assert piece.begin == at < piece.end
         assert piece.begin % piece.span == piece.end % piece.span == 0
-        at = piece.end
-    assert at == last
-    assert len(found) <= 2 * spans - 1
+        counts.update(dict.fromkeys(range(piece.begin, piece.end, QUARTER), piece.sign))
+    assert {at: count for at, count in counts.items() if count} == dict.fromkeys(range(first, last, QUARTER), 1)
+    if only_added:
+        assert {piece.sign for piece in found} == {1}
+    weeks = length * QUARTER // WEEK
+    assert sum((piece.end - piece.begin) // piece.span for piece in found) <= weeks + (70 if only_added else 40)
+
+
+@given(
+    st.lists(st.integers(0, 2_000), min_size=1, max_size=12, unique=True), st.integers(0, 900), st.integers(1, 1_500)
+)
+def test_each_bucket_is_made_of_its_own_time(edges: list[int], begin: int, length: int) -> None:
+    starts = sorted(edge * QUARTER for edge in edges)
+    first, last = begin * QUARTER, (begin + length) * QUARTER
+    counts: Counter[tuple[int | None, int]] = Counter()
+    for span, some in parts(first, last, starts).items():
+        times = joined(some)
+        assert all(a[1] < b[0] for a, b in pairwise(times))
+        for start in (at for low, high in times for at in range(low, high, span)):
+            for bucket, count in part_of(some, start).counts.items():
+                for at in range(start, start + span, QUARTER):
+                    counts[bucket, at] += count
+    right = Counter((bucket_of(at, starts), at) for at in range(max(first, starts[0]), last, QUARTER))
+    assert {key: count for key, count in counts.items() if count} == right
 
 
 def test_a_plan_reads_rows_at_the_ends_and_where_there_are_no_sums() -> None:
     at = 10 * DAY
     whole = plan(UsageQuery(), 0)
-    assert (whole.live, whole.rows) == ((Piece(WEEK, 0, LAST),), ())
+    assert (whole.sums, whole.rows, pieces(*whole.live)) == (((None, 0, LAST),), (), (Piece(WEEK, 0, LAST),))
     cut = plan(UsageQuery(start=at + 1, end=at + HOUR + 1), 0)
-    assert cut.live == cut.expired == (Piece(QUARTER, at + QUARTER, at + HOUR),)
+    assert cut.live == cut.expired == (at + QUARTER, at + HOUR)
     assert cut.rows == ((at + 1, at + QUARTER), (at + HOUR, at + HOUR + 1))
     half = plan(UsageQuery(start=at, end=at + DAY), at + HOUR)
-    assert half.live == (Piece(HOUR, at + HOUR, at + DAY),)
-    assert (half.expired, half.rows) == ((Piece(DAY, at, at + DAY),), ((at, at + HOUR),))
+    assert half.sums == ((False, at + HOUR, at + DAY), (True, at, at + DAY))
+    assert half.rows == ((at, at + HOUR),)
     within = plan(UsageQuery(start=at + 1, end=at + 2), 0)
-    assert (within.live, within.expired, within.rows) == ((), (), ((at + 1, at + 2),))
-    berlin = plan(UsageQuery(start=at, end=at + DAY), 0, [at - HOUR, at + 23 * HOUR])
-    assert berlin.live == (Piece(HOUR, at, at + DAY),)
+    assert (pieces(*within.live), pieces(*within.expired), within.rows) == ((), (), ((at + 1, at + 2),))
+
+
+def test_a_day_of_berlin_is_one_of_utc_but_for_an_hour_at_each_end() -> None:
+    at = 10 * DAY
+    assert pieces(at - HOUR, at + 23 * HOUR) == (
+        Piece(DAY, at, at + DAY),
+        Piece(HOUR, at - HOUR, at),
+        Piece(HOUR, at + 23 * HOUR, at + DAY, -1),
+    )
+
+
+async def test_what_is_not_known_exactly_is_never_taken_away(store: ThreadStore, record: Any) -> None:
+    """A day's sum that stands for all above the most, and an hour's that would be taken from it."""
+    await store.write([record(run=f"r{n}", seconds=n * 48_600) for n in range(2)])
+    async with store._writing() as connection:
+        await connection.execute(update(usage).where(usage.c.at >= BEGIN + HOUR).values(total_tokens=MAX_INTEGER))
+    while await store.sum_up():
+        pass
+    times = UsageQuery(start=BEGIN - 10 * HOUR, end=BEGIN + 13 * HOUR)  # a day without its last hour
+    assert pieces(times.start or 0, times.end or 0)[-1].sign == -1
+    summed = await store.usage(times)
+    async with store._writing() as connection:
+        await connection.execute(update(usage_state).values(since=None))
+    agree(summed, await store.usage(times))
+    assert summed.total.total_tokens < MAX_INTEGER

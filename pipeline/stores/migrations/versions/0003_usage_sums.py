@@ -50,7 +50,7 @@ def upgrade() -> None:
         sa.Column("ttft", sa.Text(), nullable=False),
         sa.Column("duration", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["names"], ["usage_names.id"]),
-        sa.PrimaryKeyConstraint("span", "start", "expired", "names"),
+        sa.PrimaryKeyConstraint("span", "names", "start", "expired"),
         sqlite_with_rowid=False,
     )
     op.create_table(
