@@ -14,7 +14,6 @@ import uvloop
 from pipeline.gateway.app import create_app
 from pipeline.gateway.security import SCOPES, VARIABLE, Scope, new_token
 from pipeline.gateway.server import STOP_WITHIN, Server, listen, url_of
-from pipeline.gateway.threads import audit
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
 from threadmill.kafka.refusal import refusal
@@ -33,7 +32,6 @@ def gateway(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         settings = load()
         set_up(settings)
-        audit.setLevel(logging.INFO)  # even where THREADMILL_LOG_LEVEL is higher
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it logs each step of its start and stop at INFO
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(settings))

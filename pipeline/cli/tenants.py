@@ -13,6 +13,7 @@ from pipeline.cli.thread_view import plain
 from pipeline.errors import BrokerError
 from pipeline.kafka.admin import describe_topics
 from pipeline.kafka.topic_plan import Found
+from pipeline.observability.audit import local_user
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
 from pipeline.stores.erasure import Erased
@@ -51,7 +52,7 @@ def erase(name: str, *, yes: bool) -> None:
 
     async def run() -> Left:
         async with await ThreadStore.open(settings.store_url) as store:
-            await erase_tenant(settings, store, name, done)
+            await erase_tenant(settings, store, name, local_user(), done)
             return await what_is_left(settings, store, name)
 
     _say(settings, name, asyncio.run(run()))

@@ -20,6 +20,8 @@ from pipeline.cli.output import many, wide_console
 from pipeline.cli.thread_view import plain, short_time, view
 from pipeline.dialects import FORMATS
 from pipeline.errors import CallerError
+from pipeline.observability.audit import about, audit, local_user
+from pipeline.observability.logs import set_up
 from pipeline.settings import load
 from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import erase
@@ -123,10 +125,12 @@ def delete(ids: Sequence[str], tenant: str | None, *, yes: bool) -> None:
     if not yes:
         click.confirm(f"Delete {', '.join(ids)} for good?", abort=True)
 
+    settings = load()
+    set_up(settings)
+
     async def run(store: ThreadStore) -> None:
-        settings = load()
         for key in [await _find(store, given, tenant) for given in ids]:
-            erased = await erase(settings, store, key)
+            erased = await erase(settings, store, key, local_user())
             also = [many(len(erased.sub_agents), "sub-agent thread")] if erased.sub_agents else []
             also += [many(erased.objects, "large value")] if erased.objects else []
             also += [f"of {many(erased.segments, 'segment')} of the archive"] if erased.segments else []
@@ -145,6 +149,8 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
 
     Without ID, list the threads that are held.
     """
+    if ids:
+        set_up(load())
     if release and not ids:
         raise CallerError("say which threads are released: `threadmill threads hold` lists those that are held")
 
@@ -155,6 +161,8 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
                     click.echo(key.text)
         for key in [await _find(store, given, tenant) for given in ids]:
             changed = await (store.release(key) if release else store.hold(key))
+            what = "released" if release else "held"
+            audit.info("%s thread %s, by %s", what, key.text, local_user(), extra=about(key))
             done = ("released" if changed else "not held:") if release else ("held" if changed else "held already:")
             click.echo(f"{done} {key.thread_id}")
 

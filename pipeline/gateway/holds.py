@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from fastapi import APIRouter
 from pydantic import BaseModel
 
@@ -12,9 +10,9 @@ from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Principal
 from pipeline.gateway.threads import Tenant, ThreadId
+from pipeline.observability.audit import about, audit
 from topics.thread_key import ThreadKey
 
-audit = logging.getLogger("pipeline.audit")
 router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
 
@@ -55,7 +53,6 @@ async def release_thread(gateway: TheGateway, principal: Admin, thread_id: Threa
 
 
 def _held(principal: Principal, found: ThreadKey, *, held: bool, changed: bool) -> Hold:
-    who = f"{principal.name!r} of tenant {principal.tenant!r}"
-    of = {"thread_id": found.thread_id, "tenant": found.tenant}
-    audit.info("%s thread %s, by %s", "held" if held else "released", found.text, who, extra=of)
+    done = "held" if held else "released"
+    audit.info("%s thread %s, by %s", done, found.text, principal.text, extra=about(found))
     return Hold(thread_id=found.thread_id, held=held, changed=changed)

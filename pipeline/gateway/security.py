@@ -45,6 +45,11 @@ class Principal:
     limited: bool = True  # by the rate limit
 
     @property
+    def text(self) -> str:
+        """How the audit log names it."""
+        return f"{self.name!r} of tenant {self.tenant!r}"
+
+    @property
     def caller(self) -> tuple[str | None, str]:
         """Whose requests are counted together: tokens of two tenants may have one name."""
         return self.tenant, self.name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Response
@@ -28,7 +27,6 @@ NODES: Final = 500  # threads of a tree
 JSON: Final = "application/json"
 PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 
-audit = logging.getLogger("pipeline.audit")
 router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
 
@@ -232,19 +230,10 @@ async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: Thread
     other than 200 leaves it to be asked for again.
     """
     found = await gateway.find(thread_id, principal.bounded(tenant))
-    of = {"thread_id": found.thread_id, "tenant": found.tenant}
-    who = f"{principal.name!r} of tenant {principal.tenant!r}"
     try:
-        erased = await erase(gateway.settings, await gateway.store(), found)
+        erased = await erase(gateway.settings, await gateway.store(), found, principal.text)
     except HeldThread as error:
         raise Problem("conflict", str(error)) from None
-    except Exception:
-        audit.error("deletion of thread %s by %s did not come to its end", found.text, who, extra=of)
-        raise
-    counts = erased.objects, erased.segments
-    audit.info("deleted thread %s, %d objects, %d archived segments, by %s", found.text, *counts, who, extra=of)
-    for one in erased.sub_agents:
-        audit.info("with it went its sub-agent's thread %s", one.text, extra={"thread_id": one.thread_id})
     gone, held = ([one.thread_id for one in some] for some in (erased.sub_agents, erased.held))
     return Deleted(
         thread_id=found.thread_id, objects=erased.objects, segments=erased.segments, sub_agents=gone, held=held

@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
+from pipeline.observability.audit import audit
 from pipeline.settings import Settings
 from threadmill.kafka.client_log import QUIET, Chatter
 from topics import json_text
@@ -40,5 +41,6 @@ def set_up(settings: Settings) -> None:
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
     logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
+    audit.setLevel(logging.INFO)  # whatever the level of all others is
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))

@@ -82,17 +82,20 @@ class Archive:
         end: int,
         entries: Sequence[Entry],
         expired: segments.Expired = segments.never,
+        held: segments.Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`, without what has expired; it is safe when this
-        returns. Raises StoreError.
+        """Write a segment, offsets from `begin` to before `end`, without what has expired of threads that are not held;
+        it is safe when this returns. Raises StoreError.
         """
         found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, expired)
+        if (rule := await segments.sparing(expired, old, held)) is not None:
+            found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, rule)
         rows = size = 0
         for day, table in sorted(found.items()):
             uri = f"{self.root}/day={day.isoformat()}/{topic}-{partition:05d}-{begin:020d}-{end:020d}{SUFFIX}"
             kept, length = await self._write_kept(uri, table)
             rows, size = rows + kept, size + length
-        return Written(rows, size, tuple(refused), old)
+        return Written(rows, size, tuple(refused), len(old))
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
         """Rewrite all objects that hold threads that are marked as erased -> how many did. Raises StoreError."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from pipeline.errors import CallerError
 from pipeline.settings import LAKE, Settings
 from pipeline.stores.archive import Archive, Erased, Removed, Written
-from pipeline.stores.segments import Entry, Expired, never
+from pipeline.stores.segments import Entry, Expired, Held, never
 from topics.thread_key import ThreadKey
 
 if TYPE_CHECKING:
@@ -27,8 +27,11 @@ class TurnArchive(Protocol):
         end: int,
         entries: Sequence[Entry],
         expired: Expired = never,
+        held: Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`; it is safe when this returns."""
+        """Write a segment, offsets from `begin` to before `end`, without what has `expired` of threads that are not
+        `held`; it is safe when this returns.
+        """
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
         """Remove threads that are marked as erased -> how many objects held something of them."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.errors import HeldThread
+from pipeline.observability.audit import about, audit
 from pipeline.settings import Settings
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore, digests_in
@@ -39,22 +40,34 @@ class Erased:
     held: tuple[ThreadKey, ...]
 
 
-async def erase(settings: Settings, store: ThreadStore, key: ThreadKey) -> Erasure:
+async def erase(settings: Settings, store: ThreadStore, key: ThreadKey, by: str) -> Erasure:
     """Erase a thread for good, and the threads that only its sub-agents have spoken in. Raises StoreError; the same
     call then goes on where it stopped. Raises HeldThread, and erases nothing, where the thread is held.
+
+    `by`: who wants it, for the audit log.
     """
     await store.mark_erased(key)
-    done = await erase_all(settings, store, [key])
+    try:
+        done = await erase_all(settings, store, [key], by)
+    except Exception:
+        audit.error("deletion of thread %s, by %s, did not come to its end", key.text, by, extra=about(key))
+        raise
+    counts = done.objects, done.segments
+    audit.info("deleted thread %s, %d objects, %d archived segments, by %s", key.text, *counts, by, extra=about(key))
     return Erasure(key in done.stored, done.objects, done.segments, done.threads[1:], done.held)
 
 
-async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[ThreadKey]) -> Erased:
-    """Erase threads, and those that only their sub-agents have spoken in; held ones stay. Raises StoreError.
+async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[ThreadKey], by: str) -> Erased:
+    """Erase threads, and those that only their sub-agents have spoken in; held ones stay. Raises StoreError. Each has
+    a line in the audit log before anything of it goes.
 
     All are marked first: from then on no worker writes anything of them, and a replay brings nothing back. Rows are
     deleted last, a sub-agent's before its parent's, so that a repeated call still finds each by its names.
     """
     family, held = await _marked(store, keys)
+    for one in family:
+        with_it = "" if one in keys else ", a sub-agent's, with the one that started it"
+        audit.info("deleting thread %s%s, by %s", one.text, with_it, by, extra=about(one))
     contents, objects, segments, stored = ContentStore.of(settings), 0, 0, set[ThreadKey]()
     for one in family:
         mine = await older_digests(contents, store, one)

@@ -14,6 +14,7 @@ from sqlalchemy import Select, case, func, select
 from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.observability.audit import about, audit
 from pipeline.retention import Retention
 from pipeline.stores import statements, usage_sums
 from pipeline.stores.documents import keys_of
@@ -23,6 +24,7 @@ from pipeline.stores.leavings import Leaving, remember
 from pipeline.stores.schema import threads, turns
 from pipeline.stores.write import erased_of, lock
 from pipeline.turns.column_text import column_text
+from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
 
 LOOKED_AT: Final = 200  # threads at once
@@ -127,6 +129,9 @@ async def expire(
     gone = [one for one in await ripe_of(connection, wanted, retention, now) if not one.held]
     for one in gone:
         await usage_sums.keep_expired(connection, one.key)
+        # Before the transaction ends: one that ends without the line would have removed it in silence.
+        what = "expired thread %s, %d turns, the last of %s"
+        audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
         await connection.execute(statements.delete_turns(one.key))
         before = retention.begin(one.key.tenant, now) or 0
         leaving = Leaving(one.key, before, one.first, one.last, tuple(older.get(one.key, ())), now)

@@ -7,12 +7,12 @@ the middle leaves nothing behind, and several that work at once do no harm.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
+from pipeline.observability.audit import about, audit
 from pipeline.settings import Settings
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore, digests_in
@@ -22,14 +22,12 @@ from pipeline.stores.expiring import LEAVINGS_AT_ONCE
 from pipeline.stores.leavings import Leaving
 from pipeline.stores.segments import EPOCH
 from pipeline.stores.sql import ThreadStore
-from pipeline.turns.times import bounded, iso
+from pipeline.turns.times import bounded
 from topics.catalog import TURNS
 from topics.thread_key import ThreadKey
 
 AGAIN_MS: Final = 600_000  # until another look at what an expired thread has left
 DAYS: Final = 4000  # of one thread that are looked at in the archive
-
-audit = logging.getLogger("pipeline.audit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +75,6 @@ class Expiry:
         older = {key: sorted(found) for key in keys if (found := await older_digests(self.contents, self.store, key))}
         gone = await self.store.expire(keys, self.retention, now, older) if keys else []
         self.place = place
-        for one in gone:
-            of = {"thread_id": one.key.thread_id, "tenant": one.key.tenant}
-            audit.info("expired thread %s, %d turns, the last of %s", one.key.text, one.turns, iso(one.last), extra=of)
         return Expired(len(gone), sum(one.turns for one in gone)), True
 
     async def would_go(self, now: int) -> Expired:
@@ -119,12 +114,19 @@ class Expiry:
                     "%d rows of %d expired threads are gone from the archive", archived.rows, len(archived.threads)
                 )
         for one in leavings:
-            if one.key in again:
-                left.append(one._replace(due=again[one.key], older=()))
+            if one.key in again or self._just_gone(one, now):
+                left.append(one._replace(due=again.get(one.key, now + AGAIN_MS), older=()))
             else:
                 clean.append(one)
         await self.store.looked_at(left, clean)
         return done, len(leavings) == LEAVINGS_AT_ONCE
+
+    def _just_gone(self, one: Leaving, now: int) -> bool:
+        """Whether a thread has expired so short a time ago that an archive may still be writing what it has had of it
+        before.
+        """
+        kept_for = self.retention.of(one.key.tenant)
+        return kept_for is not None and 0 <= now - one.before - kept_for < AGAIN_MS
 
     async def _delete_objects(self, one: Leaving, now: int) -> tuple[Expired, int | None]:
         """Delete the large values to which no turn of the thread refers, but for those that a turn on its way may refer
@@ -142,9 +144,9 @@ class Expiry:
         older = await delete_older(self.contents, self.store, one.key, set(one.older)) if one.older else 0
         gone = Expired(objects=len(going) + older, bytes=sum(each.size for each in going))
         if gone.objects:
-            of = {"thread_id": one.key.thread_id, "tenant": one.key.tenant}
             values = gone.objects, gone.bytes
-            audit.info("of expired thread %s %d large values, %d bytes, are gone", one.key.text, *values, extra=of)
+            what = "of expired thread %s %d large values, %d bytes, are gone"
+            audit.info(what, one.key.text, *values, extra=about(one.key))
         waiting = [each.modified + now - begin for each in unused if each.modified >= begin]
         if waiting:
             return gone, max(now + AGAIN_MS, *waiting)

@@ -59,11 +59,14 @@ class Lake:
         end: int,
         entries: Sequence[Entry],
         expired: segments.Expired = segments.never,
+        held: segments.Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`, without what has expired; it is safe when this
-        returns. Raises StoreError.
+        """Write a segment, offsets from `begin` to before `end`, without what has expired of threads that are not held;
+        it is safe when this returns. Raises StoreError.
         """
         batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired)
+        if (rule := await segments.sparing(expired, batch.expired, held)) is not None:
+            batch = await asyncio.to_thread(lake_rows.batch, partition, entries, rule)
         threads = segments.threads(batch.turns)
         erased = await self.erased(threads)
         kept = batch.without(erased)
@@ -76,7 +79,7 @@ class Lake:
             await self._in_thread(self._tidy, kept.days)
         except StoreError as error:  # the segment is safe; the next one tidies up
             log.warning("files and snapshots are left as they are: %s", error)
-        return Written(merged[0].rows, sum(one.bytes for one in merged), batch.refused, batch.expired)
+        return Written(merged[0].rows, sum(one.bytes for one in merged), batch.refused, len(batch.expired))
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
         """Remove what the tables have of threads that are marked as erased, with all older snapshots -> how many files

@@ -48,7 +48,7 @@ USAGE: Final = pa.schema(
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Of each turn the rows of its newest record, and that record's rank; on which days they began (UTC; None: at no
-    known time); the records that are no turn records; how many have expired.
+    known time); the records that are no turn records; the thread of each that has expired.
     """
 
     turns: pa.Table
@@ -56,7 +56,7 @@ class Batch:
     ranks: Mapping[Key, Rank]
     days: Collection[date | None] = ()
     refused: tuple[Refusal, ...] = ()
-    expired: int = 0
+    expired: tuple[ThreadKey, ...] = ()
 
     def without(self, erased: Collection[ThreadKey]) -> Batch:
         """The batch without these threads. Their turns rank above all that a table may have of them, as a worker has
@@ -72,7 +72,7 @@ class Batch:
 def batch(partition: int, entries: Iterable[Entry], expired: segments.Expired = segments.never) -> Batch:
     """Records of one partition -> rows, without what has expired."""
     refused: list[Refusal] = []
-    old: list[int] = []
+    old: list[ThreadKey] = []
     turns, usage = _tables(list(segments.parsed(partition, entries, refused, old, expired)), refused)
     ranks = lake_merge.highest([turns])
     newest: dict[Key, int] = {}
@@ -84,7 +84,7 @@ def batch(partition: int, entries: Iterable[Entry], expired: segments.Expired = 
     chosen = pa.array(sorted(newest.values()), pa.int64())
     turns, usage = (table.filter(pc.is_in(table["offset"], value_set=chosen)) for table in (turns, usage))
     days = turns["started_at"].cast(pa.date32()).unique().to_pylist()
-    return Batch(turns, usage, ranks, days, tuple(refused), len(old))
+    return Batch(turns, usage, ranks, days, tuple(refused), tuple(old))
 
 
 def _tables(found: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -> tuple[pa.Table, pa.Table]:

@@ -6,9 +6,10 @@ A row is one turn record: fields that queries need in columns, the turn and the 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,7 +36,8 @@ OWN: Final = (
     *("revision", "events", "digest", "hash", "external_id", "title"),
 )  # as in the store's table of turns
 
-Expired = Callable[[str | None, int], bool]  # a tenant, and when a record has ended -> whether it has expired
+Expired = Callable[[ThreadKey, int], bool]  # a thread, and when a record of it has ended -> whether that has expired
+Held = Callable[[Collection[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -> those of them that are held
 
 SCHEMA: Final = pa.schema(
     [
@@ -75,37 +77,49 @@ class Refusal:
     why: str
 
 
-def never(_tenant: str | None, _ended_at: int) -> bool:
+def never(_thread: ThreadKey, _ended_at: int) -> bool:
     """What is kept for ever."""
     return False
 
 
+async def sparing(expired: Expired, old: Collection[ThreadKey], held: Held | None) -> Expired | None:
+    """The rule by which records are to be read once more, where some of the threads that they were left out of are
+    held; None: none of them is.
+    """
+    stay = await held(set(old)) if old and held is not None else set[ThreadKey]()
+    return partial(_of_others, expired, stay) if stay else None
+
+
+def _of_others(expired: Expired, held: Collection[ThreadKey], thread: ThreadKey, ended_at: int) -> bool:
+    return thread not in held and expired(thread, ended_at)
+
+
 def tables(
     partition: int, entries: Iterable[Entry], expired: Expired = never
-) -> tuple[dict[date, pa.Table], list[Refusal], int]:
-    """-> a table for each day on which turns began (UTC), rows in the order of offsets; the refused records; and how
-    many were left out as they had expired.
+) -> tuple[dict[date, pa.Table], list[Refusal], list[ThreadKey]]:
+    """-> a table for each day on which turns began (UTC), rows in the order of offsets; the refused records; and the
+    thread of each record that was left out as it had expired.
     """
     rows: dict[date, list[Row]] = {}
     refused: list[Refusal] = []
-    old: list[int] = []
+    old: list[ThreadKey] = []
     for row, parts in parsed(partition, entries, refused, old, expired):
         rows.setdefault(_day(parts.turn["started_at"]), []).append(row)
     found = {day: _table(some, refused) for day, some in rows.items()}
-    return {day: table for day, table in found.items() if table.num_rows}, refused, len(old)
+    return {day: table for day, table in found.items() if table.num_rows}, refused, old
 
 
 def parsed(
-    partition: int, entries: Iterable[Entry], refused: list[Refusal], old: list[int], expired: Expired = never
+    partition: int, entries: Iterable[Entry], refused: list[Refusal], old: list[ThreadKey], expired: Expired = never
 ) -> Iterator[tuple[Row, RecordRows]]:
     """-> of each turn record its row here, times in epoch ms, and its rows in the store; other records go to
-    `refused`, the offsets of those that have expired to `old`.
+    `refused`, the threads of those that have expired to `old`.
     """
     for entry in entries:
         try:
             parts = record_rows(turn_record.decode(entry.value))
-            if expired(parts.thread.tenant, parts.turn["ended_at"]):
-                old.append(entry.offset)
+            if expired(parts.thread, parts.turn["ended_at"]):
+                old.append(parts.thread)
                 continue
             row = _row(parts) | {"partition": partition, "offset": entry.offset, "recorded_at": entry.at}
             _day(parts.turn["started_at"])

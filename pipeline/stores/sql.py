@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from pipeline.retention import Retention
-from pipeline.stores import list_statements, older_statements, statements, usage_query, usage_sums
+from pipeline.stores import list_statements, older_statements, statements, usage_query
 from pipeline.stores.connections import to_the_end
 from pipeline.stores.documents import documents_of, keys_in, keys_of, summaries_of, summary_of
 from pipeline.stores.expiring import Expiring
@@ -43,7 +43,8 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched):
 
         A turn gives way to a record that holds all of its events and ranks higher (`pipeline.stores.versions`). A
         record that is stored already changes nothing, nor does one of an erased thread, nor one of a turn that is not
-        stored, and that is older at `now` (epoch ms) than the retention. Several processes may write the same records.
+        stored, and that is older at `now` (epoch ms) than the retention, unless its thread is held. Several processes
+        may write the same records.
         A cancelled call ends its transaction first.
         """
         batch = dict(enumerate(map(record_rows, records)))
@@ -62,15 +63,10 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched):
         async with self._reading() as connection:
             return await compare(connection, batch, retention, now) if batch else WriteResult()
 
-    async def delete_thread(self, key: ThreadKey, *, expired: bool = False) -> bool:
-        """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`.
-
-        `expired`: it goes because of its age, and the sums of usage keep what it has used.
-        """
+    async def delete_thread(self, key: ThreadKey) -> bool:
+        """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`."""
         async with self._writing() as connection:
             await lock(connection, [key])  # this waits for a writer that is adding the thread: its rows go, too
-            if expired:
-                await usage_sums.keep_expired(connection, key)
             found = await connection.scalar(statements.of_thread(key))
             await connection.execute(statements.delete_turns(key))
             texts = sorted({key_text(key), older_text(key)})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from pipeline.observability.audit import audit
 from pipeline.settings import Settings
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore
@@ -15,8 +15,6 @@ from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
 
 AT_ONCE: Final = 200  # threads that are marked, and looked for in the archive, together
-
-audit = logging.getLogger("pipeline.audit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +36,22 @@ class Left:
 
 
 async def erase_tenant(
-    settings: Settings, store: ThreadStore, tenant: str, done: Callable[[Erased], None]
+    settings: Settings, store: ThreadStore, tenant: str, by: str, done: Callable[[Erased], None]
 ) -> tuple[ThreadKey, ...]:
     """Erase all threads of a tenant, "" for those without one -> those that are held, and stay with what their own
-    sub-agents said. Raises StoreError; the same call then goes on where it stopped. `done` is told of some at a time.
+    sub-agents said. Raises StoreError; the same call then goes on where it stopped. `by`: who wants it, for the
+    audit log. `done` is told of some at a time.
     """
     held: set[ThreadKey] = set()
     some: list[ThreadKey] = []
 
     async def erase_some() -> None:
-        erased = await erase_all(settings, store, some)
+        erased = await erase_all(settings, store, some, f"{by}, with its tenant")
         held.update(erased.held)
-        for one in erased.threads:
-            of = {"thread_id": one.thread_id, "tenant": one.tenant}
-            audit.info("deleted thread %s, with its tenant", one.text, extra=of)
         some.clear()
         done(erased)
 
+    audit.info("erasing the tenant %r, by %s", tenant, by, extra={"tenant": tenant})
     async for key in _threads(settings, store, tenant):
         some.append(key)
         if len(some) == AT_ONCE:

@@ -33,8 +33,9 @@ async def write(connection: AsyncConnection, batch: Batch, retention: Retention 
     """Upsert turns and replace their child rows.
 
     Records of erased threads are dropped, and those of threads that only sub-agents of erased threads have; and those
-    that are older than the retention, of turns that are not stored: a replay brings nothing back that has expired. The
-    number of statements does not depend on the number of records, but on that of such threads.
+    that are older than the retention, of turns that are not stored and threads that are not held: a replay brings
+    nothing back that has expired. The number of statements does not depend on the number of records, but on that of
+    such threads.
     """
     threads, others = {rows.thread for rows in batch.values()}, _started_by(batch)
     older = await lock(connection, threads | others)
@@ -157,11 +158,13 @@ async def _result(
     """
     live = {place: rows for place, rows in batch.items() if rows.thread not in erased}
     known = await known_versions(connection, live, moving=moving)
-    expired = tuple(
+    old = [
         place
         for place, rows in live.items()
         if rows.key not in known and retention.expired(rows.thread.tenant, rows.turn["ended_at"], now)
-    )
+    ]
+    held = await held_of(connection, {live[place].thread for place in old})
+    expired = tuple(place for place in old if live[place].thread not in held)
     winners, late = taken({place: rows for place, rows in live.items() if place not in expired}, known)
     changed, replaced = list(winners.values()), [rows for key, rows in winners.items() if key in known]
     unchanged = len(batch) - len(changed) - len(late)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -130,8 +130,13 @@ class ArchiveWork:
         return done and partition in self.open
 
     async def _write(self, partition: int, segment: Segment) -> None:
-        expired = partial(self.settings.kept_for.expired, now=time.time_ns() // 1_000_000)
-        written = await self.archive.write(self.topic, partition, segment.begin, segment.end, segment.entries, expired)
+        kept_for, now = self.settings.kept_for, time.time_ns() // 1_000_000
+
+        def expired(thread: ThreadKey, ended_at: int) -> bool:
+            return kept_for.expired(thread.tenant, ended_at, now)
+
+        begin, end, entries = segment.begin, segment.end, segment.entries
+        written = await self.archive.write(self.topic, partition, begin, end, entries, expired, self._held)
         for refusal in written.refused:
             log.warning("%s/%d@%d is not archived: %s", self.topic, partition, refusal.offset, refusal.why)
         self.metrics.add(m.ARCHIVE_SEGMENTS)
@@ -141,8 +146,14 @@ class ArchiveWork:
         self.metrics.add(m.ARCHIVE_REFUSED, len(written.refused))
 
     async def _erased(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
+        return await (await self._opened()).erased(threads)
+
+    async def _held(self, threads: Collection[ThreadKey]) -> set[ThreadKey]:
+        return await (await self._opened()).held(threads)
+
+    async def _opened(self) -> ThreadStore:
         self.store = self.store or await ThreadStore.open(self.settings.store_url)
-        return await self.store.erased(threads)
+        return self.store
 
 
 def archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:

@@ -223,8 +223,9 @@ async def test_each_deletion_is_told_to_the_audit_log(
             "held": [],
         }
         problem(await http.delete("/v1/threads/chat-1"), 404, "unknown-thread")
-    failed, done = _audited(caplog)
-    for line in (failed, done):
+    first, failed, second, done = _audited(caplog)
+    assert first.startswith("deleting thread"), "before anything of it goes"
+    for line in (first, failed, second, done):
         assert f"thread {record['thread_id']}" in line
         assert "by 'acme' of tenant 'acme'" in line
     assert "did not come to its end" in failed
@@ -247,7 +248,7 @@ async def test_a_held_thread_is_not_deleted(guarded: Running, tokens: Tokens, ca
         assert (await http.delete("/v1/threads/chat-1")).status_code == 200
         problem(await http.delete("/v1/threads/chat-1/hold"), 404, "unknown-thread")
     lines = _audited(caplog)
-    assert [line.split()[0] for line in lines] == ["held", "held", "released", "released", "deleted"]
+    assert [line.split()[0] for line in lines] == ["held", "held", "released", "released", "deleting", "deleted"]
     assert all("by 'acme' of tenant 'acme'" in line for line in lines)
 
 

@@ -204,13 +204,13 @@ async def test_an_erased_thread_leaves_the_archive_and_stays_out(
             TOPIC, 4, 0, 3, [Entry(one.offset, one.timestamp, one.value) for one in lone]
         )
         before = objects()
-        holding = await erase(local_settings, store, ThreadKey(gone))
+        holding = await erase(local_settings, store, ThreadKey(gone), "a test")
         assert holding.stored
         assert holding.segments > 3
         assert set(before) - set(objects()) >= {name for name in before if f"{TOPIC}-00004-" in name}
         assert await store.thread(ThreadKey(gone)) is None
         await same_as_the_store(store, tmp_path / "an archive")
-        again = await erase(local_settings, store, ThreadKey(gone))
+        again = await erase(local_settings, store, ThreadKey(gone), "a test")
         assert (again.stored, again.segments) == (False, 0)
         after = objects()
         await stored(store, records)  # a replay of everything
@@ -233,7 +233,7 @@ async def test_a_thread_that_is_erased_while_its_segment_is_written_does_not_sta
 
         async def erased_meanwhile(*args: Any, **options: Any) -> None:
             monkeypatch.setattr(holder.objects, "write", write)
-            await erase(local_settings, store, ThreadKey(ids[0]))
+            await erase(local_settings, store, ThreadKey(ids[0]), "a test")
             await write(*args, **options)
 
         monkeypatch.setattr(holder.objects, "write", erased_meanwhile)
@@ -242,7 +242,7 @@ async def test_a_thread_that_is_erased_while_its_segment_is_written_does_not_sta
         assert len(objects()) == 1
         with archive(tmp_path / "an archive") as connection:
             assert set(turns_of(connection)) == set(ids[1:])
-        await asyncio.gather(*(erase(local_settings, store, ThreadKey(id_)) for id_ in ids[1:]))
+        await asyncio.gather(*(erase(local_settings, store, ThreadKey(id_), "a test") for id_ in ids[1:]))
         assert objects() == {}
 
 
@@ -283,9 +283,9 @@ async def test_what_is_in_the_way_is_named(tmp_path: Path, record: Any) -> None:
         (tmp_path / "archive").mkdir()
         (tmp_path / "archive" / "holiday.parquet").write_text("no parquet")
         with pytest.raises(StoreError, match=r"holiday\.parquet can't be read"):
-            await erase(settings, store, ThreadKey(thread_uuid("chat")[0]))
+            await erase(settings, store, ThreadKey(thread_uuid("chat")[0]), "a test")
         (tmp_path / "archive" / "holiday.parquet").unlink()
-        assert (await erase(settings, store, ThreadKey(thread_uuid("chat")[0]))).stored
+        assert (await erase(settings, store, ThreadKey(thread_uuid("chat")[0]), "a test")).stored
 
 
 @pytest.mark.parametrize("value", ["archive", "inline", "http://host/x", "file://host/x", "s3://", "s3://b/p?x=1"])

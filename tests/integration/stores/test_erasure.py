@@ -43,7 +43,7 @@ async def test_nothing_of_it_is_left_and_a_replay_brings_nothing_back(
     records = [record("gone", f"r{n}", revision=n) for n in range(3)]
     await store.write(records)
     await contents.put(ThreadKey(GONE), b"large", "text/plain")
-    assert await erase(local_settings, store, ThreadKey(GONE)) == Erasure(stored=True, objects=1, segments=0)
+    assert await erase(local_settings, store, ThreadKey(GONE), "a test") == Erasure(stored=True, objects=1, segments=0)
     for _ in range(2):  # as they were, newer, and in a batch with others
         newer = record("gone", "r0", revision=99)
         assert await store.write([*records, newer, record("kept")]) == WriteResult(
@@ -55,7 +55,7 @@ async def test_nothing_of_it_is_left_and_a_replay_brings_nothing_back(
     assert after == before
     assert await store.find("gone") == ()
     assert await store.erased([ThreadKey(GONE), ThreadKey(KEPT)]) == {ThreadKey(GONE)}
-    assert await erase(local_settings, store, ThreadKey(GONE)) == Erasure(stored=False, objects=0, segments=0)
+    assert await erase(local_settings, store, ThreadKey(GONE), "a test") == Erasure(stored=False, objects=0, segments=0)
 
 
 async def test_links_of_other_threads_to_it_are_not_shown(
@@ -68,7 +68,7 @@ async def test_links_of_other_threads_to_it_are_not_shown(
     child = thread_uuid("child")[0]
     assert len((await store.thread(ThreadKey(child)) or {})["relationships"]["links"]) == 2
     assert [one.thread_id for one in await store.spawned(ThreadKey(GONE))] == [child]
-    await erase(local_settings, store, ThreadKey(GONE))
+    await erase(local_settings, store, ThreadKey(GONE), "a test")
     assert (await store.thread(ThreadKey(child)) or {})["relationships"] == {"links": [to_kept]}
     assert [one async for _, one in store.documents()] == [
         await store.thread(ThreadKey(id_)) for id_ in sorted([child, KEPT])
@@ -120,12 +120,14 @@ async def test_threads_of_its_sub_agents_alone_go_with_it(
     contents = ContentStore.of(local_settings)
     for key in ids("child", "below", "spoken"):
         await contents.put(key, b"large", "text/plain")
-    erased = await erase(local_settings, store, ThreadKey(GONE))
+    erased = await erase(local_settings, store, ThreadKey(GONE), "a test")
     assert (erased.stored, erased.objects) == (True, 2)
     assert set(erased.sub_agents) == set(ids("child", "older", "below"))
     assert await stored(store) == set(ids("told", "spoken", "shared", "kept", "beside"))
     assert (await store.thread(ids("spoken")[0]) or {}).get("relationships") is None
-    assert set((await erase(local_settings, store, ThreadKey(KEPT))).sub_agents) == set(ids("beside", "shared"))
+    assert set((await erase(local_settings, store, ThreadKey(KEPT), "a test")).sub_agents) == set(
+        ids("beside", "shared")
+    )
     assert await stored(store) == set(ids("told", "spoken"))
 
 
@@ -135,7 +137,7 @@ async def test_sub_agents_of_another_tenants_thread_with_its_id_stay(
     acme, evil = ({"tenant": tenant} for tenant in ("acme", "evil"))
     for who in (acme, evil):
         await store.write([record("gone", **who), record("c", **by("gone"), **who)])
-    erased = await erase(local_settings, store, ThreadKey(GONE, "acme"))
+    erased = await erase(local_settings, store, ThreadKey(GONE, "acme"), "a test")
     assert erased.sub_agents == (ThreadKey(thread_uuid("c")[0], "acme"),)
     assert await stored(store) == {ThreadKey(thread_uuid(chat)[0], "evil") for chat in ("gone", "c")}
 
@@ -144,7 +146,7 @@ async def test_what_a_run_under_way_brings_of_sub_agents_is_dropped(
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
     await store.write([record("gone"), record("spoken")])
-    await erase(local_settings, store, ThreadKey(GONE))
+    await erase(local_settings, store, ThreadKey(GONE), "a test")
     late = [record("late", **by("gone")), record("below", **by("late")), record("spoken", "r2", **by("gone"))]
     assert (await store.compare(late[:1])).erased == tuple(ids("late"))
     assert (await store.write(late[:1])).erased == tuple(ids("late"))
@@ -166,7 +168,7 @@ async def test_an_erasure_in_the_middle_of_a_run_leaves_nothing_of_its_sub_agent
 
     async def erase_all() -> None:
         for key in ids(*chats):
-            await erase(local_settings, store, key)
+            await erase(local_settings, store, key, "a test")
 
     await asyncio.gather(erase_all(), *map(write, range(3)))
     assert await stored(store) == set()
@@ -185,7 +187,7 @@ async def test_a_writer_that_is_in_the_middle_does_not_bring_it_back(
 
     async def erase_all() -> None:
         for chat in chats[:8]:
-            await erase(local_settings, store, ThreadKey(thread_uuid(chat)[0]))
+            await erase(local_settings, store, ThreadKey(thread_uuid(chat)[0]), "a test")
 
     try:
         await asyncio.gather(erase_all(), *(write(one, seed) for seed, one in enumerate(others)))
@@ -201,7 +203,7 @@ async def test_the_store_role_drops_it_with_the_values_that_a_replay_has_kept_ag
     store: ThreadStore, local_settings: Settings, record: Any
 ) -> None:
     await store.write([record("gone")])
-    await erase(local_settings, store, ThreadKey(GONE))
+    await erase(local_settings, store, ThreadKey(GONE), "a test")
     contents = ContentStore.of(local_settings)
     await contents.put(ThreadKey(GONE), b"kept again by the assembly of a replay", "text/plain")
     kept = await contents.put(ThreadKey(KEPT), b"of another", "text/plain")
@@ -244,5 +246,5 @@ def test_the_command_erases_and_can_be_given_again(
     assert "broken.parquet" in str(refused.exception)
     assert asyncio.run(bring_back()).erased == (ThreadKey(GONE),)
     broken.unlink()
-    assert run("threads", "delete", "--yes", "ticket 7").output == f"deleted {GONE}\n"
+    assert run("threads", "delete", "--yes", "ticket 7").stdout == f"deleted {GONE}\n"
     assert [line.split()[0] for line in run("threads", "list").output.splitlines()] == ["thread", KEPT]

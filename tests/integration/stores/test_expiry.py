@@ -31,6 +31,7 @@ from pipeline.stores.schema import expired as expired_table
 from pipeline.stores.schema import threads, usage_state
 from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
+from pipeline.stores.summaries import WriteResult
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.turns.times import epoch_ms
 from pipeline.worker.expiring import Expiring
@@ -103,7 +104,7 @@ async def test_a_thread_goes_as_a_whole_when_its_newest_turn_is_older_than_its_t
     await summed(store)
     assert await tokens(store, "tenant") == 13 * 10, "sums keep what expired threads have used"
     assert await tokens(store, "thread") == 7 * 10
-    await erase(local_settings, store, key("g", "globex"))
+    await erase(local_settings, store, key("g", "globex"), "a test")
     await summed(store)
     assert await tokens(store, "tenant") == 10 * 10, "an erasure takes it away"
     assert (await store.compare_sums()).wrong == ()
@@ -260,13 +261,50 @@ async def test_the_archive_loses_the_rows_of_expired_threads_and_gets_none_of_th
     assert await round_of(expiry, AFTER_40_DAYS + AGAIN_MS) == Expired()
     assert await leavings(store) == 0
 
-    def expired(tenant: str | None, ended_at: int) -> bool:
-        return local_settings.kept_for.expired(tenant, ended_at, AFTER_40_DAYS)
+    def expired(thread: ThreadKey, ended_at: int) -> bool:
+        return local_settings.kept_for.expired(thread.tenant, ended_at, AFTER_40_DAYS)
 
     entries = [Entry(n, 0, turn_record.encode(one)) for n, one in enumerate(records)]
     written = await archive.write("turns", 2, 0, len(records), entries, expired)
     assert (written.rows, written.expired) == (3, 3)
     assert await archive.threads_of("") == set()
+
+
+async def test_what_comes_of_a_held_thread_is_kept_however_old_it_is(
+    store: ThreadStore, local_settings: Settings, record: Any
+) -> None:
+    kept_for, later = local_settings.kept_for, AFTER_40_DAYS
+    await store.hold(key("held"))
+    records = [record("held"), record("old"), record("held", "r2")]
+    written = await store.write(records, kept_for, later)
+    assert (written.inserted, written.expired) == (2, (1,))
+    assert await store.compare([record("held", "r3"), record("old")], kept_for, later) == WriteResult(
+        inserted=1, unchanged=1, expired=(1,)
+    )
+    assert await round_of(Expiry(local_settings, store), later) == Expired()
+
+    def expired(thread: ThreadKey, ended_at: int) -> bool:
+        return kept_for.expired(thread.tenant, ended_at, later)
+
+    archive = Archive.of(local_settings, store.erased)
+    entries = [Entry(n, 0, turn_record.encode(one)) for n, one in enumerate(records)]
+    archived = await archive.write("turns", 0, 0, len(records), entries, expired, store.held)
+    assert (archived.rows, archived.expired) == (2, 1)
+    await store.release(key("held"))
+    assert await round_of(Expiry(local_settings, store), later) == Expired(1, 2, archived=2)
+
+
+async def test_an_archive_that_is_slower_than_the_expiry_leaves_nothing_behind(
+    store: ThreadStore, local_settings: Settings, record: Any
+) -> None:
+    """It began to write while the thread was young enough, and the object is there only now."""
+    await store.write([record("old")])
+    expiry, archive = Expiry(local_settings, store), Archive.of(local_settings, store.erased)
+    assert await round_of(expiry, AFTER_40_DAYS) == Expired(1, 1)
+    await archive.write("turns", 0, 0, 1, [Entry(0, 0, turn_record.encode(record("old")))])
+    assert await round_of(expiry, AFTER_40_DAYS + AGAIN_MS) == Expired(archived=1)
+    assert await round_of(expiry, AFTER_40_DAYS + 2 * AGAIN_MS) == Expired()
+    assert await leavings(store) == 0
 
 
 async def test_one_that_dies_in_the_middle_leaves_nothing_behind(
@@ -446,7 +484,7 @@ async def test_any_history_leaves_what_is_young_or_held_and_nothing_else(tmp_pat
                     await store.release(key(chat))
                     held.discard(chat)
                 elif name == "erase" and chat not in held:
-                    await erase(given_settings, store, key(chat))
+                    await erase(given_settings, store, key(chat), "a test")
                     model[chat] = {}
                     erased_ones.add(chat)
                 elif name == "expire":

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from pipeline.__main__ import cli
 from pipeline.errors import CallerError, HeldThread
+from pipeline.observability.audit import local_user
 from pipeline.settings import Settings, load
 from pipeline.stores.erasure import erase
 from pipeline.stores.sql import ThreadStore
@@ -34,12 +35,12 @@ async def test_a_held_thread_is_not_deleted_until_it_is_released(
     assert await store.held() == {ONE} == await store.held([ONE, CHILD])
     before = await tables()
     with pytest.raises(HeldThread, match="held"):
-        await erase(local_settings, store, ONE)
+        await erase(local_settings, store, ONE, "a test")
     assert await tables() == before, "nothing was marked or deleted"
     assert (await store.write([record("one", "r2")])).inserted == 1
     assert await store.release(ONE)
     assert not await store.release(ONE)
-    assert (await erase(local_settings, store, ONE)).stored
+    assert (await erase(local_settings, store, ONE, "a test")).stored
     with pytest.raises(CallerError, match="deleted"):
         await store.hold(ONE)
     assert await store.held() == set()
@@ -64,7 +65,7 @@ async def test_a_sub_agents_held_thread_stays_with_what_it_has_started(
 
     await store.write([record("one"), record("child", **by("one")), record("below", **by("child"))])
     await store.hold(CHILD)
-    erased = await erase(local_settings, store, ONE)
+    erased = await erase(local_settings, store, ONE, "a test")
     assert (erased.sub_agents, erased.held) == ((), (CHILD,))
     assert await store.erased([ONE, CHILD, BELOW]) == {ONE}
     assert (await store.write([record("child", "r2", **by("one"))])).inserted == 1, "it goes on, too"
@@ -86,7 +87,9 @@ async def test_a_hold_and_a_deletion_at_once_leave_one_of_both(
 
     async with await ThreadStore.open(store_url) as other:
         for key in keys:
-            held, deleted = await asyncio.gather(tried(other.hold(key)), tried(erase(local_settings, store, key)))
+            held, deleted = await asyncio.gather(
+                tried(other.hold(key)), tried(erase(local_settings, store, key, "a test"))
+            )
             assert held != deleted
             assert (await store.thread(key) is not None) == held
 
@@ -105,13 +108,17 @@ def test_the_command_holds_lists_and_releases(
         return CliRunner().invoke(cli, ["threads", *args], standalone_mode=False)
 
     asyncio.run(fill())
-    assert run("hold").output == ""
-    assert run("hold", ONE.thread_id, CHILD.thread_id).output == f"held {ONE.thread_id}\nheld {CHILD.thread_id}\n"
-    assert run("hold", ONE.thread_id).output == f"held already: {ONE.thread_id}\n"
-    assert run("hold").output.splitlines() == sorted([f"{ONE.thread_id}/acme", CHILD.thread_id])
-    assert run("hold", "--tenant", "acme").output == f"{ONE.thread_id}/acme\n"
+    assert run("hold").stdout == ""
+    assert run("hold", ONE.thread_id, CHILD.thread_id).stdout == f"held {ONE.thread_id}\nheld {CHILD.thread_id}\n"
+    assert run("hold", ONE.thread_id).stdout == f"held already: {ONE.thread_id}\n"
+    assert run("hold").stdout.splitlines() == sorted([f"{ONE.thread_id}/acme", CHILD.thread_id])
+    assert run("hold", "--tenant", "acme").stdout == f"{ONE.thread_id}/acme\n"
     assert isinstance(run("delete", "--yes", ONE.thread_id).exception, HeldThread)
-    assert run("hold", "--release", ONE.thread_id).output == f"released {ONE.thread_id}\n"
-    assert run("hold", "--release", ONE.thread_id).output == f"not held: {ONE.thread_id}\n"
-    assert run("delete", "--yes", ONE.thread_id).output == f"deleted {ONE.thread_id}\n"
+    assert run("hold", "--release", ONE.thread_id).stdout == f"released {ONE.thread_id}\n"
+    assert run("hold", "--release", ONE.thread_id).stdout == f"not held: {ONE.thread_id}\n"
+    done = run("delete", "--yes", ONE.thread_id)
+    assert done.stdout == f"deleted {ONE.thread_id}\n"
+    assert f"deleting thread {ONE.thread_id}/acme, by {local_user()}" in done.stderr
+    lines = [line for line in run("hold", CHILD.thread_id).stderr.splitlines() if "pipeline.audit" in line]
+    assert lines[0].endswith(f"held thread {CHILD.text}, by {local_user()}")
     assert isinstance(run("hold", "--release").exception, CallerError)

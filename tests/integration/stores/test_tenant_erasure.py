@@ -59,7 +59,7 @@ async def test_each_tenant_is_erased_by_itself_and_nothing_of_it_comes_back(
     for number, tenant in enumerate(STRANGE):
         before = await what_is_left(local_settings, store, tenant)
         assert (before.threads, before.objects, before.segments) == (3, 2, 1), tenant
-        assert await erase_tenant(local_settings, store, tenant, lambda _: None) == ()
+        assert await erase_tenant(local_settings, store, tenant, "a test", lambda _: None) == ()
         after = await what_is_left(local_settings, store, tenant)
         assert after == Left(0, (), 0, 0, 0), tenant
         assert after.nothing
@@ -73,13 +73,13 @@ async def test_each_tenant_is_erased_by_itself_and_nothing_of_it_comes_back(
 async def test_held_threads_stay_and_are_named(store: ThreadStore, local_settings: Settings, record: Any) -> None:
     await fill(store, local_settings, record)
     await store.hold(key("chat1", "acme"))
-    assert await erase_tenant(local_settings, store, "acme", lambda _: None) == (key("chat1", "acme"),)
+    assert await erase_tenant(local_settings, store, "acme", "a test", lambda _: None) == (key("chat1", "acme"),)
     left = await what_is_left(local_settings, store, "acme")
     assert (left.threads, left.held, left.objects, left.segments) == (1, (key("chat1", "acme"),), 0, 1)
     assert left.sums > 0
     assert not left.nothing
     await store.release(key("chat1", "acme"))
-    assert await erase_tenant(local_settings, store, "acme", lambda _: None) == ()
+    assert await erase_tenant(local_settings, store, "acme", "a test", lambda _: None) == ()
     assert (await what_is_left(local_settings, store, "acme")).nothing
 
 
@@ -101,10 +101,10 @@ async def test_one_that_was_stopped_goes_on(
 
         monkeypatch.setattr(ThreadStore, broken, failing)
         with pytest.raises(StoreError):
-            await erase_tenant(local_settings, store, "acme", lambda _: None)
+            await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
         monkeypatch.setattr(ThreadStore, broken, real)
         assert not (await what_is_left(local_settings, store, "acme")).nothing
-    await erase_tenant(local_settings, store, "acme", lambda _: None)
+    await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
     assert (await what_is_left(local_settings, store, "acme")).nothing
     assert (await what_is_left(local_settings, store, "")).threads == 3
 
@@ -119,7 +119,7 @@ async def test_what_its_expired_threads_have_used_goes_too(
     while await store.sum_up():
         pass
     assert (await what_is_left(local_settings, store, "acme")).sums == len(SPANS)
-    await erase_tenant(local_settings, store, "acme", lambda _: None)
+    await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
     assert (await what_is_left(local_settings, store, "acme")).nothing
     assert (await what_is_left(local_settings, store, "globex")).sums == len(SPANS)
 

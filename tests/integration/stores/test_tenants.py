@@ -213,7 +213,7 @@ async def test_who_deletes_deletes_its_own(store: ThreadStore, mixed: list[Any],
     settings = load({}, home=tmp_path, store=store._url, content=(tmp_path / "content").as_uri())
     for write in (store.write, partial(write_as_before, store)):
         await write(mixed)
-        assert (await erase(settings, store, EVIL)).stored
+        assert (await erase(settings, store, EVIL, "a test")).stored
         assert await store.erased([ACME, EVIL, NOBODY]) == {EVIL}
         assert await store.thread(EVIL) is None
         assert runs_of(await store.thread(ACME)) == ["acme's prompt", "hello"]
@@ -293,9 +293,9 @@ async def test_objects_of_the_version_before_stay_readable_and_go_with_their_thr
         document = await contents.inlined(ACME, await store.thread(ACME) or {}, store.hashes)
         assert document["turns"][0]["messages"][0]["parts"][1]["content"] == "acme's result"
         await move_all(store)
-    assert (await erase(settings, store, EVIL)).objects == 1
+    assert (await erase(settings, store, EVIL, "a test")).objects == 1
     assert await contents.get(NOBODY, old) == b"acme's result", "the other's stays"
-    assert (await erase(settings, store, ACME)).objects == 1
+    assert (await erase(settings, store, ACME, "a test")).objects == 1
     assert not [one for one in (tmp_path / "content").rglob("*") if one.is_file()]
 
 

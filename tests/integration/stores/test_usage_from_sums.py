@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
+from pipeline.retention import Retention
 from pipeline.stores import usage_plan, usage_sums
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.schema import usage, usage_state
@@ -115,7 +116,7 @@ async def test_what_expired_is_in_the_sums_and_in_no_row(store: ThreadStore, rec
     await store.write([record("other", "r", seconds=1_000, tokens=5)])
     while await store.sum_up():
         pass
-    await store.delete_thread(ThreadKey(thread_uuid("chat")[0]), expired=True)
+    await store.expire([ThreadKey(thread_uuid("chat")[0])], Retention(default=1), 4_000_000_000_000, {})
     for _ in range(2):
         assert (await store.usage(UsageQuery(("model",)))).total.input_tokens == 45
         hour = UsageQuery((), start=BEGIN, end=BEGIN + HOUR)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, insert, select, text, update
 
 from pipeline.errors import StoreError
+from pipeline.retention import Retention
 from pipeline.stores import migrate, usage_sums
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.histogram import of_times
@@ -30,6 +31,9 @@ from topics.thread_key import ThreadKey
 
 Sums = dict[Place, dict[str, Any]]
 CHATS: Final = ("chat", "other")
+
+
+FAR: Final = 4_000_000_000_000  # epoch ms at which all has expired
 
 
 def summed(rows: Iterable[Mapping[str, Any]], *, expired: bool = False) -> Sums:
@@ -133,7 +137,9 @@ async def test_any_sequence_of_steps_leaves_the_sums_of_all_rows(
             if name == "expire":
                 for row in await usage_rows(store, key):
                     expired[tuple(row.items())] += 1
-            await store.delete_thread(key, expired=name == "expire")
+                await store.expire([key], Retention(default=1), FAR, {})
+            else:
+                await store.delete_thread(key)
         elif name == "keep":
             await store.keep_sums(wanted=False)
             await store.keep_sums(wanted=True)
