@@ -12,6 +12,7 @@ from tests.simulation import stores
 from tests.simulation.broker import Entry
 from tests.simulation.conversations import wrong_branches
 from tests.simulation.restarts import changed
+from tests.simulation.retained import retained, turns_assembled
 from tests.simulation.right import compared, right_turns, whole
 from tests.simulation.scenarios import RECORD_BYTES
 from tests.simulation.tenants import Run, key_of
@@ -48,6 +49,8 @@ class Found:
         self.letters = [entry for log in world.broker.topic("dead-letters") for entry in log.written]
         self.buried = Counter(entry.value for entry in self.letters)
         self.stored: list[TurnRecord] = world.database.records()
+        if world.scenario.retention:  # what was assembled may be gone again: `retained` says where it has to be
+            self.stored += turns_assembled(world)
         self.by_run: dict[Key, list[TurnRecord]] = defaultdict(list)
         for record in self.stored:
             self.by_run[run_of(record)].append(record)
@@ -215,6 +218,8 @@ def summed(found: Found) -> Iterator[str]:
 def archived(found: Found) -> Iterator[str]:
     """What the archive's group has committed is in the archive."""
     group = found.world.groups["archive"]
+    if found.world.scenario.retention:
+        return
     for number, log in enumerate(found.world.broker.topic("turns")):
         held = found.world.archive.offsets.get(number, set())
         lost = [e.offset for e in log.written if e.offset < group.committed.get(number, 0) and e.offset not in held]
@@ -256,6 +261,7 @@ LOOKS = (
     refused_by_the_store,
     summed,
     archived,
+    retained,
     all_the_time,
     restarts,
     crashes,

@@ -59,6 +59,7 @@ class Scenario:
     exact: bool = True
     sqlite: bool = False
     talks: bool = False  # those who publish are clients whose conversations fork
+    retention: bool = False  # threads expire, are held and are erased: see `tests.simulation.retention`
     share: int = 1  # of the schedules
 
 
@@ -130,6 +131,17 @@ SCENARIOS: Final = (
         {"closed_runs": 3, "reopen_bytes": 3000},
         exact=False,
         sqlite=True,
+    ),
+    Scenario(
+        "retention",
+        ("kill", "start", "store", "content", "calm", *("hold", "delete", "deliver") * 2, "release", "tenant"),
+        {},
+        ("late_tail", "backwards", "twin", "no_tenant"),
+        3,
+        settings_of(store_retention="30d,acme=5d,globex=forever", reopen_window=3, dedupe_window=6),
+        lengths=((5.0, 6), (15.0, 10)),
+        exact=False,
+        retention=True,
     ),
 )
 BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}

@@ -36,7 +36,7 @@ class Sqlite(Database):
     """Beside what the store itself refuses: the titles that schedules have for it."""
 
     opened: bool = False
-    held: dict[Any, Said] = field(default_factory=dict)
+    known: dict[Any, Said] = field(default_factory=dict)
 
     async def open(self, url: str, **_: Any) -> Sqlite:
         await self.faults.before("the store")
@@ -55,10 +55,10 @@ class Sqlite(Database):
             raise RuntimeError(BREAKS)
         result = _done(_files().store.write(records, retention, now))
         for key, said in self._said().items():
-            lost = self.held.get(key, frozenset()) - said
+            lost = self.known.get(key, frozenset()) - said
             if lost:
                 self.problems.append(f"turn {key} held {sorted(lost)} and does not any more")
-            self.held[key] = said
+            self.known[key] = said
         await self.faults.after("the store")
         return result
 

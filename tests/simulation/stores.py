@@ -12,7 +12,8 @@ import os
 import random
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any, Final
 from pipeline.errors import StoreError, UnstorableData
 from pipeline.retention import FOREVER, Retention
 from pipeline.stores.archive import Written
+from pipeline.stores.objects import Found, NotThere
 from pipeline.stores.rows import RecordRows, record_of, record_rows
 from pipeline.stores.schema import agents, links, usage
 from pipeline.stores.segments import Entry
@@ -199,10 +201,12 @@ def _look_at(rows: RecordRows) -> None:
 
 @dataclass(slots=True)
 class Objects:
-    """What `pipeline.stores.objects.Objects` is to the content store."""
+    """What `pipeline.stores.objects.Objects` is to content store and archive; `written`: when, in epoch ms."""
 
     faults: Faults
     held: dict[str, bytes] = field(default_factory=dict)
+    clock: Callable[[], int] = int
+    written: dict[str, int] = field(default_factory=dict)
 
     def open(self, uri: str) -> None:
         """There always is a bucket."""
@@ -210,14 +214,41 @@ class Objects:
     async def write(self, uri: str, data: bytes, media_type: str, *, replace: bool = False) -> None:
         await self.faults.before("the content store")
         self.held[uri] = data
+        self.written[uri] = self.clock()
         await self.faults.after("the content store")
 
     async def read(self, uri: str, most: int | None = None) -> bytes:
         await self.faults.before("the content store")
+        if uri not in self.held:
+            raise NotThere(uri)
         return self.held[uri]
 
+    @asynccontextmanager
+    async def reading(self, uri: str) -> AsyncIterator[BytesIO]:
+        yield BytesIO(await self.read(uri))
+
+    async def names_under(self, uri: str) -> AsyncIterator[str]:
+        async for found in self.found_under(uri):
+            yield found.uri
+
+    async def found_under(self, uri: str) -> AsyncIterator[Found]:
+        await self.faults.before("the content store")
+        for name in sorted(name for name in self.held if name.startswith(f"{uri}/")):
+            if name in self.held:  # nobody has deleted it meanwhile
+                yield Found(name, len(self.held[name]), self.written[name])
+
+    async def delete(self, uri: str) -> None:
+        await self.faults.before("the content store")
+        self.held.pop(uri, None)
+        await self.faults.after("the content store")
+
     async def delete_under(self, uri: str) -> int:
-        return 0
+        await self.faults.before("the content store")
+        names = [name for name in self.held if name.startswith(f"{uri}/")]
+        for name in names:
+            del self.held[name]
+        await self.faults.after("the content store")
+        return len(names)
 
 
 @dataclass(slots=True)
@@ -231,7 +262,7 @@ class Archive:
         return self
 
     async def write(
-        self, topic: str, partition: int, begin: int, end: int, entries: Sequence[Entry], expired: object = None
+        self, topic: str, partition: int, begin: int, end: int, entries: Sequence[Entry], *_: object
     ) -> Written:
         """Nothing expires here."""
         await self.faults.before("the archive")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.simulation import retention
 from tests.simulation.loop import Process
 from topics.thread_key import ThreadKey
 
@@ -136,27 +137,30 @@ def calm(world: World) -> None:
 
 
 FAULTS: Final[Mapping[str, Callable[[World], None]]] = {
-    fault.__name__: fault
-    for fault in (
-        kill,
-        start,
-        stop,
-        freeze,
-        resume,
-        compact,
-        retain,
-        marker,
-        again,
-        broker,
-        store,
-        content,
-        hang,
-        full,
-        disk,
-        agent,
-        erase,
-        calm,
-    )
+    **retention.ACTS,
+    **{
+        fault.__name__: fault
+        for fault in (
+            kill,
+            start,
+            stop,
+            freeze,
+            resume,
+            compact,
+            retain,
+            marker,
+            again,
+            broker,
+            store,
+            content,
+            hang,
+            full,
+            disk,
+            agent,
+            erase,
+            calm,
+        )
+    },
 }
 
 

@@ -22,7 +22,8 @@ from pipeline.assembly.run_ends import RunEnds
 from pipeline.assembly.run_states import RunStates
 from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
-from pipeline.stores import rows, statements, usage_sums, versions
+from pipeline.retention import Retention
+from pipeline.stores import expired_threads, rows, statements, usage_sums, versions, write
 from pipeline.turns import run_tree, thread_document
 from pipeline.turns.held_events import Verdict, Version
 from pipeline.turns.redaction import Redaction
@@ -258,6 +259,44 @@ def sums_only_grow(patch: Patch) -> None:
         return right(source, source.c.sign > 0, *where, undone=undone)
 
     patch.setattr(usage_sums, "of_changes", added)
+
+
+def expired_turns_come_back(patch: Patch) -> None:
+    opened = TurnWriter.opened
+
+    async def forever(self: TurnWriter) -> Any:
+        self.retention = Retention()
+        return await opened(self)
+
+    patch.setattr(TurnWriter, "opened", forever)
+
+
+def held_ones_expire(patch: Patch) -> None:
+    async def none(connection: Any, keys: Any) -> set[ThreadKey]:
+        return set()
+
+    patch.setattr(expired_threads, "held_of", none)
+
+
+def late_ones_are_not_held(patch: Patch) -> None:
+    async def none(connection: Any, keys: Any) -> set[ThreadKey]:
+        return set()
+
+    patch.setattr(write, "held_of", none)
+
+
+def sums_forget_the_expired(patch: Patch) -> None:
+    async def nothing(connection: Any, thread: ThreadKey) -> None:
+        pass
+
+    patch.setattr(usage_sums, "keep_expired", nothing)
+
+
+def expired_rows_alone(patch: Patch) -> None:
+    async def nothing(connection: Any, leavings: Any) -> None:
+        pass
+
+    patch.setattr(expired_threads, "remember", nothing)
 
 
 def names_collide(patch: Patch) -> None:

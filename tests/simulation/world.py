@@ -26,11 +26,12 @@ from pipeline.worker import (
     store_role,
 )
 from tests.simulation import loop as loop_module
-from tests.simulation import naps
+from tests.simulation import naps, retention
 from tests.simulation.broker import Broker, Weather, place_of
 from tests.simulation.conversations import conversation
 from tests.simulation.group import Group
 from tests.simulation.hostile import ATTACKS, Scene
+from tests.simulation.keeping import Keeping
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.publishers import Agent
 from tests.simulation.reading import Reading
@@ -65,9 +66,9 @@ class World:
         self.broker = Broker(loop, rng, rng.choice((1, 2, 3)), TURN_BYTES, trace, self.weather())
         self.groups = {role: Group(role, self.broker) for role in ROLES}
         self.problems: list[str] = []  # seen while it went on
-        kind = Sqlite if scenario.sqlite else Database
+        kind = Keeping if scenario.retention else Sqlite if scenario.sqlite else Database
         self.database = kind(Faults(rng, self.broker.delay), self.problems, loop.time)
-        self.objects = Objects(Faults(rng, self.broker.delay))
+        self.objects = Objects(Faults(rng, self.broker.delay), clock=lambda: self.broker.now)
         self.archive = Archive(Faults(rng, self.broker.delay))
         self.disk = Disk()
         self.stores = (self.database.faults, self.objects.faults, self.archive.faults, self.disk)
@@ -81,6 +82,7 @@ class World:
         if scenario.talks:
             self.runs = [run for n in range(rng.randint(1, count // 2)) for run in conversation(n, rng)]
         self.attackers: list[asyncio.Task[None]] = []
+        self.orders = retention.Orders()
 
     def weather(self) -> Weather:
         """Some weather of this scenario."""
@@ -103,7 +105,10 @@ class World:
             patch.setattr(module, "read", reading.read)
         patch.setattr(spilled_records, "TemporaryFile", self.disk.file)
         patch.setattr(store_role, "ThreadStore", self.database)
-        patch.setattr(archive_role, "archive_of", self.archive.of)
+        if self.scenario.retention:
+            retention.patch(self, patch, time)
+        else:
+            patch.setattr(archive_role, "archive_of", self.archive.of)
         patch.setattr(content, "Objects", lambda: self.objects)
         # What is large here would be small elsewhere.
         patch.setattr(offloading, "LARGEST_REQUEST", TURN_BYTES)
@@ -178,10 +183,14 @@ class World:
         await storm(self)
         await self.calm()
         await self.rest()
+        if self.scenario.retention:
+            await retention.carried_out(self)
         for worker in self.living():
             worker.process.kill()
         self.start_worker(whole=True)
         await self.rest()
+        if self.scenario.retention:
+            await retention.passed(self)
         watch.cancel()
 
     async def watch(self) -> None:

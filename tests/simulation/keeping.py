@@ -1,0 +1,151 @@
+"""The real thread store where threads expire, are held and are erased: it notes what each call has removed, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pipeline.retention import FOREVER, Retention
+from pipeline.stores.expired_threads import Ripe
+from pipeline.stores.keys import key_text
+from pipeline.stores.rows import record_rows
+from pipeline.stores.summaries import WriteResult
+from pipeline.stores.usage_tallies import QUARTER
+from tests.simulation.sqlite import Sqlite, _done, _files
+from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
+
+Place = tuple[str, str]  # a thread's key as text, and a turn's id
+
+
+class Gone(NamedTuple):
+    """A thread that has expired: when, its turns with the ends of their records, and the audit lines of that moment."""
+
+    key: ThreadKey
+    now: int
+    turns: Mapping[str, int]
+
+
+class Refused(NamedTuple):
+    """A record that the store has not taken because of its age."""
+
+    ended_at: int
+    now: int
+    held: bool
+
+
+@dataclass(slots=True)
+class Keeping(Sqlite):
+    """`held_since`: of each held thread, the turns that it had when it was held, and the place in time."""
+
+    expiries: list[Gone] = field(default_factory=list)
+    refused: dict[Place, Refused] = field(default_factory=dict)
+    held_since: dict[ThreadKey, tuple[frozenset[str], int]] = field(default_factory=dict)
+    ever_held: set[ThreadKey] = field(default_factory=set)
+    used: Counter[str] = field(default_factory=Counter)  # tenant -> requests and output tokens of what has expired
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """Any other call of the store, with faults before and after it."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        async def call(*args: Any, **options: Any) -> Any:
+            return await self._call(getattr(_files().store, name), *args, **options)
+
+        return call
+
+    async def write(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
+        self.known = {place: said for place, said in self._said().items() if place in self.known}
+        result = await Sqlite.write(self, records, retention, now)
+        for place in result.expired:
+            rows = record_rows(records[place])
+            self.refused[rows.key] = Refused(rows.turn["ended_at"], now, rows.thread in self.held_since)
+        return result
+
+    async def expire(
+        self, keys: Iterable[ThreadKey], retention: Retention, now: int, older: Mapping[ThreadKey, Sequence[str]]
+    ) -> list[Ripe]:
+        await self.faults.before("the store")
+        turns, used = self.turns_of(), self._used() if self._keeps_sums() else {}
+        found: list[Ripe] = _done(_files().store.expire(keys, retention, now, older))
+        for one in found:
+            self.expiries.append(Gone(one.key, now, turns[key_text(one.key)]))
+            self.used.update({one.key.tenant or "": used.get(key_text(one.key), 0)})
+        await self.faults.after("the store")
+        return found
+
+    async def hold(self, key: ThreadKey) -> bool:
+        await self.faults.before("the store")
+        new = _done(_files().store.hold(key))
+        self.ever_held.add(key)
+        if new:
+            self.held_since[key] = frozenset(self.turns_of().get(key_text(key), {})), int(self.clock() * 1000)
+        await self.faults.after("the store")
+        return new
+
+    async def release(self, key: ThreadKey) -> bool:
+        await self.faults.before("the store")
+        there = _done(_files().store.release(key))
+        self.held_since.pop(key, None)
+        await self.faults.after("the store")
+        return there
+
+    async def forget_sums(self, tenant: str) -> None:
+        await self.faults.before("the store")
+        _done(_files().store.forget_sums(tenant))
+        self.used.pop(tenant, None)
+        await self.faults.after("the store")
+
+    async def erased(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
+        return await self._call(_files().store.erased, keys)  # type: ignore[no-any-return]
+
+    async def threads_of(self, tenant: str) -> AsyncIterator[ThreadKey]:
+        for key in await self._call(_listed, tenant):
+            yield key
+
+    # ---- what there is now, for those who look at it
+
+    def turns_of(self) -> dict[str, dict[str, int]]:
+        """Of each stored thread its turns, and when their records have ended."""
+        found: dict[str, dict[str, int]] = {}
+        for text, turn_id, ended_at in self._sql("SELECT thread_id, turn_id, ended_at FROM turns"):
+            found.setdefault(text, {})[turn_id] = ended_at
+        return found
+
+    def rows_left(self, text: str) -> list[str]:
+        """The tables that have something of a thread."""
+        tables = ("turns", "threads", "usage", "agents", "links")
+        return [table for table in tables if self._sql(f"SELECT 1 FROM {table} WHERE thread_id = ?", text)]
+
+    def erased_now(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
+        """Those that are marked as erased."""
+        return _done(_files().store.erased(keys))
+
+    def sums_of_expired(self) -> Counter[str]:
+        """Tenant -> requests and output tokens that the sums of expired turns hold."""
+        query = (
+            "SELECT coalesce(tenant, ''), sum(requests + coalesce(output_tokens, 0)) FROM usage_sums JOIN usage_names"
+        )
+        query += " ON usage_names.id = usage_sums.names WHERE expired AND span = ? GROUP BY 1"
+        return Counter(dict(self._sql(query, QUARTER)))
+
+    def _used(self) -> dict[str, int]:
+        return dict(self._sql("SELECT thread_id, sum(requests + coalesce(output_tokens, 0)) FROM usage GROUP BY 1"))
+
+    def _keeps_sums(self) -> bool:
+        return bool(self._sql("SELECT kept FROM usage_state")[0][0])
+
+    def _sql(self, query: str, *values: Any) -> list[Any]:
+        return _files().used.execute(query, values).fetchall() if self.opened else []
+
+    async def _call(self, work: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        await self.faults.before("the store")
+        result = _done(work(*args, **options))
+        await self.faults.after("the store")
+        return result
+
+
+async def _listed(tenant: str) -> list[ThreadKey]:
+    return [key async for key in _files().store.threads_of(tenant)]
