@@ -12,8 +12,8 @@ from threadmill.identity import thread_uuid
 
 # Only what our own scripts make may be there: no element and no attribute out of a stored text.
 TAGS = """a article aside b br button canvas caption code dd details div dl dt em figcaption figure footer form h1 h2
-h3 h4 header i img input label li ol option p path pre section select span strong summary svg table tbody td th thead
-time tr ul"""
+h3 h4 header i img input label li mark ol option p path pre section select span strong summary svg table tbody td th
+thead time tr ul"""
 FOREIGN = """(tags) => [...document.querySelectorAll("main *")].filter((one) =>
   !tags.includes(one.localName)
   || [...one.attributes].some(({ name, value }) => name.startsWith("on") || name === "srcdoc"
@@ -112,6 +112,13 @@ def test_names_in_lists_and_charts_are_only_shown(attacked: Stage, opened: Open,
     harmless(page)
     page.goto(f"{attacked.url}/#/threads?search={payloads.MARK}title")
     expect(page.locator(".threads .row")).to_contain_text(payloads.MARK)
+    harmless(page)
+
+
+def test_hits_of_a_search_are_only_shown(attacked: Stage, opened: Open) -> None:
+    page = opened(f"{attacked.url}/#/search?q=attacked+onerror")
+    expect(page.locator(".hits .row").first).to_contain_text("globalThis.attacked")
+    expect(page.locator(".hits mark").first).to_be_visible()
     harmless(page)
 
 

@@ -23,6 +23,7 @@ BROKEN_OFF = thread_uuid("weather-quito", None)[0]  # its worker died in the mid
 VIEWS = {
     "overview": "#/?range=24h&by=model",
     "threads": "#/threads",
+    "search": "#/search?q=deploy",
     "thread": f"#/threads/{THREAD}",
     "pipeline": "#/pipeline",
     "dead letters": "#/dead-letters",
@@ -34,6 +35,7 @@ def ready(page: Page, view: str) -> None:
     shown = {
         "overview": ".chart[data-state=drawn] .u-over >> nth=5",
         "threads": ".threads .row >> nth=5",
+        "search": ".hits .row",
         "thread": ".turn.agent",
         "pipeline": "details.group",
         "dead letters": ".letter",

@@ -2,11 +2,12 @@
 
 import { fill, h, icon } from "./dom.js";
 
-const PLACES = { o: "#/", t: "#/threads", p: "#/pipeline", d: "#/dead-letters" };
+const PLACES = { o: "#/", t: "#/threads", s: "#/search", p: "#/pipeline", d: "#/dead-letters" };
 const LIST = [
   ["?", "This list"],
   ["g o", "Overview"],
   ["g t", "Threads"],
+  ["g s", "What was said"],
   ["g p", "Pipeline"],
   ["g d", "Dead letters"],
   ["/", "Search threads"],

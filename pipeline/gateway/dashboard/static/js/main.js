@@ -6,6 +6,7 @@ import { fill, h } from "./dom.js";
 import { shortcuts } from "./keys.js";
 import { overview } from "./overview.js";
 import { pipeline } from "./pipeline.js";
+import { search } from "./search.js";
 import { signIn } from "./sign_in.js";
 import { themeButton } from "./theme.js";
 import { thread } from "./thread.js";
@@ -19,6 +20,7 @@ const VIEWS = [
   [/^\/$/, "overview", overview],
   [/^\/threads$/, "threads", threads],
   [/^\/threads\/(.+)$/, "threads", thread],
+  [/^\/search$/, "threads", search],
   [/^\/pipeline$/, "pipeline", pipeline],
   [/^\/dead-letters$/, "dead-letters", deadLetters],
 ];

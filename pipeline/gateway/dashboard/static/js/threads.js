@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { labelled, select } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { count, exact, inFull, many, moment, nameOf } from "./format.js";
+import { threadsOrSaid } from "./search.js";
 
 const TIMES = [["", "Any time"], ["3600", "Last hour"], ["86400", "Last day"], ["604800", "Last week"], ["2592000", "Last 30 days"]];
 const STATES = [["", "Any status"], ["complete", "Complete"], ["interrupted", "Interrupted"]];
@@ -23,7 +24,7 @@ export function threads(main, signal, query, state) {
 
   fill(
     main,
-    h("div.controls", h("h1", "Threads"), h(
+    h("div.controls", h("h1", "Threads"), threadsOrSaid("threads"), h(
       "form.filters",
       { role: "search" },
       search, agent,
