@@ -27,14 +27,14 @@ Place = tuple[int, int, str]
 
 
 def snippet_of(document: Mapping[str, Any] | None, terms: Terms, kinds: Sequence[Kind]) -> str:
-    """The piece of a turn around the first hits, in the first text that has most of the terms."""
-    best: tuple[int, str, list[Span]] = (-1, "", [])
+    """The piece of a turn around the first hits, in the text that has most of the terms, and has them most often."""
+    best: tuple[tuple[int, int], str, list[Span]] = ((-1, 0), "", [])
     for _, text in searched_texts(document, kinds):
         there = list(places(text))
         hits = [_hits(there, term) for term in terms.wanted]
-        count = sum(map(bool, hits))
-        if count > best[0]:
-            best = count, text, _joined(span for some in hits for span in some)
+        rank = sum(map(bool, hits)), sum(map(len, hits))
+        if rank > best[0]:
+            best = rank, text, _joined(span for some in hits for span in some)
     return _marked(*best[1:])
 
 
