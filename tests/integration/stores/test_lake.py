@@ -192,7 +192,7 @@ async def test_erased_threads_leave_no_row_no_file_and_no_snapshot(here: Setting
         for begin in range(0, len(records), 20):
             await write(lake, records[begin : begin + 20], begin)
         assert files_with(tmp_path / "lake", gone.thread_id)
-        found = await erase(here, store, gone)
+        found = await erase(here, store, gone, "a test")
         assert found.stored
         assert found.segments
         rest = [one for one in records if (one["thread_id"], one["tenant"]) != (gone.thread_id, "acme")]
@@ -205,7 +205,7 @@ async def test_erased_threads_leave_no_row_no_file_and_no_snapshot(here: Setting
         assert len(table(here, "turns").snapshots()) == 1
         await write(lake, records, 0, 7)  # a replay, on another partition
         assert (digests(here), usage_rows(here)) == expected(rest)
-        assert (await erase(here, store, gone)).segments == 0
+        assert (await erase(here, store, gone, "a test")).segments == 0
 
 
 async def test_a_thread_that_is_erased_while_it_is_written_does_not_stay(here: Settings) -> None:
