@@ -230,6 +230,10 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched):
                 await connection.execution_options(isolation_level="REPEATABLE READ")
             return await usage_query.report(connection, query)
 
+    async def spent(self, since: int) -> int:
+        """What all responses from then on (epoch ms) have cost, as far as it is known, in 10⁻⁹ US dollars."""
+        return (await self.usage(UsageQuery(start=since))).total.cost_nano_usd
+
     async def turn_usage(self, key: ThreadKey) -> dict[str, TurnUsage]:
         """turn_id -> its usage, of each turn of a thread that has any."""
         async with self._reading() as connection:

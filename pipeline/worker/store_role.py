@@ -23,6 +23,7 @@ from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.older_threads import OlderThreads
 from pipeline.worker.search_steps import SearchSteps
+from pipeline.worker.spending import Spending
 from pipeline.worker.summing import Summing
 from threadmill.errors import InvalidRecord, Reason
 from topics import catalog, turn_record
@@ -115,24 +116,37 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
 
 
 class StoreWork(GroupWork):
-    """Writes turns; in between, it keeps the sums of usage up, and what searches need, lets threads expire, and moves
-    what an older version has stored.
+    """Writes turns; in between, it keeps the sums of usage up, and what searches need, says what is spent, lets threads
+    expire, and moves what an older version has stored.
     """
 
     def __init__(
-        self, writer: TurnWriter, older: OlderThreads, summing: Summing, expiring: Expiring, searches: SearchSteps
+        self,
+        writer: TurnWriter,
+        older: OlderThreads,
+        summing: Summing,
+        expiring: Expiring,
+        searches: SearchSteps,
+        spending: Spending,
     ) -> None:
         super().__init__("store", writer.apply, writer.metrics)
         self.older = older
         self.summing = summing
         self.expiring = expiring
         self.searches = searches
+        self.spending = spending
+
+    def drop(self) -> None:
+        """What is spent is said by other workers, if this one has no partition any more."""
+        super().drop()
+        self.spending.stop()
 
     async def tick(self, partition: int, idle_ms: int) -> None:
         """A step of each, whichever partition it is for."""
         self.summing.step()
         self.expiring.step()
         self.searches.step()
+        self.spending.step()
         await self.older.step()
 
 
@@ -141,4 +155,5 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
     writer = TurnWriter(settings, metrics, Outbox(producer, without_value))
     summing = Summing(writer.opened, wanted=settings.usage_sums)
     expiring = Expiring(settings, writer.opened, metrics)
-    return StoreWork(writer, OlderThreads(writer.opened), summing, expiring, SearchSteps(writer.opened))
+    searches, spending = SearchSteps(writer.opened), Spending(writer.opened, metrics)
+    return StoreWork(writer, OlderThreads(writer.opened), summing, expiring, searches, spending)

@@ -33,7 +33,7 @@ ARCHIVE: Final = f"threadmill_archive_failures_total{{{IN}}}"
 GOOD: Final = f'threadmill_agent_turns_total{{{IN},model="m",status="complete",reason="none"}}'
 BAD: Final = f'threadmill_agent_turns_total{{{IN},model="m",status="interrupted",reason="error"}}'
 CANCELLED: Final = f'threadmill_agent_turns_total{{{IN},model="m",status="interrupted",reason="user_cancelled"}}'
-COST: Final = f'threadmill_cost_usd_total{{{IN},model="m"}}'
+COST: Final = f'threadmill_cost_last_hour_usd{{{IN},instance="a"}}'
 REBALANCES: Final = f"threadmill_rebalances_total{{{IN}}}"
 OK: Final = f'threadmill_gateway_requests_total{{{IN},status="200"}}'
 HANGING: Final = f"threadmill_gateway_silent_runs{{{IN}}}"
@@ -58,7 +58,10 @@ FIRES: Final[dict[str, list[dict[str, str]]]] = {
     "ThreadmillContentStoreFailing": [{CONTENT: "0+1x90"}],
     "ThreadmillArchiveFailing": [{ARCHIVE: "0+1x90"}],
     "ThreadmillModelErrors": [{GOOD: "0+10x90", BAD: "0+5x90"}],
-    "ThreadmillCostHigh": [{COST: "0+1x90"}],
+    "ThreadmillCostHigh": [
+        {COST: "0+1x90"},
+        {COST: "60x84 0x6", COST.replace('"a"', '"b"'): "_x84 60x6"},  # the partitions went to another worker
+    ],
     "ThreadmillRebalancing": [{REBALANCES: "0+2x90", PROGRESS: "0+60x90"}],
     "ThreadmillRunsSilent": [{HANGING: "0x70 2x20"}],
     "ThreadmillGatewayErrors": [{OK: "0+100x90", BROKEN: "0+10x90"}],
@@ -82,7 +85,7 @@ SILENT: Final[dict[str, list[dict[str, str]]]] = {
     "ThreadmillContentStoreFailing": [{CONTENT: "3x90"}],
     "ThreadmillArchiveFailing": [{ARCHIVE: "3x90"}],
     "ThreadmillModelErrors": [{GOOD: "0+10x90", BAD: "0+1x90"}, {GOOD: "0+10x90", CANCELLED: "0+9x90"}],
-    "ThreadmillCostHigh": [{COST: "0+0.5x90"}],
+    "ThreadmillCostHigh": [{COST: "0+0.5x90"}, {COST: "60x80 10x10"}],
     "ThreadmillRebalancing": [
         {REBALANCES: "3x90", PROGRESS: "0+60x90"},
         {REBALANCES: "0x70 1+5x10 52x10", PROGRESS: "0+60x90"},  # a rolling update

@@ -73,6 +73,9 @@ class Sqlite(Database):
         await self.faults.after("the store")
         return more
 
+    async def spent(self, since: int) -> int:
+        return _done(_files().store.spent(since))
+
     async def index_some(self) -> int:
         await self.faults.before("the store")
         done = _done(_files().store.index_some())

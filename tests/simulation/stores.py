@@ -149,6 +149,9 @@ class Database:
         """It has no words, either."""
         return 0
 
+    async def spent(self, since: int) -> int:
+        return 0
+
     def wrong_sums(self) -> list[Any]:
         return []
 
