@@ -11,20 +11,19 @@ import asyncpg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy import delete, select, text, update
 
 from pipeline.errors import StoreError
 from pipeline.retention import Retention
-from pipeline.stores import migrate, usage_sums
+from pipeline.stores import usage_sums
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.histogram import of_times
 from pipeline.stores.keys import own
-from pipeline.stores.rows import record_rows
-from pipeline.stores.schema import COUNTED, SUMMED, turns, usage, usage_changes, usage_names, usage_state
+from pipeline.stores.schema import COUNTED, SUMMED, usage, usage_changes, usage_names, usage_state
 from pipeline.stores.schema import usage_sums as sums_table
 from pipeline.stores.sql import ThreadStore
-from pipeline.stores.statements import add_threads
 from pipeline.stores.usage_tallies import SPANS, Names, Place, Tally
+from tests.integration.stores.test_migrations import moved
 from tests.integration.stores.test_tenants import write_as_before
 from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
@@ -278,63 +277,10 @@ async def test_nothing_is_noted_where_no_sums_are_kept(store: ThreadStore, recor
     assert (await store.compare_sums()).since is None
 
 
-async def test_a_store_of_today_is_migrated_while_its_workers_write(store_url: str, record: Any) -> None:
-    """The older version's tables with rows in them; its connections go on over the migration."""
-    async with ThreadStore(store_url) as old, ThreadStore(store_url) as new:
-        await asyncio.to_thread(migrate._prepare)
-        try:
-            async with old._writing() as connection:
-                await connection.run_sync(migrate_to_0002)
-        finally:
-            migrate._alembic.release()
-        for n in range(20):
-            await write_at_0002(old, record(run=f"r{n}", seconds=n * 500))
-
-        async def go_on() -> None:
-            for n in range(10, 40):
-                await write_at_0002(old, record("its own", f"r{n}", seconds=n * 200, revision=n % 2))
-
-        going = asyncio.create_task(go_on())
-        await asyncio.sleep(0.05)
-        assert await new.migrate() == "0002"
-        await new.write([record(run=f"r{n}", seconds=n * 100, revision=2) for n in range(5)])
-        await new.sum_up()
-        await going
-        await sum_all_up(new)
-        assert await stored(new) == summed(await usage_rows(new)) != {}
-        assert (await new.compare_sums()).wrong == ()
-
-
-async def write_at_0002(store: ThreadStore, record: Any) -> None:
-    """As a store role writes a new turn that knows the columns of that revision alone."""
-    rows = record_rows(record)
-    newer = {"asked"}
-    turn = {turns.c[name]: value for name, value in rows.turn.items() if name not in newer}
-    async with store._writing() as connection:
-        await connection.execute(add_threads(connection.dialect.name), [{"thread_key": rows.thread.text}])
-        await connection.execute(insert(turns).values(turn))
-        await connection.execute(insert(usage), rows.usage)
-
-
-def migrate_to_0002(connection: Any) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(migrate.FOLDER))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "0002")
-
-
 async def test_an_older_worker_with_few_rights_goes_on(postgres_database: str, record: Any) -> None:
     """It may read and write the tables that there were, as docs/stores.md grants it."""
     async with ThreadStore(postgres_database) as store:
-        await asyncio.to_thread(migrate._prepare)
-        try:
-            async with store._writing() as connection:
-                await connection.run_sync(migrate_to_0002)
-        finally:
-            migrate._alembic.release()
+        await moved(store, "upgrade", "0002")
         role = "worker_" + postgres_database.rpartition("/")[2].partition("?")[0][-12:]
         async with store._writing() as connection:
             await connection.execute(text(f"CREATE ROLE {role} LOGIN"))
