@@ -225,6 +225,7 @@ def archived(found: Found) -> Iterator[str]:
         lost = [e.offset for e in log.written if e.offset < group.committed.get(number, 0) and e.offset not in held]
         if lost:
             yield f"turns/{number}: {lost} are not in the archive"
+    yield from found.world.archive.wrong([e for log in found.world.broker.topic("turns") for e in log.written])
 
 
 def all_the_time(found: Found) -> Iterator[str]:

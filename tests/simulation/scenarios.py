@@ -58,6 +58,7 @@ class Scenario:
     lengths: Sequence[tuple[float, int]] = LENGTHS
     exact: bool = True
     sqlite: bool = False
+    lake: bool = False  # the archive is real tables
     talks: bool = False  # those who publish are clients whose conversations fork
     retention: bool = False  # threads expire, are held and are erased: see `tests.simulation.retention`
     share: int = 1  # of the schedules
@@ -121,6 +122,16 @@ SCENARIOS: Final = (
         share=2,
     ),
     Scenario("full", ("full", "full", "calm", "kill", "start"), {}, ("unstorable",), 4),
+    Scenario(
+        "lake",
+        ("kill", "start", "stop", "freeze", "resume", "store", "store", "calm", "erase"),
+        {"drop": 0.3},
+        MEMORY,
+        2,
+        SHORT,
+        exact=False,
+        lake=True,
+    ),
     Scenario(
         "sqlite",
         ("kill", "start", "store"),

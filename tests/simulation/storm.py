@@ -126,7 +126,9 @@ def erase(world: World) -> None:
     run = world.rng.choice(world.runs)
     if world.rng.random() < 0.3:
         world.trace(f"the thread of {run.run_id} is erased")
-        world.database.erase(ThreadKey.of(run.thread_id, run.tenant))
+        thread = ThreadKey.of(run.thread_id, run.tenant)
+        world.database.erase(thread)
+        world.archive.erase(thread)
 
 
 def calm(world: World) -> None:

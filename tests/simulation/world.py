@@ -32,6 +32,7 @@ from tests.simulation.conversations import conversation
 from tests.simulation.group import Group
 from tests.simulation.hostile import ATTACKS, Scene
 from tests.simulation.keeping import Keeping
+from tests.simulation.lake import Tables
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.publishers import Agent
 from tests.simulation.reading import Reading
@@ -69,7 +70,8 @@ class World:
         kind = Keeping if scenario.retention else Sqlite if scenario.sqlite else Database
         self.database = kind(Faults(rng, self.broker.delay), self.problems, loop.time)
         self.objects = Objects(Faults(rng, self.broker.delay), clock=lambda: self.broker.now)
-        self.archive = Archive(Faults(rng, self.broker.delay))
+        faults, gone = Faults(rng, self.broker.delay), self.database.gone
+        self.archive = Tables(faults, folder=folder, gone=lambda: gone) if scenario.lake else Archive(faults)
         self.disk = Disk()
         self.stores = (self.database.faults, self.objects.faults, self.archive.faults, self.disk)
         self.processes: list[Process] = []

@@ -13,9 +13,9 @@ from pipeline.__main__ import cli
 from pipeline.cli.tenants import until
 from pipeline.errors import StoreError
 from pipeline.kafka.topic_plan import Found, Partition
-from pipeline.settings import Settings, load
+from pipeline.settings import LAKE, Settings, load
 from pipeline.stores import tenant_erasure
-from pipeline.stores.archive import Archive
+from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore
 from pipeline.stores.expiry import Expiry
 from pipeline.stores.segments import Entry
@@ -35,13 +35,22 @@ def local_settings(store_url: str, tmp_path: Path) -> Settings:
     return load({}, home=tmp_path, store=store_url, **places)
 
 
+@pytest.fixture(params=["objects", "tables"])
+def archived_settings(request: pytest.FixtureRequest, local_settings: Settings, tmp_path: Path) -> Settings:
+    """With an archive of either kind; tables beside one database are enough."""
+    if request.param == "tables" and not local_settings.store_url.startswith("sqlite:"):
+        pytest.skip("to tables, databases are alike")
+    kind = LAKE if request.param == "tables" else ""
+    return local_settings.model_copy(update={"archive": f"{kind}{(tmp_path / 'archive').as_uri()}"})
+
+
 def key(chat: str, tenant: str) -> ThreadKey:
     return ThreadKey.of(thread_uuid(chat)[0], tenant)
 
 
 async def fill(store: ThreadStore, given: Settings, record: Any) -> None:
     """Three threads of each tenant in the store, of which one has a large value; one more in the archive alone."""
-    contents, archive = ContentStore.of(given), Archive.of(given, store.erased)
+    contents, archive = ContentStore.of(given), archive_of(given, store.erased)
     for number, tenant in enumerate(STRANGE):
         records = [record(f"chat{n}", tenant=tenant) for n in range(3)]
         await store.write(records)
@@ -53,21 +62,25 @@ async def fill(store: ThreadStore, given: Settings, record: Any) -> None:
 
 
 async def test_each_tenant_is_erased_by_itself_and_nothing_of_it_comes_back(
-    store: ThreadStore, local_settings: Settings, record: Any
+    store: ThreadStore, archived_settings: Settings, record: Any
 ) -> None:
-    await fill(store, local_settings, record)
+    await fill(store, archived_settings, record)
+    tables = str(archived_settings.archive).startswith(LAKE)
+    objects = 2 if tables else 1  # a file of each table
     for number, tenant in enumerate(STRANGE):
-        before = await what_is_left(local_settings, store, tenant)
-        assert (before.threads, before.objects, before.segments) == (3, 2, 1), tenant
-        assert await erase_tenant(local_settings, store, tenant, "a test", lambda _: None) == ()
-        after = await what_is_left(local_settings, store, tenant)
+        if tables and tenant.isascii() and "\0" not in tenant:  # the others are enough, as these take long
+            continue
+        before = await what_is_left(archived_settings, store, tenant)
+        assert (before.threads, before.objects, before.segments) == (3, 2, objects), tenant
+        assert await erase_tenant(archived_settings, store, tenant, "a test", lambda _: None) == ()
+        after = await what_is_left(archived_settings, store, tenant)
         assert after == Left(0, (), 0, 0, 0), tenant
         assert after.nothing
         for other in STRANGE[number + 1 :]:
-            assert (await what_is_left(local_settings, store, other)).threads == 3, (tenant, other)
+            assert (await what_is_left(archived_settings, store, other)).threads == 3, (tenant, other)
         for chat in ("chat0", "archived", "nowhere else"):
             assert (await store.write([record(chat, tenant=tenant, revision=9)])).erased
-    assert [one async for one in store.thread_keys()] == []
+    assert tables or [one async for one in store.thread_keys()] == []
 
 
 async def test_held_threads_stay_and_are_named(store: ThreadStore, local_settings: Settings, record: Any) -> None:
