@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.attack import bulk, doors, identity, poison
+from tests.attack import bulk, doors, holding, identity, poison
 from tests.attack.attack import Attack
 
-ATTACKS: Final[tuple[Attack, ...]] = (*identity.ATTACKS, *doors.ATTACKS, *poison.ATTACKS, *bulk.ATTACKS)
+ATTACKS: Final[tuple[Attack, ...]] = (
+    *identity.ATTACKS,
+    *holding.ATTACKS,
+    *doors.ATTACKS,
+    *poison.ATTACKS,
+    *bulk.ATTACKS,
+)

@@ -243,10 +243,18 @@ async def only_ones_own_is_deleted(gateway: Running, tokens: Tokens) -> None:
             answer = await http.request(method, path)
             assert answer.status_code == 409, answer.text
             assert all(repr(tenant) in answer.text or tenant in answer.text for tenant in ("acme", "globex"))
+    async with client(gateway.url, tokens.acme) as http:
+        assert (await http.put(f"{path}/hold")).json()["changed"]
     async with client(gateway.url, tokens.globex) as http:
+        assert not (await http.delete(f"{path}/hold")).json()["changed"], "each tenant's hold is of its own thread"
+        for method in ("put", "delete"):
+            assert (await http.request(method, f"/v1/threads/{ALONE}/hold")).status_code == 404
         assert (await http.delete(path)).status_code == 200
         assert (await http.get(path)).status_code == 404
         assert (await http.delete(f"/v1/threads/{ALONE}")).status_code == 404
+    async with client(gateway.url, tokens.acme) as http:
+        assert (await http.delete(path)).status_code == 409
+        assert (await http.delete(f"{path}/hold")).json()["changed"]
     for name in ("acme", "operator"):
         async with client(gateway.url, callers(tokens)[name]) as http:
             assert await stored(http, name), f"{name} keeps its thread"
