@@ -105,7 +105,7 @@ TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
 }
 
 
-class ImpossibleTransition(RuntimeError):
+class ImpossibleTransition(LookupError):
     """An event that can't happen to a run in its state: an error of this program, never of a publisher."""
 
 

@@ -53,9 +53,12 @@ class Redaction:
         return self._with_room(partial(self._record, record))
 
     def _record(self, record: TurnRecord) -> TurnRecord:
-        turn, facts = record["turn"], {key: record[key] for key in FACTS if record.get(key)}
-        masked_turn, hidden = (turn, facts) if turn is None else self._masked(turn, facts)
-        redacted = None if masked_turn is None else self._by_rules(masked_turn)
+        turn: Fields | None = record["turn"]
+        redacted, facts = turn, {key: record[key] for key in FACTS if record.get(key)}
+        hidden = facts
+        if turn is not None:
+            masked_turn, hidden = self._masked(turn, facts)
+            redacted = self._by_rules(masked_turn)
         known = self._facts(hidden)
         if redacted is turn and all(known[key] == facts[key] for key in facts):
             return record

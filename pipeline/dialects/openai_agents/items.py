@@ -155,8 +155,9 @@ def _hosted(item: Fields) -> list[Fields]:
     args, said = (_object(item.get("action")), ("action",)) if keys is None else (args, keys)
     call_id = item["id"] + ""
     fields = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": call_id, "args": args}
-    result = {key: value for key, value in item.items() if key not in (*said, "id", "type", "status", "result")}
-    found = [fields, _return(name, call_id, {key: value for key, value in result.items() if value is not None}, item)]
+    apart = {*said, "id", "type", "status", "result"}
+    result = {key: value for key, value in item.items() if key not in apart and value is not None}
+    found = [fields, _return(name, call_id, result, item)]
     image = item.get("result")
     if isinstance(image, str) and image:
         found.append(_file(image, item.get("output_format")))
