@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.finish import finish
+from pipeline.assembly.fork import fork
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns.lineage import Redacted, lineage
@@ -40,7 +41,7 @@ def close(
     `last` says that it won't: a copy of a large run would fill the memory. `redacted`: a text as it will be stored.
     """
     if not (last or (end == "complete" and not run.early)):
-        builder = with_room(lambda: copy.deepcopy(run.builder))
+        builder = with_room(partial(fork, run.builder))
     else:
         builder = run.builder
     if run.early:

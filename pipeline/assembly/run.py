@@ -6,7 +6,6 @@ is dropped and counted, what is early waits in a window until the hole before it
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -277,18 +276,18 @@ class Run:
 
     def past_the_holes(self, builder: Builder) -> None:
         """Go on past the holes with a builder, which is as far as this run: parts that were open across one go."""
-        ahead = copy.copy(self)
-        ahead.refusals, ahead.most = [], sys.maxsize
-        ahead.builder = builder
+        seqs = sorted(self.early)
+        ahead = Run(self.early[seqs[0]][0], self.dialect, self.early[seqs[0]][1])
+        ahead.next, ahead.builder = self.next, builder
         ahead.builder.notes["meta:missing"] = self.missing()
         ahead.builder.lossy = True
-        for seq in sorted(self.early):
+        for seq in seqs:
             envelope, record = self.early[seq]
             if seq > ahead.next:
                 ahead.next = seq
                 ahead.builder.open_text.clear()
                 ahead.builder.open_thinking.clear()
-            ahead._apply(envelope, record)  # noqa: SLF001  # its own class
+            ahead._apply(envelope, record)  # its own class
 
 
 def _size(record: Record) -> int:

@@ -1,0 +1,105 @@
+"""A copy of what a run has made so far, which goes on by itself: `copy.deepcopy` does not know compiled classes."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, Final, TypeVar, cast
+
+T = TypeVar("T")
+Memo = dict[int, Any]
+
+SAME: Final = frozenset({str, int, float, bool, bytes, type(None)})  # they never change
+
+
+def fork(value: T) -> T:
+    """A copy of lists, sets, dictionaries, tuples and dataclasses in each other; an object that is met twice is met
+    twice in the copy. Everything else (functions, members of an Enum, constants) is taken as it is. Raises
+    RecursionError.
+    """
+    return cast("T", _forked(value, {}))
+
+
+def _forked(value: Any, memo: Memo) -> Any:
+    kind = type(value)
+    if kind in SAME:
+        return value
+    known = memo.get(id(value))
+    if known is not None:
+        return known
+    copy = COPIES.get(kind)
+    if copy is not None:
+        return copy(value, memo)
+    if isinstance(value, tuple):
+        return kind._make([_forked(item, memo) for item in value])  # a NamedTuple
+    return _dataclass(value, memo) if is_dataclass(kind) else value
+
+
+def _list(value: list[Any], memo: Memo) -> list[Any]:
+    made: list[Any] = []
+    memo[id(value)] = made
+    made.extend([_forked(item, memo) for item in value])
+    return made
+
+
+def _dict(value: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
+    made: dict[Any, Any] = {}
+    return _filled(made, value, memo)
+
+
+def _defaultdict(value: defaultdict[Any, Any], memo: Memo) -> dict[Any, Any]:
+    return _filled(defaultdict(value.default_factory), value, memo)
+
+
+def _filled(made: dict[Any, Any], value: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
+    memo[id(value)] = made
+    for key, item in value.items():
+        made[_forked(key, memo)] = _forked(item, memo)
+    return made
+
+
+def _tuple(value: tuple[Any, ...], memo: Memo) -> tuple[Any, ...]:
+    items = [_forked(item, memo) for item in value]
+    same = all(mine is theirs for mine, theirs in zip(items, value, strict=True))  # what never changes is kept once
+    made = memo[id(value)] = value if same else tuple(items)
+    return made
+
+
+def _set(value: set[Any], memo: Memo) -> set[Any]:
+    made = {_forked(item, memo) for item in value}
+    memo[id(value)] = made
+    return made
+
+
+def _deque(value: deque[Any], memo: Memo) -> deque[Any]:
+    made: deque[Any] = deque(maxlen=value.maxlen)
+    memo[id(value)] = made
+    made.extend([_forked(item, memo) for item in value])
+    return made
+
+
+COPIES: Final[dict[type, Callable[[Any, Memo], Any]]] = {
+    list: _list,
+    dict: _dict,
+    defaultdict: _defaultdict,
+    tuple: _tuple,
+    set: _set,
+    deque: _deque,
+}
+
+
+def _dataclass(value: Any, memo: Memo) -> Any:
+    """Made by its own constructor, as a compiled class can't be made without; one that may change is known to the memo
+    before its fields are copied, so that they may refer to it.
+    """
+    of = fields(value)
+    if value.__dataclass_params__.frozen:
+        made = type(value)(*[_forked(getattr(value, one.name), memo) for one in of if one.init])
+        memo[id(value)] = made
+        return made
+    made = type(value)(*[getattr(value, one.name) for one in of if one.init])
+    memo[id(value)] = made
+    for one in of:
+        setattr(made, one.name, _forked(getattr(value, one.name), memo))
+    return made
