@@ -103,7 +103,8 @@ def encode(run: RunKey, entry: Segment | Closed) -> bytes:
     head: dict[str, Any] = {"v": VERSION, "tenant": run.tenant, "at": entry.at}
     if isinstance(entry, Closed):
         mark = {**head, "seq": entry.seq, "complete": entry.complete, "revision": entry.revision}
-        return orjson.dumps({**mark, "cut": True} if entry.cut else mark)
+        mark = {**mark, "cut": True} if entry.cut else mark
+        return bytes(bytearray(orjson.dumps(mark)))  # orjson's own result would keep 4 KB of room behind it
     head["sizes"] = [len(record) for record in entry.records]
     if entry.clocks is not None:
         head["clocks"] = list(entry.clocks)
