@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -36,12 +36,15 @@ PAGE_BYTES: Final = 8_000_000  # of the turns that snippets are taken from: a pa
 ROLES: Final[dict[str, int]] = {"user": 0, "agent": 1}
 PROBES: Final = (2_000, 30_000)  # newest turns that Postgres looks at before it asks its index, if the first have some
 BEGINNINGS: Final = 5_000  # newest turns that are looked at before FTS5 gathers all hits of each word that begins so
+MISTAKEN: Final = -1.0  # the score of a row that does not fit
 ENOUGH: Final = 14  # hits in the first probe, without which the second one isn't worth it
 SECONDS: Final = 5.0  # that one statement may take
 WINDOWS: Final = 3  # of CANDIDATES, that one page looks through where none of them may be shown
 READ_AT_ONCE: Final = 10  # turns
-# Of Postgres, while it searches: it overestimates the hits of rare words, and would rather go through all rows.
-INDEXED: Final = {"enable_seqscan": "off", "jit": "off"}
+# Of Postgres, while it searches: it overestimates the hits of rare words, and would rather go through all rows; the
+# more so with one plan for all queries, which it makes after five. With too little memory it forgets which rows of a
+# page were hits, and reads all of them.
+INDEXED: Final = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_custom_plan", "work_mem": "32MB"}
 BY_WORDS: Final = {"enable_indexscan": "off"}  # but by sets of rows, as GIN gives them
 TIMEOUT: Final = "57014"  # Postgres' SQLSTATE
 INTERRUPTED: Final = "interrupted"  # SQLite's message
@@ -119,7 +122,7 @@ async def _window(connection: AsyncConnection, query: SearchQuery, place: Place)
     candidates = await _candidates(connection, query, place.before)
     if not candidates:
         return [], None
-    best = sorted(candidates, key=lambda one: (-one[1], -one[0]))
+    best = sorted((one for one in candidates if one[1] >= 0), key=lambda one: (-one[1], -one[0]))
     hits, used = await _read(connection, query, best[place.skip :])
     skipped = place.skip + used
     if skipped < len(best):
@@ -154,26 +157,27 @@ def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:
 
 
 async def _candidates(connection: AsyncConnection, query: SearchQuery, before: int) -> list[tuple[int, float]]:
-    """-> id, score of the newest turns that fit, at most CANDIDATES."""
+    """-> id, score of the newest turns that fit, at most CANDIDATES; a score below 0: it does not fit after all."""
     since = 0 if query.since is None else first_at(query.since)
     before = before if query.until is None else min(before, first_at(query.until))
     named = facets(query.named_tenant, column_text(query.agent_id), ROLES.get(query.role or ""))
     if connection.dialect.name == "postgresql":
         wanted = tsquery(wanted_only(query.terms), query.kinds, ())
         return await _of_postgres(connection, tsquery(query.terms, query.kinds, named), wanted, query, since, before)
+    fits = fitting(query.terms, query.kinds, named)
     if query.terms.any_prefix:
         rows = await _bounded(connection, statements.newest(None, since, before, BEGINNINGS))
-        fits = fitting(query.terms, query.kinds, named)
         some = await asyncio.to_thread(lambda: [row for row in rows if fits(row.words)][:CANDIDATES])
         if len(some) == CANDIDATES:
-            return await asyncio.to_thread(_with_scores, some, query)
+            return await asyncio.to_thread(_with_scores, some, query, fits)
     match = fts5(query.terms, query.kinds, named)
     rows = await _bounded(connection, statements.sqlite_candidates(match, since, before, CANDIDATES))
-    return await asyncio.to_thread(_with_scores, rows, query)
+    return await asyncio.to_thread(_with_scores, rows, query, fits)
 
 
-def _with_scores(rows: Iterable[Row[Any]], query: SearchQuery) -> list[tuple[int, float]]:
-    return [(row.id, score_of(row.words, query.terms, query.kinds)) for row in rows]
+def _with_scores(rows: Iterable[Row[Any]], query: SearchQuery, fits: Callable[[str], bool]) -> list[tuple[int, float]]:
+    """FTS5 was seen (3.40, 4 million rows, the last ones first) to give rows that have an unwanted word."""
+    return [(row.id, score_of(row.words, query.terms, query.kinds) if fits(row.words) else MISTAKEN) for row in rows]
 
 
 async def _of_postgres(

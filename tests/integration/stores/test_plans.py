@@ -180,7 +180,7 @@ async def test_each_question_is_answered_by_its_index_and_none_reads_a_whole_tab
         async with full._reading() as connection:
             by_words = search.BY_WORDS if "word" in name else {}
             for setting, value in (search.INDEXED | by_words).items() if "search" in name else ():
-                await connection.exec_driver_sql(f"SET LOCAL {setting} = {value}")
+                await connection.exec_driver_sql(f"SET LOCAL {setting} = '{value}'")
             sql = query.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True})
             lines = await connection.exec_driver_sql(f"EXPLAIN (ANALYZE, TIMING OFF) {sql}".replace("%%", "%"))
             plan = "\n".join(lines.scalars())

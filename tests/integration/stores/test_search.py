@@ -17,6 +17,7 @@ from pipeline.stores.engine import SEARCH as CHOICE
 from pipeline.stores.rows import record_rows
 from pipeline.stores.schema import said, threads, turns
 from pipeline.stores.search import SearchQuery
+from pipeline.stores.search_query import fts5, wanted_only
 from pipeline.stores.search_rows import search_row, tsvector
 from pipeline.stores.search_write import CHOICES
 from pipeline.stores.sql import ThreadStore
@@ -167,6 +168,18 @@ async def test_postgres_and_sqlite_look_further_where_the_newest_turns_do_not_ha
     assert len(await found(store, "needle")) == 1
     assert len(await found(store, "odd")) == 10
     assert len(await found(store, "even")) == 10
+
+
+async def test_what_a_database_gives_in_spite_of_an_exclusion_is_left_out(
+    store: ThreadStore, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "CANDIDATES", 3)
+    monkeypatch.setattr(search, "WINDOWS", 9)
+    texts = ["weather in rome", *["weather in paris"] * 7]
+    await store.write([record(run=f"r{n}", seconds=n, text=said_) for n, said_ in enumerate(texts)])
+    if store._engine.dialect.name == "sqlite":
+        monkeypatch.setattr(search, "fts5", lambda terms, *rest: fts5(wanted_only(terms), *rest))
+    assert await found(store, "weather -paris") == ["<mark>weather</mark> in rome"]
 
 
 HOSTILE: Final = (
