@@ -83,6 +83,23 @@ def test_each_branch_is_what_its_client_had_on_the_screen(dialect: str, steps: l
         assert all(versions(thread, other) == others for other in others)
 
 
+@pytest.mark.parametrize("dialect", ["vercel-ai", "openai-chat"])
+@given(steps=STEPS, kept=st.lists(st.booleans(), min_size=10, max_size=10))
+def test_what_is_left_of_a_conversation_is_in_its_branches(dialect: str, steps: list[Step], kept: list[bool]) -> None:
+    """Turns may not be there yet, or be there no more: nothing that is stored is in no branch."""
+    runs, _ = played(steps, dialect)
+    left = [(number, records) for number, records in enumerate(runs) if kept[number]]
+    thread = document(*(records for _, records in left))
+    for number, records in left:
+        shown = one_branch(thread, f"run-{number}")["turns"]
+        own = [turn for turn in shown if turn["meta:run_id"] == f"run-{number}"]
+        assert [turn["meta:turn_id"] for turn in own] == [record["turn_id"] for record in records]
+        others = set(versions(thread, f"run-{number}")) - {f"run-{number}"}
+        assert not [turn for turn in shown if turn["turn_type"] == "agent" and turn["meta:run_id"] in others]
+    if left:
+        assert one_branch(thread)["turns"][-1]["meta:run_id"] == f"run-{left[-1][0]}"
+
+
 @given(steps=STEPS)
 def test_a_thread_that_is_sent_again_as_thread_protocol_has_the_same_branches(steps: list[Step]) -> None:
     runs, _ = played(steps, "vercel-ai")
