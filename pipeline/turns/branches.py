@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from pipeline.turns.run_tree import BRANCH, VERSION
+from pipeline.turns.thread_runs import BRANCH, VERSION
 from topics.json_text import Fields
 
 

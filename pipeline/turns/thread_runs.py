@@ -1,0 +1,75 @@
+"""The runs of a thread, and what their records say of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.turns.lineage import LONGEST_ID, text_hash
+from topics.json_text import Fields
+from topics.turn_record import TurnRecord
+
+BRANCH: Final = "meta:branch"
+VERSION: Final = "version"  # of a mark: only where there is another version
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A run in the tree. `stated`: somebody has said that it follows `follows`. Of stated runs that have the same
+    `place` (the run that they follow, and an agent), a branch has one.
+    """
+
+    run_id: str
+    agent_id: str
+    lineage: Mapping[str, Any]
+    parent_run: str | None
+    turns: list[Fields] = field(default_factory=list)
+    follows: Run | None = None
+    replaces: Run | None = None
+    stated: bool = False
+    place: tuple[str | None, str] = (None, "")
+
+
+def runs_of(found: Iterable[tuple[TurnRecord, Fields]]) -> dict[str, Run]:
+    """Records with their turns, in order -> by name, in the order of their first turns."""
+    runs: dict[str, Run] = {}
+    for record, turn in found:
+        run_id = run_name(record, turn)
+        if run_id not in runs:
+            runs[run_id] = Run(run_id, record["agent_id"], {}, _parent_run(record))
+        runs[run_id].lineage = {**_lineage(record, turn), **runs[run_id].lineage}
+        runs[run_id].turns.append(turn)
+    return runs
+
+
+def run_name(record: TurnRecord, turn: Fields) -> str:
+    """Whose turn it is, as marks name it."""
+    mark = turn.get(BRANCH)
+    found = mark.get("run") if isinstance(mark, dict) else None
+    return _name(found if isinstance(found, str) else record["run_id"])
+
+
+def _name(run_id: str) -> str:
+    """The name of a run in marks: many others may have it in theirs, so that one of any length would be stored once and
+    given out a thousand times.
+    """
+    return run_id if len(run_id) <= LONGEST_ID else text_hash(run_id)
+
+
+def _parent_run(record: TurnRecord) -> str | None:
+    """The run of the same thread that started this one."""
+    parent = record.get("parent") or {}
+    run_id = parent.get("run_id") if parent.get("thread_id") in (None, record["thread_id"]) else None
+    return _name(run_id) if isinstance(run_id, str) else None
+
+
+def _lineage(record: TurnRecord, turn: Fields) -> Fields:
+    """What the record says; of an imported turn, its mark."""
+    mark = turn.get(BRANCH)
+    said: object = record.get("lineage")
+    if isinstance(mark, dict):
+        follows = mark.get("follows")
+        said = {"replaces": mark.get("replaces"), "first": follows is None, "beside": VERSION not in mark}
+        return said | {"continues": follows}
+    return said if isinstance(said, dict) else {}
