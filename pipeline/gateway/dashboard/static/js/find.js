@@ -64,6 +64,7 @@ function rangesOf(place, words) {
   const found = [];
   const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node && found.length < MOST; node = walker.nextNode()) {
+    if (node.parentElement.closest(".thinking > summary .cut")) continue; // a line of what is in the fold
     const text = node.data.toLowerCase();
     if (text.length !== node.data.length) continue; // places would not be those of the text
     for (let from = text.indexOf(words); from >= 0 && found.length < MOST; from = text.indexOf(words, from + words.length)) {

@@ -27,7 +27,7 @@ export function stepsView(steps) {
     "details.fold.steps",
     h("summary", h("b", `${steps.length} steps`), h("span.muted.cut", [duration(whole), cost && dollars(cost)].filter(Boolean).join(", "))),
     h("ol", { "aria-label": "Steps: time, tokens, cost" }, rows),
-    h("p.muted.small", "The light part of a line is the wait for the first token, tools included."),
+    h("p.muted.small", "The faint part of a line is the wait for the first token, tools included."),
   );
 }
 

@@ -83,7 +83,7 @@ export async function thread(main, signal, query, state, id) {
     const left = found["meta:earlier"] ?? 0;
     showHead(found, tree?.thread, Object.values(usage), left, tenant);
     earlier.hidden = left === 0;
-    earlier.textContent = `Show ${many(Math.min(PART, left), "earlier turn")} of ${exact(left)}`;
+    earlier.textContent = `Show ${many(Math.min(PART, left), "earlier turn")}${left > PART ? ` of ${exact(left)}` : ""}`;
     const view = {
       document: found,
       usage,

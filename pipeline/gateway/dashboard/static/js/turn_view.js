@@ -53,7 +53,8 @@ function header(turn, name, agent, view) {
 function answer(turn, below, view) {
   const end = turn.completed_at ?? turn.interruption?.interrupted_at;
   const mine = view.usage[turn["meta:turn_id"]];
-  const used = mine ?? turn.total_usage;
+  const told = mine ?? turn.total_usage;
+  const used = told?.input_tokens || told?.output_tokens ? told : null; // a run may say nothing of its tokens
   return [
     messages(turn, view.signal),
     unfinished(turn, view.signal),
@@ -64,7 +65,7 @@ function answer(turn, below, view) {
       "footer",
       end && h("span", duration(Date.parse(end) - Date.parse(turn.started_at))),
       used && h("span", { title: `${exact(used.input_tokens ?? 0)} in, ${exact(used.output_tokens ?? 0)} out` }, `${count(used.input_tokens ?? 0)} → ${count(used.output_tokens ?? 0)} tokens`),
-      mine && h("span", mine.cost_usd === null ? "no price known" : dollars(mine.cost_usd)),
+      mine && used && h("span", mine.cost_usd === null ? "no price known" : dollars(mine.cost_usd)),
       mine?.ttft_ms !== null && mine?.ttft_ms !== undefined && h("span", `first token ${duration(mine.ttft_ms)}`),
     ),
   ];
