@@ -20,9 +20,16 @@ OTHER = "And with a dog?"
 
 
 def runs() -> list[Recording]:
-    """As if they had been an hour ago, a minute between two runs."""
-    then = int(time.time() * 1000) - 3_600_000
-    forked = [
+    """All of them, as if they had been an hour ago."""
+    then = _then()
+    turns = [event for number in range(EXCHANGES) for event in _exchange(number, then + 1000 * number)]
+    long = _run(LONG, "logbook", turns, then, dialect="thread-protocol")
+    return [*forked(), _run(NAMELESS, "nobody-asked-1", spoken("vercel-ai", "Backup done."), then), long]
+
+
+def forked() -> list[Recording]:
+    """The conversation that forks, a minute between two runs."""
+    asked = [
         ("first", "Lisbon: mild, and by the sea.", ui(ASKED), "submit-message"),
         ("again", "Crete: warm already, and quiet.", ui(ASKED), "regenerate-message"),
         ("children", "Crete has shallow bays.", ui(ASKED, "Crete: warm already, and quiet.", MORE), "submit-message"),
@@ -33,14 +40,14 @@ def runs() -> list[Recording]:
             "submit-message",
         ),
     ]
-    found: list[Recording] = [
-        _run(FORKED, f"holiday-{name}", spoken("vercel-ai", said), then + 60_000 * number, request=_body(body, trigger))
-        for number, (name, said, body, trigger) in enumerate(forked)
+    return [
+        _run(FORKED, f"holiday-{name}", spoken("vercel-ai", said), _then() + 60_000 * n, request=_body(body, trigger))
+        for n, (name, said, body, trigger) in enumerate(asked)
     ]
-    found.append(_run(NAMELESS, "nobody-asked-1", spoken("vercel-ai", "Backup done."), then))
-    turns = [event for number in range(EXCHANGES) for event in _exchange(number, then + 1000 * number)]
-    found.append(_run(LONG, "logbook", turns, then, dialect="thread-protocol"))
-    return found
+
+
+def _then() -> int:
+    return int(time.time() * 1000) - 3_600_000
 
 
 def _body(messages: list[dict[str, Any]], trigger: str) -> dict[str, Any]:

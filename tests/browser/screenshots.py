@@ -18,7 +18,7 @@ from typing import Final
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from pipeline.cli.recordings import Envelopes, Stream
-from tests.browser import chromium, demo_fleet, showcase
+from tests.browser import chromium, demo_fleet, forks, showcase
 from tests.browser.stage import FLEET, ROOT, TROUBLE, WIRES, Stage, publish, recordings, settled, stage, streaming
 from tests.browser.watched import PATIENCE
 from threadmill.identity import thread_uuid
@@ -27,6 +27,7 @@ IMAGES: Final = ROOT / "docs" / "images"
 LARGEST: Final = 250_000  # bytes of a picture
 SLICES: Final = 40  # in which the past is published, so that live figures have something to show
 BETWEEN: Final = 3.0  # seconds
+FORKED: Final = thread_uuid(forks.FORKED)[0]
 THREAD: Final = thread_uuid(showcase.THREAD, "acme")[0]
 OPEN_RUNS: Final = ("trip-lisbon-1", "tickets-refund-1", "contract-notice-1", "research-tides-1", "revenue-q3-2")
 POISON: Final = tuple(
@@ -37,6 +38,10 @@ DESKTOP: Final = (1280, 800)
 PHONE: Final = (390, 844)
 OPEN: Final = "document.querySelector('details').open = true"
 TAKE_STOCK: Final = f"{OPEN}; document.querySelector('section.card > header > button').click()"
+STEPS: Final = (
+    "const one = document.querySelector('.fold.steps'); one.open = true; one.scrollIntoView({block: 'center'})"
+)
+WAITING: Final = "document.querySelector('[aria-labelledby=waiting]').scrollIntoView({block: 'center'})"
 UNFOLD: Final = "for (const n of [1, 2]) document.querySelectorAll('.fold')[n].open = true"
 
 
@@ -57,10 +62,14 @@ class Picture:
 PICTURES: Final = (
     Picture("dead-letters", "#/dead-letters", ".letter >> nth=4", (1280, 620), script=OPEN),
     Picture("overview", "#/?range=24h&by=model", ".chart[data-state=drawn] >> nth=5", (1280, 980)),
-    Picture("overview-dark", "#/", ".runs .row >> nth=3", (1280, 1530), "dark"),
+    Picture("overview-dark", "#/", ".runs .row >> nth=3", (1280, 1530), "dark", full=True),
     Picture("threads", "#/threads", ".threads .row >> nth=9"),
+    Picture("search", "#/search?q=pool", ".hits .row >> nth=1", (1280, 560)),
     Picture("thread", f"#/threads/{THREAD}", ".turn.agent", full=True),
     Picture("tool-call-dark", f"#/threads/{THREAD}", ".turn.agent", (1280, 960), "dark", script=UNFOLD),
+    Picture("branches", f"#/threads/{FORKED}", ".versions >> nth=1", (1280, 700)),
+    Picture("steps-dark", f"#/threads/{THREAD}", ".turn.agent", (1280, 700), "dark", script=STEPS),
+    Picture("attention", "#/", "[aria-labelledby=waiting] .row", (1280, 760), script=WAITING, then=".attention"),
     Picture("pipeline", "#/pipeline", "details.group", (1280, 760), script=TAKE_STOCK, then=".ledger"),
     Picture("phone", "#/?range=24h&by=model", ".chart[data-state=drawn] >> nth=5", PHONE),
     Picture("phone-thread", f"#/threads/{THREAD}", ".turn.agent", PHONE, "dark"),
@@ -71,7 +80,7 @@ PICTURES: Final = (
 def fleet(home: Path) -> Iterator[Stage]:
     """The pipeline with a day of a fleet in it; some of its runs are open, and others come and go."""
     with stage(home) as running, ExitStack() as going_on:
-        publish(running.settings, showcase.runs())
+        publish(running.settings, [*showcase.runs(), *forks.forked()])
         past = demo_fleet.history(24, busy=4)
         random.Random(3).shuffle(past)
         for number in range(SLICES):
@@ -138,8 +147,8 @@ def photograph(browser: Browser, url: str, picture: Picture) -> Path:
 
 
 def _settled(page: Page) -> None:
-    """Wait for the first figures, and until the status says that they are live."""
-    page.locator("#connection[data-state=live]").or_(page.locator(".letters")).first.wait_for()
+    """Wait for the first figures, and until the status says that they are live; some views have none."""
+    page.locator("#connection[data-state=live]").or_(page.locator(".letters, .hits")).first.wait_for()
     page.wait_for_timeout(4000)
 
 

@@ -37,7 +37,7 @@ LOGS = {
 
 
 def runs() -> list[Recording]:
-    """The conversation and its sub-agents, as if it had been a quarter of an hour ago."""
+    """The conversation and its sub-agents, as if it had been a quarter of an hour ago; and two that wait for a yes."""
     then = int(time.time() * 1000) - 900_000
     return [
         _run(THREAD, "lead", "Incident lead", "claude-sonnet-4-5", "anthropic", _lead(), then - 60_000,
@@ -56,7 +56,20 @@ def runs() -> list[Recording]:
             "The default is as old as the service; the load test uses 4.", 90, 31), then - 51_000,
             prompt="Who needs a pool of 4?", parent_thread_id="incident-2041-diff",
             parent_run_id="incident-2041-diff-reviewer"),
+        _run("order-5120", "refunds", "Refund desk", "gpt-5-mini", "openai",
+             _asks("refund", {"order": 5120, "eur": 89.9}), then - 40_000,
+             prompt="The lamp came broken. I want my money back."),
+        _run("release-14", "release", "Release manager", "claude-sonnet-4-5", "anthropic",
+             _asks("deploy", {"service": "orders-api", "version": "8842"}), then - 30_000, prompt="Ship 8842."),
     ]  # fmt: skip
+
+
+def _asks(name: str, given: Any) -> list[Event]:
+    """A call that waits for an approval."""
+    call = {"type": "tool-input-available", "toolCallId": f"{name}-1", "toolName": name, "input": given}
+    asked = {"type": "tool-approval-request", "toolCallId": f"{name}-1", "approvalId": "a1"}
+    end = [_usage(410, 36), {"type": "finish-step"}, {"type": "finish"}]
+    return [{"type": "start"}, {"type": "start-step"}, call, asked, *end]
 
 
 def _run(
