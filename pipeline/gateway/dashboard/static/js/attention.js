@@ -81,7 +81,7 @@ function hangingRow(run) {
   return [
     h("span.chip.warn", { title: usual }, `silent ${ago(run.silence_ms)}`),
     h("b", run.agent_name ?? run.agent_id),
-    h("span.said", "last: ", h("code", run.last_event ?? "nothing that has a name")),
+    h("span.said", "last: ", run.last_event ? h("code", run.last_event) : "an event without a type"),
     h("span.num.muted", ago(run.age_ms)),
   ];
 }
