@@ -87,7 +87,7 @@ async def measure(url: str, turns: int, progress: Callable[[str], None], *, rows
     """Fill an empty store, sum it up and ask. `rows`: also for the same without sums, which takes long."""
     async with await ThreadStore.open(url, migrate=True) as store:
         await store.keep_sums(wanted=False)
-        name = await _fill(store, turns, progress)
+        name = await fill(store, turns, progress)
         progress(f"{turns:,} turns on {name}: sums")
         await store.keep_sums(wanted=True)
         began = time.perf_counter()
@@ -127,8 +127,8 @@ async def _asked(store: ThreadStore, query: UsageQuery, times: int) -> list[floa
     return sorted(found)
 
 
-async def _fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) -> str:
-    """-> the database's name."""
+async def fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) -> str:
+    """Add turns that are over since END at the latest -> the database's name."""
     for first in range(0, turns, AT_ONCE):
         async with store._writing() as connection:  # noqa: SLF001  # a benchmark's way to a month of turns
             name = connection.dialect.name

@@ -28,7 +28,7 @@ from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
 
 LOOKED_AT: Final = 200  # threads at once
-TURNS_AT_ONCE: Final = 500  # that one transaction deletes, or those of one thread
+TURNS_AT_ONCE: Final = 100  # that one transaction deletes, or those of one thread
 
 
 @dataclass(frozen=True, slots=True)
