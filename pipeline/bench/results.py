@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pipeline.bench.gateway import GatewayLoad
 from pipeline.bench.history import History
@@ -13,6 +14,9 @@ from pipeline.bench.loads import Load
 from pipeline.bench.memory import Backlog, OpenTurns
 from pipeline.bench.publishing import Publishing
 from pipeline.bench.result import Measured
+
+if TYPE_CHECKING:  # who has no tables need not have pyiceberg
+    from pipeline.bench.lake import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,5 +56,6 @@ class Suite:
     publishing: list[Publishing] = field(default_factory=list)
     gateway: GatewayLoad | None = None
     histories: list[History] = field(default_factory=list)
+    lake: list[Step] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)  # contender or load -> what it needs
     failed: dict[str, str] = field(default_factory=dict)  # part of the suite -> why there is no figure

@@ -33,7 +33,9 @@ PUBLISHING: Final = "publishing"
 GATEWAY: Final = "gateway"
 HISTORY: Final = "history"
 ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, GATEWAY)
-MEASUREMENTS: Final = (*ALL, HISTORY)  # the last takes as long as all others, and is measured where it is asked for
+LAKE: Final = "lake"
+APART: Final = (HISTORY, LAKE)  # each takes as long as all others, and is measured where it is asked for
+MEASUREMENTS: Final = (*ALL, *APART)
 USUAL: Final = (ASSEMBLY, "text-1", "text-8")
 USUAL_CONTENDERS: Final = (LIMIT, "turns", "sqlite", "faust")
 
@@ -46,7 +48,7 @@ OPEN_BYTES: Final = 5_000  # of text in each
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Names of what to measure; `scripts`: the recorded runs of the fleet; `server`: the URL of a Postgres server;
-    `turns`: of the store of `history`.
+    `turns`: of the store of `history`, and of the tables of `lake`.
     """
 
     measurements: Sequence[str]
@@ -88,7 +90,12 @@ def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
             if HISTORY in plan.measurements:
                 with _part(suite.failed, f"a store of {plan.turns:,} turns", progress):
                     suite.histories += asyncio.run(history.both(Path(folder), server, plan.turns, progress))
-            if not set(plan.measurements) <= {ASSEMBLY, HISTORY}:
+            if LAKE in plan.measurements:
+                with _part(suite.failed, f"tables of {plan.turns:,} turns", progress):
+                    from pipeline.bench import lake  # noqa: PLC0415  # who has no tables need not have pyiceberg
+
+                    suite.lake += asyncio.run(lake.measure(Path(folder), plan.turns, progress))
+            if not set(plan.measurements) <= {ASSEMBLY, *APART}:
                 with local.running(own, progress=progress):
                     asyncio.run(_end_to_end(own, server, plan, suite, progress))
     return suite

@@ -50,6 +50,15 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
         yield from _gateway(suite.gateway)
     if suite.histories:
         yield from _histories(suite.histories)
+    if suite.lake:
+        yield Sheet(
+            "The archive, where the tables hold a month of turns",
+            ("", "turns", "CPU µs a turn", "CPU", "memory beside what it had"),
+            [
+                (one.what, f"{one.turns:,}", f"{one.cost:,.0f}", f"{one.cpu:,.1f} s", _mb(one.memory))
+                for one in suite.lake
+            ],
+        )
     if suite.assembly:
         yield Sheet(
             "Assembly in process",

@@ -175,7 +175,7 @@ class Archive:
         try:
             async with self.objects.reading(uri) as file:
                 found = await asyncio.to_thread(segments.decode, file, ["thread_id", "tenant"])
-            if not any(segments.holds(found, key) for key in keys):
+            if segments.without(found, keys).num_rows == found.num_rows:
                 return False
             table = await asyncio.to_thread(segments.decode, await self.objects.read(uri))
         except NotThere:  # another process has erased it meanwhile

@@ -144,14 +144,17 @@ def _table(rows: Sequence[Row], refused: list[Refusal]) -> pa.Table:
 
 def without(table: pa.Table, erased: Collection[ThreadKey]) -> pa.Table:
     """The table without the rows of these threads."""
-    for key in erased:
-        table = table.filter(pc.invert(_of(table, key)))
-    return table
-
-
-def holds(table: pa.Table, key: ThreadKey) -> bool:
-    """Whether the table has a row of this thread; it may have the columns `thread_id` and `tenant` alone."""
-    return bool(pc.any(_of(table, key)).as_py())
+    if not erased:
+        return table
+    named = {(key.thread_id, column_text(key.tenant) or "") for key in erased}
+    may = pc.is_in(table["thread_id"], value_set=pa.array(sorted({thread_id for thread_id, _ in named}), pa.string()))
+    places = pc.indices_nonzero(may)
+    some = table.select(["thread_id", "tenant"]).take(places)
+    pairs = zip(some["thread_id"].to_pylist(), some["tenant"].to_pylist(), strict=True)
+    stays = [True] * table.num_rows
+    for place, (thread_id, tenant) in zip(places.to_pylist(), pairs, strict=True):
+        stays[place] = (thread_id, tenant or "") not in named
+    return table.filter(pa.array(stays, pa.bool_()))
 
 
 def threads(table: pa.Table) -> list[ThreadKey]:
@@ -193,11 +196,6 @@ def threads_of(table: pa.Table, tenant: str) -> set[ThreadKey]:
     """The tenant's threads."""
     mine = table.filter(pc.equal(pc.fill_null(table["tenant"], ""), column_text(tenant) or ""))
     return {ThreadKey.of(thread_id, tenant) for thread_id in pc.unique(mine["thread_id"]).to_pylist()}
-
-
-def _of(table: pa.Table, key: ThreadKey) -> pa.ChunkedArray:
-    tenant = pc.fill_null(table["tenant"], "")
-    return pc.and_(pc.equal(table["thread_id"], key.thread_id), pc.equal(tenant, column_text(key.tenant) or ""))
 
 
 def _exact(table: pa.Table, key: ThreadKey) -> ThreadKey:

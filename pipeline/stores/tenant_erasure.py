@@ -14,7 +14,7 @@ from pipeline.stores.erasure import Erased, erase_all
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
 
-AT_ONCE: Final = 200  # threads that are marked, and looked for in the archive, together
+AT_ONCE: Final = 2_000  # threads that are marked, and looked for in the archive, together
 
 
 @dataclass(frozen=True, slots=True)
