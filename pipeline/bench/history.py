@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import text
+from sqlalchemy import and_, bindparam, select, text, update
 
 from pipeline.bench import postgres
+from pipeline.stores.histogram import added, text_of
+from pipeline.stores.schema import SUMMED, usage_names, usage_state, usage_sums
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import HOUR, MINUTE, zone
 from pipeline.stores.usage_report import UsageQuery
-from pipeline.stores.usage_tallies import DAY
+from pipeline.stores.usage_tallies import DAY, QUARTER, SPANS, TIMES
 
 TURNS: Final = 5_000_000
 SMALLER: Final = 10  # times as few, to compare with
@@ -24,7 +26,11 @@ ASKED: Final = 200  # times, each
 SLOWLY: Final = 3  # times, of what is read from rows
 END: Final = 1_767_226_020_000  # 2026-01-01T00:07Z: within a quarter of an hour, as any moment
 BEGIN: Final = END - DAYS * DAY
+MONTH: Final = END - 30 * DAY
 BY_MODEL: Final = "30 days by model"
+BY_DAY: Final = "30 days by model, a point a day of UTC"
+GROWN: Final = 10  # times as many turns, in sums
+AS_GROWN: Final = (BY_MODEL, BY_DAY)
 
 # What numbers are made into: 100 combinations of 10 tenants with 10 agents, with a model and a provider of each.
 NUMBERS: Final = {
@@ -53,6 +59,14 @@ MADE: Final = (
         1000000 + n % 1000, 100 + n * 7919 % 1000 * (n * 104729 % 9 + 1) / 2, 1000 + n * 7907 % 9000 * (n % 7 + 1)
     FROM ({numbers}) s""",
 )
+
+
+COPIED: Final = """INSERT INTO usage (turn_id, thread_id, position, at, agent_id, tenant, model, provider,
+        finish_reason, requests, turns, interrupted, errors, input_tokens, output_tokens, total_tokens, cost_nano_usd,
+        ttft_ms, duration_ms)
+    SELECT turn_id, thread_id, :copy, at, agent_id, tenant, model, provider, finish_reason, requests, turns,
+        interrupted, errors, input_tokens, output_tokens, total_tokens, cost_nano_usd, ttft_ms, duration_ms
+    FROM usage WHERE at >= :first AND at < :last AND position = 0"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +114,21 @@ async def measure(url: str, turns: int, progress: Callable[[str], None], *, rows
         if rows:
             await store.keep_sums(wanted=False)
             queries[f"{BY_MODEL}, from rows"] = await _asked(store, dict(_questions())[BY_MODEL], SLOWLY)
+        else:
+            progress(f"{turns:,} turns on {name}: the sums of {GROWN} times as many")
+            await _grow(store)
+            for what, query in _questions():
+                if what in AS_GROWN:
+                    queries[f"{what}, {GROWN} × the turns"] = await _asked(store, query, ASKED)
         return History(name, turns, summed, queries)
 
 
 def _questions() -> Iterator[tuple[str, UsageQuery]]:
-    month = END - 30 * DAY
-    yield BY_MODEL, UsageQuery(("model",), start=month)
-    yield "30 days by tenant and agent", UsageQuery(("tenant", "agent"), start=month)
-    yield "30 days by model, a point a day of UTC", UsageQuery(("model",), "day", start=month)
+    yield BY_MODEL, UsageQuery(("model",), start=MONTH)
+    yield "30 days by tenant and agent", UsageQuery(("tenant", "agent"), start=MONTH)
+    yield BY_DAY, UsageQuery(("model",), "day", start=MONTH)
     berlin = zone("Europe/Berlin")
-    yield "30 days by model, a point a day of Berlin", UsageQuery(("model",), "day", berlin, start=month)
+    yield "30 days by model, a point a day of Berlin", UsageQuery(("model",), "day", berlin, start=MONTH)
     yield (
         "24 hours by model of a tenant, a point an hour",
         UsageQuery(("model",), "hour", start=END - 24 * HOUR, where={"tenant": ("t7",)}),
@@ -139,6 +158,32 @@ async def fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) 
                 made = text(statement.format(**parts, at=at))
                 await connection.execute(made, {"first": first, "last": min(first + AT_ONCE, turns) - 1})
     return name
+
+
+async def _grow(store: ThreadStore) -> None:
+    """Make the sums those of GROWN times as many turns: as many sums, each of so many more. Of rows there are more
+    where reports read them: in the quarter of an hour in which 30 days begin.
+    """
+    columns = usage_sums.c
+    times = {name: getattr(columns, name) for name in TIMES}
+    its_own = and_(*(column == bindparam(f"its_{column.name}") for column in usage_sums.primary_key))
+    larger = {name: columns[name] * GROWN for name in SUMMED} | {name: bindparam(f"new_{name}") for name in TIMES}
+    async with store._writing() as connection:  # noqa: SLF001  # as above
+        await connection.execute(update(usage_state).values(kept=False))  # nothing is noted
+        for copy in range(1, GROWN):
+            await connection.execute(text(COPIED), {"copy": copy, "first": MONTH, "last": MONTH + QUARTER})
+        for span in SPANS:
+            for (names,) in (await connection.execute(select(usage_names.c.id))).all():
+                found = select(*usage_sums.primary_key, *times.values())
+                rows = await connection.execute(found.where(columns.span == span, columns.names == names))
+                values = [
+                    {f"its_{column.name}": row[column.name] for column in usage_sums.primary_key}
+                    | {f"new_{name}": text_of(added([row[name]]) * GROWN) for name in TIMES}
+                    for row in rows.mappings()
+                ]
+                if values:
+                    await connection.execute(update(usage_sums).where(its_own).values(larger), values)
+        await connection.execute(update(usage_state).values(kept=True))
 
 
 async def _analyze(store: ThreadStore) -> None:

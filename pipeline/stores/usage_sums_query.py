@@ -46,7 +46,8 @@ async def unpriced_models(connection: AsyncConnection, query: UsageQuery, since:
 async def first_and_last(connection: AsyncConnection, query: UsageQuery, since: int) -> tuple[int | None, int | None]:
     """A time in the first bucket that has anything of a query, and one in the last; None without any."""
     asked, where = _Asked(connection, query, times=False), plan(query, since)
-    times = [start async for start, _ in asked.single(where)]
+    times = [start async for start, _ in asked.changes(where)]
+    times += [at for ends in await asked.ends_of_rows(where) for at in ends if at is not None]
     for expired, begin, end in where.sums:
         times += await _ends(asked, begin, end, expired=expired)
     return min(times, default=None), max(times, default=None)
@@ -85,11 +86,19 @@ class _Asked:
             statements.ends_of_sums(self._shape, expired), statements.wanted_of(self._shape.dialect, wanted)
         )
 
-    async def single(self, plan: Plan) -> AsyncIterator[tuple[int, Read]]:
-        """-> quarter of an hour and figures of rows, and of changes, that count one by one."""
+    async def ends_of_rows(self, plan: Plan) -> Sequence[Any]:
+        """-> the first time and the last of each part that is read from rows."""
+        statement = statements.ends_of_rows(self._shape)
+        return [row for begin, end in plan.rows for row in await self._all(statement, {"begin": begin, "end": end})]
+
+    async def rows(self, plan: Plan) -> AsyncIterator[tuple[int, Read]]:
+        """-> quarter of an hour and figures of rows that count one by one."""
         for begin, end in plan.rows:
             for row in await self._all(statements.rows_figures(self._shape), {"begin": begin, "end": end}):
                 yield row[0], self._read(row[1:])
+
+    async def changes(self, plan: Plan) -> AsyncIterator[tuple[int, Read]]:
+        """-> the same of changes."""
         for row in await self._all(statements.changes_figures(self._shape), statements.changes_of(plan)):
             yield row[0], self._read(row[1:])
 
@@ -106,11 +115,12 @@ async def _added(asked: _Asked, plan: Plan, edges: Sequence[int]) -> dict[Key, A
     found = await _sums(asked, plan, edges, only_added=False)
     if found is None:
         found = await _sums(asked, plan, edges, only_added=True) or {}
-    async for start, read in asked.single(plan):
-        one = found.setdefault((bucket_of(start, edges), read.names), Added())
-        one.add(read.sums)
-        for name, text in zip(TIMES, read.times, strict=False):
-            setattr(one, name, getattr(one, name) + times_in(text))
+    for some in (asked.rows(plan), asked.changes(plan)):
+        async for start, read in some:
+            one = found.setdefault((bucket_of(start, edges), read.names), Added())
+            one.add(read.sums)
+            for name, text in zip(TIMES, read.times, strict=False):
+                setattr(one, name, getattr(one, name) + times_in(text))
     return found
 
 

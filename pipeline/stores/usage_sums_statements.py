@@ -115,6 +115,14 @@ def rows_figures(shape: Shape) -> Select[Any]:
 
 
 @cache
+def ends_of_rows(shape: Shape) -> Select[Any]:
+    """-> the first time and the last of the rows from `begin` on and before `end`; null without any."""
+    at = usage.c.at
+    conditions = (at >= _time("begin"), at < _time("end"), *_conditions(shape, usage.c))
+    return select(func.min(at), func.max(at)).where(*conditions)
+
+
+@cache
 def changes_figures(shape: Shape) -> Select[Any]:
     """-> the same of the changes that no sum has taken up yet: of live rows, and of expired ones."""
     at, gone = usage_changes.c.at, usage_changes.c.expired

@@ -45,6 +45,21 @@ async def test_a_month_of_turns_is_made_summed_up_and_asked_for(
         assert within.total.turns == TURNS
 
 
+async def test_sums_of_ten_times_as_many_turns(store_url: str) -> None:
+    async with await ThreadStore.open(store_url, migrate=True) as store:
+        await history._fill(store, TURNS, lambda said: None)
+        while await store.sum_up():
+            pass
+        whole, cut = UsageQuery(("model",), start=history.MONTH - history.MONTH % DAY), UsageQuery(start=history.MONTH)
+        before, rows = (await store.usage(whole)).rows, (await store.usage(cut)).total.turns
+        await history._grow(store)
+        after = (await store.usage(whole)).rows
+        assert [one.figures.total_tokens for one in after] == [10 * one.figures.total_tokens for one in before]
+        assert [one.figures.duration_ms for one in after] == [one.figures.duration_ms for one in before]
+        assert (await store.usage(cut)).total.turns == 10 * rows
+        assert not await store.sum_up(), "no change was noted"
+
+
 def test_it_is_measured_where_it_is_asked_for() -> None:
     assert HISTORY in MEASUREMENTS
     assert HISTORY not in Plan.of([], everything=True, peers=False).measurements
