@@ -73,7 +73,7 @@ async def measure(folder: Path, turns: int, progress: Callable[[str], None]) -> 
         for one in work:
             await one
         took = time.process_time() - cpu, time.perf_counter() - began
-        found.append(Step(what, count, *took, _memory("HWM") - before))
+        found.append(Step(what, count, *took, max(_memory("HWM") - before, 0)))
 
     rng = random.Random(18)  # noqa: S311  # loads are the same in each run
     count = SEGMENT * SEGMENTS
