@@ -114,6 +114,10 @@ def as_json(suite: Suite, where: dict[str, Any]) -> dict[str, Any]:
             for one in suite.histories
         ],
         "lake": [{**asdict(one), "cpu_us_a_turn": one.cost} for one in suite.lake],
+        "search": [
+            {**asdict(one), "queries": {what: _percentiles(ms) for what, ms in one.queries.items()}}
+            for one in suite.searches
+        ],
         "assembly": [asdict(one) for one in suite.assembly],
         "left_out": suite.left_out,
         "failed": failed(suite),

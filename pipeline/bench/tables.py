@@ -13,6 +13,7 @@ from pipeline.bench.memory import OpenTurns
 from pipeline.bench.publishing import MODES, PLAIN, Publishing
 from pipeline.bench.result import percentile
 from pipeline.bench.results import Result, Suite
+from pipeline.bench.searching import Searches
 from pipeline.bench.targets import aims
 
 NONE: Final = "–"
@@ -59,6 +60,8 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
                 for one in suite.lake
             ],
         )
+    if suite.searches:
+        yield from _searches(suite.searches)
     if suite.assembly:
         yield Sheet(
             "Assembly in process",
@@ -163,6 +166,28 @@ def _histories(measured: Sequence[History]) -> Iterator[Sheet]:
         (one.store, f"{one.turns:,}", f"{one.summed:,.0f} s", f"{one.turns / one.summed:,.0f}") for one in measured
     ]
     yield Sheet("Building sums of what is stored already", ("store", "turns", "time", "turns/s"), built)
+
+
+def _searches(measured: Sequence[Searches]) -> Iterator[Sheet]:
+    costs = [
+        (
+            one.store,
+            *(f"{min(one.cost[name]):.0f}" for name in ("off", "on")),
+            f"{one.more(one.cost):+.0%}",
+            *(f"{one.room[name]:,.0f}" for name in ("off", "on")),
+            f"{one.more(one.room):+.0%}",
+        )
+        for one in measured
+    ]
+    columns = ("store", "CPU µs a turn", "with words", "", "bytes a turn", "with words", "")
+    yield Sheet("Writing turns of 45 words, 500 in a transaction, without what is searched and with it", columns, costs)
+    rows = [
+        (what, one.store, f"{one.turns:,}", *(f"{percentile(ms, share):,.1f} ms" for share in SHARES))
+        for what in dict.fromkeys(what for one in measured for what in one.queries)
+        for one in measured
+        if (ms := one.queries.get(what))
+    ]
+    yield Sheet("Searches in what was said", ("for", "store", "turns", "p50", "p95", "p99", "most"), rows)
 
 
 def _spread(ascending: Sequence[float]) -> Iterator[str]:

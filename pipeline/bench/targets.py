@@ -12,6 +12,7 @@ from pipeline.bench.loads import LOADS
 from pipeline.bench.publishing import MODES, PLAIN
 from pipeline.bench.result import percentile
 from pipeline.bench.results import Suite
+from pipeline.bench.searching import COMMON_WORD, RARE_WORD
 
 # (load, contender) -> {other contender: the least ratio to its rate}.
 RATES: Final[dict[tuple[str, str], dict[str, float]]] = {
@@ -28,6 +29,9 @@ P99_MS: Final = 250
 FROM_THE_MEAN: Final = 0.10  # the largest deviation of memory at any lag from the mean
 OPEN_TURN_KB: Final = 20  # of a turn with 5 KB of text
 REPORT_MS: Final = 50  # from sums
+RARE_MS: Final = 50  # of a search, half of the time
+COMMON_MS: Final = 500  # of a search, 99 times of 100
+WRITING_MORE: Final = 0.30  # CPU, with what is searched
 OF_A_CORE: Final = 0.05  # for publishing a stream of 50 tokens/s
 
 
@@ -76,6 +80,13 @@ def aims(suite: Suite) -> Iterator[Aim]:
     for one_of in suite.histories:
         what = f"p99 of a report by model, 30 of 31 days with {one_of.turns:,} turns, {one_of.store}"
         yield Aim(what, percentile(one_of.queries[BY_MODEL], 99), REPORT_MS, form="{:,.0f} ms")
+    for searched in suite.searches:
+        where = f"{searched.turns:,} turns, {searched.store}"
+        rare, common = searched.queries[RARE_WORD], searched.queries[COMMON_WORD]
+        yield Aim(f"p50 of {RARE_WORD}, {where}", percentile(rare, 50), RARE_MS, form="{:,.0f} ms")
+        yield Aim(f"p99 of {COMMON_WORD}, {where}", percentile(common, 99), COMMON_MS, form="{:,.0f} ms")
+        more = searched.more(searched.cost)
+        yield Aim(f"CPU of writing what is searched, too, {searched.store}", more, WRITING_MORE, form="{:+.0%}")
     for served in suite.publishing:
         for mode in MODES:
             if mode != PLAIN:
