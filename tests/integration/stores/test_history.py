@@ -47,7 +47,7 @@ async def test_a_month_of_turns_is_made_summed_up_and_asked_for(
 
 async def test_sums_of_ten_times_as_many_turns(store_url: str) -> None:
     async with await ThreadStore.open(store_url, migrate=True) as store:
-        await history._fill(store, TURNS, lambda said: None)
+        await history.fill(store, TURNS, lambda said: None)
         while await store.sum_up():
             pass
         whole, cut = UsageQuery(("model",), start=history.MONTH - history.MONTH % DAY), UsageQuery(start=history.MONTH)

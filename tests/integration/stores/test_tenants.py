@@ -336,7 +336,7 @@ def test_the_command_line_asks_whose(commands: Commands, record: Any) -> None:
     assert json.loads(run("threads", "show", "--json", ID, "--tenant", "acme").output)["thread_id"] == ID
     assert len(run("export").output.splitlines()) == 2
     assert len(run("export", "--tenant", "evil").output.splitlines()) == 1
-    assert run("threads", "delete", "--yes", "--tenant", "evil", ID).output == f"deleted {ID}\n"
+    assert run("threads", "delete", "--yes", "--tenant", "evil", ID).stdout == f"deleted {ID}\n"
     assert json.loads(run("threads", "show", "--json", ID).output)["thread_id"] == ID
     assert "moved 1 turns" in run("store", "migrate", "--threads").output
     assert "moved 0 turns" in run("store", "migrate", "--threads").output
