@@ -13,7 +13,7 @@ from pipeline.stores.keys import key_text
 from pipeline.stores.rows import record_rows
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.usage_tallies import QUARTER
-from tests.simulation.sqlite import Sqlite, _done, _files
+from tests.simulation.sqlite import Sqlite, own_files, result_of
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
@@ -52,7 +52,7 @@ class Keeping(Sqlite):
             raise AttributeError(name)
 
         async def call(*args: Any, **options: Any) -> Any:
-            return await self._call(getattr(_files().store, name), *args, **options)
+            return await self._call(getattr(own_files().store, name), *args, **options)
 
         return call
 
@@ -69,7 +69,7 @@ class Keeping(Sqlite):
     ) -> list[Ripe]:
         await self.faults.before("the store")
         turns, used = self.turns_of(), self._used() if self._keeps_sums() else {}
-        found: list[Ripe] = _done(_files().store.expire(keys, retention, now, older))
+        found: list[Ripe] = result_of(own_files().store.expire(keys, retention, now, older))
         for one in found:
             self.expiries.append(Gone(one.key, now, turns[key_text(one.key)]))
             self.used.update({one.key.tenant or "": used.get(key_text(one.key), 0)})
@@ -78,7 +78,7 @@ class Keeping(Sqlite):
 
     async def hold(self, key: ThreadKey) -> bool:
         await self.faults.before("the store")
-        new = _done(_files().store.hold(key))
+        new = result_of(own_files().store.hold(key))
         self.ever_held.add(key)
         if new:
             self.held_since[key] = frozenset(self.turns_of().get(key_text(key), {})), int(self.clock() * 1000)
@@ -87,19 +87,19 @@ class Keeping(Sqlite):
 
     async def release(self, key: ThreadKey) -> bool:
         await self.faults.before("the store")
-        there = _done(_files().store.release(key))
+        there = result_of(own_files().store.release(key))
         self.held_since.pop(key, None)
         await self.faults.after("the store")
         return there
 
     async def forget_sums(self, tenant: str) -> None:
         await self.faults.before("the store")
-        _done(_files().store.forget_sums(tenant))
+        result_of(own_files().store.forget_sums(tenant))
         self.used.pop(tenant, None)
         await self.faults.after("the store")
 
     async def erased(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
-        return await self._call(_files().store.erased, keys)  # type: ignore[no-any-return]
+        return await self._call(own_files().store.erased, keys)  # type: ignore[no-any-return]
 
     async def threads_of(self, tenant: str) -> AsyncIterator[ThreadKey]:
         for key in await self._call(_listed, tenant):
@@ -121,7 +121,7 @@ class Keeping(Sqlite):
 
     def erased_now(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
         """Those that are marked as erased."""
-        return _done(_files().store.erased(keys))
+        return result_of(own_files().store.erased(keys))
 
     def sums_of_expired(self) -> Counter[str]:
         """Tenant -> requests and output tokens that the sums of expired turns hold."""
@@ -138,14 +138,14 @@ class Keeping(Sqlite):
         return bool(self._sql("SELECT kept FROM usage_state")[0][0])
 
     def _sql(self, query: str, *values: Any) -> list[Any]:
-        return _files().used.execute(query, values).fetchall() if self.opened else []
+        return own_files().used.execute(query, values).fetchall() if self.opened else []
 
     async def _call(self, work: Callable[..., Any], *args: Any, **options: Any) -> Any:
         await self.faults.before("the store")
-        result = _done(work(*args, **options))
+        result = result_of(work(*args, **options))
         await self.faults.after("the store")
         return result
 
 
 async def _listed(tenant: str) -> list[ThreadKey]:
-    return [key async for key in _files().store.threads_of(tenant)]
+    return [key async for key in own_files().store.threads_of(tenant)]

@@ -23,7 +23,7 @@ from pipeline.stores.lake import Lake
 from pipeline.stores.segments import Entry
 from pipeline.turns.thread_document import newest
 from tests.simulation.broker import Entry as BrokerEntry
-from tests.simulation.sqlite import _done
+from tests.simulation.sqlite import result_of
 from tests.simulation.stores import Archive
 from tests.support.lake import digests, expected, usage_rows
 from topics import turn_record
@@ -51,7 +51,7 @@ class Tables(Archive):
         return {*self.gone()} & {*threads}
 
     def erase(self, thread: ThreadKey) -> None:
-        _done(lake_of(self.settings, self.marked).delete_threads([thread]))
+        result_of(lake_of(self.settings, self.marked).delete_threads([thread]))
 
     def wrong(self, records: Sequence[BrokerEntry]) -> Iterator[str]:
         """Where the tables are not what these records of the turns topic make."""
@@ -89,7 +89,7 @@ class WorkersTables:
             patch.setattr(lake_upkeep, "MANY", 4)
             patch.setattr(lake_upkeep, "SNAPSHOTS", 4)
             patch.setattr(lake_upkeep, "RECENT", -1.0)
-            written = _done(self.lake.write(topic, partition, begin, end, entries))
+            written = result_of(self.lake.write(topic, partition, begin, end, entries))
         self.tables.offsets.setdefault(partition, set()).update(entry.offset for entry in entries)
         await faults.after("the archive")
         return written

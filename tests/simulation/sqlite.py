@@ -42,7 +42,7 @@ class Sqlite(Database):
         await self.faults.before("the store")
         if not self.opened:
             self.opened = True
-            _files().begin_anew()
+            own_files().begin_anew()
         return self
 
     async def write(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
@@ -53,7 +53,7 @@ class Sqlite(Database):
             raise UnstorableData(REFUSED)
         if BREAKS in titles:
             raise RuntimeError(BREAKS)
-        result = _done(_files().store.write(records, retention, now))
+        result = result_of(own_files().store.write(records, retention, now))
         for key, said in self._said().items():
             lost = self.known.get(key, frozenset()) - said
             if lost:
@@ -64,21 +64,21 @@ class Sqlite(Database):
 
     async def keep_sums(self, *, wanted: bool) -> None:
         await self.faults.before("the store")
-        _done(_files().store.keep_sums(wanted=wanted))
+        result_of(own_files().store.keep_sums(wanted=wanted))
         await self.faults.after("the store")
 
     async def sum_up(self) -> bool:
         await self.faults.before("the store")
-        more = _done(_files().store.sum_up())
+        more = result_of(own_files().store.sum_up())
         await self.faults.after("the store")
         return more
 
     async def spent(self, since: int) -> int:
-        return _done(_files().store.spent(since))
+        return result_of(own_files().store.spent(since))
 
     async def index_some(self) -> int:
         await self.faults.before("the store")
-        done = _done(_files().store.index_some())
+        done = result_of(own_files().store.index_some())
         await self.faults.after("the store")
         return done
 
@@ -86,10 +86,10 @@ class Sqlite(Database):
         """The sums of usage that are not what all rows say, once all that was noted is taken up."""
         if not self.opened:
             return []
-        store = _files().store
-        while _done(store.sum_up()):
+        store = own_files().store
+        while result_of(store.sum_up()):
             pass
-        return [*_done(store.compare_sums()).wrong]
+        return [*result_of(store.compare_sums()).wrong]
 
     def records(self) -> list[TurnRecord]:
         """All stored turn records."""
@@ -102,7 +102,7 @@ class Sqlite(Database):
         if not self.opened:
             return []
         found = "SELECT thread_id, turn_id, facts, coalesce(document, 'null') FROM turns"
-        return _files().used.execute(found).fetchall()
+        return own_files().used.execute(found).fetchall()
 
 
 @cache
@@ -112,7 +112,7 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _done(work: Coroutine[Any, Any, T]) -> T:
+def result_of(work: Coroutine[Any, Any, T]) -> T:
     """The result of work in the real loop."""
     return asyncio.run_coroutine_threadsafe(work, _loop()).result()
 
@@ -132,12 +132,12 @@ class _Files:
 
 
 @cache
-def _files() -> _Files:
+def own_files() -> _Files:
     folder = tempfile.TemporaryDirectory(
         prefix="simulated-store-", dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     )
     file, empty = Path(folder.name) / "threads.db", sqlite3.connect(":memory:")
-    store = _done(ThreadStore.open(f"sqlite:///{file}"))
+    store = result_of(ThreadStore.open(f"sqlite:///{file}"))
     used = sqlite3.connect(file, isolation_level=None)
     used.backup(empty)
     return _Files(folder, store, used, empty)

@@ -86,7 +86,8 @@ async def running(code: Path, url: str) -> AsyncIterator[tuple[Worker, str]]:
     try:
         yield worker, await worker.said()
     finally:
-        process.stdin.close() if process.stdin is not None else None
+        assert process.stdin is not None
+        process.stdin.close()
         await process.wait()
 
 
