@@ -88,6 +88,14 @@ def _prepare() -> None:
     _alembic.acquire()
 
 
+def wait_for_writers(connection: Connection) -> None:
+    """Hold up writers until the transaction ends, behind those that are under way; readers go on. The tables are taken
+    in the order in which writers take them: revisions take them in another one, and each would wait for the other.
+    """
+    if connection.dialect.name == "postgresql" and inspect(connection).has_table(VERSION_TABLE):
+        connection.execute(text("LOCK TABLE threads, turns, usage IN SHARE ROW EXCLUSIVE MODE"))
+
+
 def _run(connection: Connection) -> None:
     from alembic import command  # noqa: PLC0415  # see REVISIONS
     from alembic.config import Config  # noqa: PLC0415  # the same
@@ -95,4 +103,5 @@ def _run(connection: Connection) -> None:
     config = Config()
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     config.attributes["connection"] = connection
+    wait_for_writers(connection)
     command.upgrade(config, "head")

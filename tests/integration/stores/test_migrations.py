@@ -101,6 +101,7 @@ async def moved(store: ThreadStore, where: str, to: str) -> None:
         config = Config()
         config.set_main_option("script_location", str(migrate.FOLDER))
         config.attributes["connection"] = connection
+        migrate.wait_for_writers(connection)
         getattr(command, where)(config, to)
 
     await asyncio.to_thread(migrate._prepare)

@@ -82,10 +82,7 @@ def _type(name: str) -> sa.types.TypeEngine[Any]:
 
 
 def _postgres() -> None:
-    """A trigger is called once for each statement. This waits for the writers that are under way, in the order in which
-    they take the tables, also for what later migrations take in the same transaction.
-    """
-    op.execute("LOCK TABLE threads, turns, usage IN SHARE ROW EXCLUSIVE MODE")
+    """A trigger is called once for each statement."""
     columns = ", ".join(CHANGED)
     for trigger, (operation, signs) in TRIGGERS.items():
         notes = "; ".join(
