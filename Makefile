@@ -14,7 +14,7 @@ ENVIRONMENT := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
 # How many processes run the tests: two for each core of a small machine, as most tests wait; none for a part of them.
-JOBS ?= $(if $(ARGS),0,4)
+JOBS ?= $(if $(ARGS),0,6)
 CODE := threadmill topics pipeline tests docs examples helm
 
 help:  ## Show this list
@@ -24,10 +24,10 @@ demo: setup  ## From nothing to stored threads: a broker, a worker, and some hun
 	@$(RUN) threadmill demo $(ARGS)
 
 test: lint  ## All checks: lint, then every test, with a real Kafka and a real Postgres (ARGS=tests/unit for a part)
-	@$(RUN) pytest -n $(JOBS) --dist worksteal $(ARGS)
+	@$(RUN) pytest -n $(JOBS) $(ARGS)
 
 coverage: lint  ## The same tests, with the lines that none of them runs (half as long again)
-	@$(RUN) pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered $(ARGS)
+	@$(RUN) pytest -n $(JOBS) --cov --cov-report=term:skip-covered $(ARGS)
 
 test-sdks: setup  ## Runs of the real SDKs, recorded; and our exports of every wire in them, which go on (needs Node 20+)
 	@PATH="$(CURDIR)/.tools/uv/bin:$$PATH" $(RUN) pytest -n $(if $(ARGS),0,2) tests/sdks/check_*.py $(ARGS)
