@@ -13,9 +13,8 @@ export PYTHONDONTWRITEBYTECODE :=
 ENVIRONMENT := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
-# How many processes run the tests: two for each core of a small machine, as most tests wait, and one that computes;
-# none for a part of them.
-JOBS ?= $(if $(ARGS),0,5)
+# How many processes run the tests: two for each core of a small machine, as most tests wait; none for a part of them.
+JOBS ?= $(if $(ARGS),0,4)
 CODE := threadmill topics pipeline tests docs examples helm
 
 help:  ## Show this list

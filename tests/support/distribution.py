@@ -1,12 +1,12 @@
 """How `pytest -n` deals the tests out to its worker processes.
 
 Tests that wait (for a broker, for processes that start) are dealt out one by one, the longest first. All others
-compute: they go by file. One process begins with these, from the end: the cores have work while the others wait.
+compute: they go by file, and last, so that every core is busy to the end of a run.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -35,11 +35,6 @@ class Distribution(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return nodeid if file.startswith(ONE_BY_ONE) and file not in TOGETHER else file
-
-    def _assign_work_unit(self, node: Any) -> None:
-        if len(self.nodes) > 1 and node == self.nodes[-1]:
-            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
-        super()._assign_work_unit(node)
 
 
 def place(nodeid: str) -> int:
