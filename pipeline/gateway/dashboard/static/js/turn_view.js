@@ -45,7 +45,7 @@ function header(turn, name, agent, view) {
     h("b", name),
     turn.turn_type !== "user" && h("span.muted", models.join(", ") || agent?.model_name),
     view.versions(turn),
-    id ? h("a.when", { href: view.address(id), "aria-label": `Link to this turn, ${inFull(at)}` }, time(at)) : time(at),
+    id ? h("a.when", { href: view.address(id), "aria-label": `Link to this turn, ${moment(at)}` }, time(at)) : time(at),
     turn.completion_status === "interrupted" && h("span.chip.bad", "interrupted"),
   );
 }
