@@ -1,14 +1,13 @@
 // What was said, searched by the gateway: hits a page at a time, each a link to its turn.
 
 import * as api from "./api.js";
-import { labelled, segmented, select } from "./controls.js";
+import { narrowing, segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { inFull, moment } from "./format.js";
 
 const TIMES = [["", "Any time"], ["86400", "Last day"], ["604800", "Last week"], ["2592000", "Last 30 days"], ["31536000", "Last year"]];
 const ROLES = [["", "Anybody"], ["user", "Users"], ["agent", "Agents"]];
 const PAGE = 20;
-const WAIT = 300; // ms behind the last key
 const ENTITIES = { lt: "<", gt: ">", amp: "&", quot: '"', "#x27": "'", "#39": "'" };
 
 /** The switch between the list of threads and this view. */
@@ -18,6 +17,7 @@ export function threadsOrSaid(chosen, words = "") {
 
 export function search(main, signal, query) {
   const wanted = { q: "", role: "", agent: "", time: "", ...Object.fromEntries(query) };
+  const { typed, choice } = narrowing("/search", wanted, () => load(true));
   const list = h("ul.rows.hits");
   const message = h("p.state", { role: "status" });
   const more = h("button.quiet", { type: "button", hidden: true }, "Load more");
@@ -29,33 +29,16 @@ export function search(main, signal, query) {
     h("div.controls", h("h1", "What was said"), threadsOrSaid("said", wanted.q), h(
       "form.filters",
       { role: "search" },
-      input("Search", "q", 'words, "a phrase", begin*, -without', 500),
-      input("Agent", "agent", "Agent id", 200),
-      labelled("Said by", select(ROLES, wanted.role, (value) => change("role", value))),
-      labelled("When", select(TIMES, wanted.time, (value) => change("time", value))),
+      typed("Search", "q", 'words, "a phrase", begin*, -without', 500),
+      typed("Agent", "agent", "Agent id", 200),
+      choice("Said by", "role", ROLES),
+      choice("When", "time", TIMES),
     )),
     h("section.card", { "aria-label": "Hits" }, list, message, h("div.foot", more)),
   );
   main.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
   more.addEventListener("click", () => load(false));
   load(true);
-
-  function input(text, name, hint, most) {
-    let timer;
-    const element = h("input", { type: "search", value: wanted[name], placeholder: hint, spellcheck: "false", maxlength: most });
-    element.addEventListener("input", () => {
-      clearTimeout(timer);
-      timer = setTimeout(() => change(name, element.value.trim()), WAIT);
-    });
-    return labelled(text, element);
-  }
-
-  function change(name, value) {
-    wanted[name] = value;
-    const kept = new URLSearchParams(Object.entries(wanted).filter(([, text]) => text));
-    history.replaceState(null, "", `#/search${kept.size ? `?${kept}` : ""}`); // without drawing anew: the focus stays
-    load(true);
-  }
 
   async function load(first) {
     asked?.abort();

@@ -1,7 +1,7 @@
 // The list of threads: searched and filtered by the gateway, a page at a time.
 
 import * as api from "./api.js";
-import { labelled, select } from "./controls.js";
+import { narrowing } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { count, exact, inFull, many, moment, nameOf } from "./format.js";
 import { threadsOrSaid } from "./search.js";
@@ -13,11 +13,10 @@ const EVERY = 3000; // ms between two looks at what is new, while the first page
 
 export function threads(main, signal, query, state) {
   const wanted = { search: "", agent: "", status: "", time: "", ...Object.fromEntries(query) };
+  const { typed, choice } = narrowing("/threads", wanted, () => load(true));
   const list = h("ul.rows.threads");
   const message = h("p.state", { role: "status" });
   const more = h("button.quiet", { type: "button", hidden: true }, "Load more");
-  const search = input("Search", "search", "Title, first words, or an id");
-  const agent = input("Agent", "agent", "Agent id");
   let cursor = null;
   let asked = null; // AbortController of the newest question
   let held = new Map(); // address -> {text, element}: rows that did not change stay as they are
@@ -27,9 +26,10 @@ export function threads(main, signal, query, state) {
     h("div.controls", h("h1", "Threads"), threadsOrSaid("threads"), h(
       "form.filters",
       { role: "search" },
-      search, agent,
-      labelled("Status", select(STATES, wanted.status, (value) => change("status", value))),
-      labelled("Updated", select(TIMES, wanted.time, (value) => change("time", value))),
+      typed("Search", "search", "Title, first words, or an id", 200),
+      typed("Agent", "agent", "Agent id", 200),
+      choice("Status", "status", STATES),
+      choice("Updated", "time", TIMES),
     )),
     h("section.card", { "aria-label": "Threads" }, list, message, h("div.foot", more)),
   );
@@ -37,23 +37,6 @@ export function threads(main, signal, query, state) {
   more.addEventListener("click", () => load(false));
   load(true);
   refresh();
-
-  function input(text, name, hint) {
-    let timer;
-    const element = h("input", { type: "search", value: wanted[name], placeholder: hint, spellcheck: "false", maxlength: 200 });
-    element.addEventListener("input", () => {
-      clearTimeout(timer);
-      timer = setTimeout(() => change(name, element.value.trim()), 250);
-    });
-    return labelled(text, element);
-  }
-
-  function change(name, value) {
-    wanted[name] = value;
-    const kept = new URLSearchParams(Object.entries(wanted).filter(([, text]) => text));
-    history.replaceState(null, "", `#/threads${kept.size ? `?${kept}` : ""}`); // without drawing anew: the focus stays
-    load(true);
-  }
 
   async function load(first) {
     asked?.abort();
