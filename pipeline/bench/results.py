@@ -14,6 +14,7 @@ from pipeline.bench.loads import Load
 from pipeline.bench.memory import Backlog, OpenTurns
 from pipeline.bench.publishing import Publishing
 from pipeline.bench.result import Measured
+from pipeline.bench.retention import Waited
 from pipeline.bench.searching import Searches
 
 if TYPE_CHECKING:  # who has no tables need not have pyiceberg
@@ -58,6 +59,7 @@ class Suite:
     gateway: GatewayLoad | None = None
     histories: list[History] = field(default_factory=list)
     lake: list[Step] = field(default_factory=list)
+    expiries: list[Waited] = field(default_factory=list)
     searches: list[Searches] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)  # contender or load -> what it needs
     failed: dict[str, str] = field(default_factory=dict)  # part of the suite -> why there is no figure

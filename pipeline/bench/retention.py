@@ -1,20 +1,15 @@
-"""python -m pipeline.bench.retention: how long writers wait while nothing expires, and while a large backlog does.
-
-python -m pipeline.bench.retention                                  SQLite, 500,000 turns that have expired
-python -m pipeline.bench.retention --store postgresql://localhost/empty --turns 1000000
-"""
+"""How long writers wait while nothing expires, and while a large backlog does."""
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-import click
-
+from pipeline.bench import postgres
 from pipeline.bench.history import fill
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
@@ -27,41 +22,55 @@ from topics.turn_record import TurnRecord
 BATCH: Final = 20  # turns of one transaction, in as many threads
 PAUSE: Final = 0.02  # seconds between two transactions
 TICK: Final = 0.1  # seconds between two looks whether a step of the expiry is due
+SECONDS: Final = 20.0  # of each part
 FOREVER, DAYS_30, DAYS_4000 = "forever", "30d", "4000d"
-PARTS: Final = (("without a retention", FOREVER), ("nothing to expire", DAYS_4000), ("a backlog expires", DAYS_30))
+PARTS: Final = (("no retention", FOREVER), ("nothing to expire", DAYS_4000), ("a backlog expires", DAYS_30))
 
 
-@click.command(help=__doc__)
-@click.option("--turns", default=500_000, show_default=True, help="That have expired, five in a thread.")
-@click.option("--seconds", default=20.0, show_default=True, help="Of each part.")
-@click.option("--store", help="The address of an empty store; by default SQLite in a folder that goes again.")
-def main(turns: int, seconds: float, store: str | None) -> None:
-    """Measure, and print a line of each part."""
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        asyncio.run(_measure(store or f"sqlite:///{home / 'threads.db'}", home, turns, seconds))
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """`ms`: how long transactions of BATCH turns took, ascending; `expired`: turns that went meanwhile, of `turns`."""
+
+    what: str
+    store: str
+    turns: int
+    ms: list[float]
+    expired: int
+
+    @property
+    def rate(self) -> float:
+        """Turns that expired in a second."""
+        return self.expired / SECONDS
 
 
-async def _measure(url: str, home: Path, turns: int, seconds: float) -> None:
+async def both(folder: Path, server: str | None, turns: int, progress: Callable[[str], None]) -> list[Waited]:
+    """Measure with SQLite, and with Postgres where there is a server."""
+    found = await _measure(f"sqlite:///{folder / 'expiring.db'}", folder, turns, progress)
+    if server is not None:
+        async with postgres.database(server) as url:
+            found += await _measure(url, folder, turns, progress)
+    return found
+
+
+async def _measure(url: str, home: Path, turns: int, progress: Callable[[str], None]) -> list[Waited]:
+    found = list[Waited]()
     async with await ThreadStore.open(url, migrate=True) as store:
-        await fill(store, turns, lambda _: None)
-        for number, (name, retention) in enumerate(PARTS):
+        name = await fill(store, turns, progress)
+        for number, (what, retention) in enumerate(PARTS):
+            progress(f"transactions of {BATCH} turns, {name}: {what}")
             settings = load({}, home=home, store=url, content="inline", store_retention=retention)
             before = await store.counts()
-            taken = await _written(store, settings, number, seconds)
-            gone = before.turns + len(taken) * BATCH - (await store.counts()).turns
-            p50, p99, most = taken[len(taken) // 2], taken[len(taken) * 99 // 100], taken[-1]
-            click.echo(
-                f"{name:<22} {len(taken):,} transactions of {BATCH} turns: p50 {p50:.1f} ms, p99 {p99:.1f} ms, "
-                f"at most {most:.1f} ms; {gone:,} turns expired"
-            )
+            taken = await _written(store, settings, number)
+            expired = before.turns + len(taken) * BATCH - (await store.counts()).turns
+            found.append(Waited(what, name, turns, taken, expired))
+    return found
 
 
-async def _written(store: ThreadStore, settings: Settings, part: int, seconds: float) -> list[float]:
-    """Write for so long beside the expiry -> ms of each transaction, ascending."""
+async def _written(store: ThreadStore, settings: Settings, part: int) -> list[float]:
+    """Write for SECONDS beside the expiry -> ms of each transaction, ascending."""
     expiring = Expiring(settings, _opened(store), Metrics())
     expiring._holder = "the benchmark"  # noqa: SLF001  # each part is the same process to the others
-    until, taken, ticked = time.monotonic() + seconds, list[float](), 0.0
+    until, taken, ticked = time.monotonic() + SECONDS, list[float](), 0.0
     while (now := time.monotonic()) < until:
         if now - ticked >= TICK:
             expiring.step()
@@ -108,7 +117,3 @@ def _record(name: str) -> TurnRecord:
     outcome = {"dialect": "vercel-ai", "revision": 0, "status": "complete", "hash": "0" * 64, "events": 3}
     record: Any = {**identity, **outcome, "turn": turn, "agents": [], "thread": {"external_id": external_id}}
     return cast("TurnRecord", record)
-
-
-if __name__ == "__main__":
-    main()

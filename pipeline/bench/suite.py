@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pipeline.bench import gateway, history, in_process, latency, memory, postgres, publishing, searching
+from pipeline.bench import gateway, history, in_process, latency, memory, postgres, publishing, retention, searching
 from pipeline.bench.contenders import CONTENDERS, LIMIT, PEERS
 from pipeline.bench.load_topics import Site
 from pipeline.bench.loads import LOADS, Load, Script, fleet, staggered, unfinished
@@ -35,7 +35,13 @@ HISTORY: Final = "history"
 SEARCH: Final = "search"
 ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, GATEWAY)
 LAKE: Final = "lake"
-APART: Final = (HISTORY, SEARCH, LAKE)  # each takes as long as all others, and is measured where it is asked for
+RETENTION: Final = "retention"
+APART: Final = (
+    HISTORY,
+    SEARCH,
+    LAKE,
+    RETENTION,
+)  # measured where they are asked for: each takes its time
 MEASUREMENTS: Final = (*ALL, *APART)
 USUAL: Final = (ASSEMBLY, "text-1", "text-8")
 USUAL_CONTENDERS: Final = (LIMIT, "turns", "sqlite", "faust")
@@ -49,7 +55,7 @@ OPEN_BYTES: Final = 5_000  # of text in each
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Names of what to measure; `scripts`: the recorded runs of the fleet; `server`: the URL of a Postgres server;
-    `turns`: of the stores of `history` and `search`, and of the tables of `lake`.
+    `turns`: of the stores of `history`, `search` and `retention`, and of the tables of `lake`.
     """
 
     measurements: Sequence[str]
@@ -85,7 +91,7 @@ def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
         return suite
     with tempfile.TemporaryDirectory(prefix="threadmill-bench-") as folder:
         own = _own(settings, Path(folder))
-        relational = "postgres" in plan.contenders or {LATENCY, HISTORY, SEARCH} & {*plan.measurements}
+        relational = "postgres" in plan.contenders or {LATENCY, HISTORY, SEARCH, RETENTION} & {*plan.measurements}
         started = postgres.server(plan.server, Path(folder)) if relational else nullcontext(plan.server)
         with started as server:
             if HISTORY in plan.measurements:
@@ -99,6 +105,9 @@ def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
             if SEARCH in plan.measurements:
                 with _part(suite.failed, f"searches among {plan.turns:,} turns", progress):
                     suite.searches += asyncio.run(searching.both(Path(folder), server, plan.turns, progress))
+            if RETENTION in plan.measurements:
+                with _part(suite.failed, f"a backlog of {plan.turns:,} turns that expires", progress):
+                    suite.expiries += asyncio.run(retention.both(Path(folder), server, plan.turns, progress))
             if not set(plan.measurements) <= {ASSEMBLY, *APART}:
                 with local.running(own, progress=progress):
                     asyncio.run(_end_to_end(own, server, plan, suite, progress))

@@ -13,6 +13,7 @@ from pipeline.bench.memory import OpenTurns
 from pipeline.bench.publishing import MODES, PLAIN, Publishing
 from pipeline.bench.result import percentile
 from pipeline.bench.results import Result, Suite
+from pipeline.bench.retention import BATCH
 from pipeline.bench.searching import Searches
 from pipeline.bench.targets import aims
 
@@ -59,6 +60,12 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
                 (one.what, f"{one.turns:,}", f"{one.cost:,.0f}", f"{one.cpu:,.1f} s", _mb(one.memory))
                 for one in suite.lake
             ],
+        )
+    if suite.expiries:
+        yield Sheet(
+            f"Writing {BATCH} turns in a transaction, while stored ones expire",
+            ("", "store", "turns", "p50", "p95", "p99", "most", "expired turns/s"),
+            [(one.what, one.store, f"{one.turns:,}", *_spread(one.ms), f"{one.rate:,.0f}") for one in suite.expiries],
         )
     if suite.searches:
         yield from _searches(suite.searches)
