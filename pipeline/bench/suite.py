@@ -36,12 +36,7 @@ SEARCH: Final = "search"
 ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, GATEWAY)
 LAKE: Final = "lake"
 RETENTION: Final = "retention"
-APART: Final = (
-    HISTORY,
-    SEARCH,
-    LAKE,
-    RETENTION,
-)  # measured where they are asked for: each takes its time
+APART: Final = (HISTORY, SEARCH, LAKE, RETENTION)  # measured where they are asked for: each takes its time
 MEASUREMENTS: Final = (*ALL, *APART)
 USUAL: Final = (ASSEMBLY, "text-1", "text-8")
 USUAL_CONTENDERS: Final = (LIMIT, "turns", "sqlite", "faust")

@@ -33,13 +33,7 @@ PLACES: Final = ", ".join([*suite.MEASUREMENTS, *CONTENDERS])
 @click.option("--peers", is_flag=True, help="Quix Streams and Kafka Streams, too.")
 @click.option("--only", metavar="NAME,…", default="", help=f"Some of: {PLACES}.")
 @click.option("--postgres", metavar="URL", help="A server to measure with, where a database can be made and dropped.")
-@click.option(
-    "--turns",
-    default=TURNS,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Of a store or its archive.",
-)
+@click.option("--turns", default=TURNS, show_default=True, type=click.IntRange(1), help="Of a store or its archive.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with every repetition.")
 @click.option("--markdown", is_flag=True, help="Print the tables as Markdown.")
 @click.option(
