@@ -95,8 +95,16 @@ def _paths(spellings: Iterable[str]) -> tuple[Path, ...]:
 COUNTS: Final = tuple(SPELLINGS)
 # In the order in which turns have always had them: the bytes of a turn stay the same.
 SUMMED: Final = (*COUNTS[:3], "total_tokens", *COUNTS[3:5], "requests", "tool_calls")
-PATHS: Final = {name: _paths(spellings) for name, spellings in SPELLINGS.items()}
-COST_PATHS: Final = _paths(COST_SPELLINGS)
+COST: Final = "cost_nano_usd"
+PATHS: Final = {**{name: _paths(spellings) for name, spellings in SPELLINGS.items()}, COST: _paths(COST_SPELLINGS)}
+# A key of a usage object -> (name, how late this path is tried for it, path) of the paths that begin there: an object
+# has some five keys, and there are ten times as many paths.
+HEADS: Final = {
+    head: tuple(
+        (name, rank, path) for name, paths in PATHS.items() for rank, path in enumerate(paths) if path[0] == head
+    )
+    for head in {path[0]: None for paths in PATHS.values() for path in paths}
+}
 
 
 def normal(usage: Fields) -> Fields:
@@ -105,19 +113,32 @@ def normal(usage: Fields) -> Fields:
     A count inside of an object is repeated under its name, and the object stays. What the table does not know stays as
     it is, and so does a second spelling of a count.
     """
-    reading = Reading(usage)
     renamed: dict[str, str] = {}
     repeated: Fields = {}
-    for name, paths in PATHS.items():
-        found = None if usage.get(name) is not None else reading.first(paths)
-        if found is None:
+    found = _found(usage)
+    for name in COUNTS:
+        if name not in found or usage.get(name) is not None:
             continue
-        path, value = found
+        _, path, value = found[name]
         if len(path) == 1:
             renamed[path[0]] = name
-        elif reading.number((path,), below=MAX_COUNT) is not None:
+        elif Reading(usage).number((path,), below=MAX_COUNT) is not None:
             repeated[name] = value
     return {renamed.get(key, key): value for key, value in usage.items() if value is not None} | repeated
+
+
+def _found(usage: Fields) -> dict[str, tuple[int, Path, Any]]:
+    """Names of PATHS -> the first of their paths that leads to a value (as `Reading.first`): its rank, it, the value."""
+    found: dict[str, tuple[int, Path, Any]] = {}
+    for head, beneath in usage.items():
+        for name, rank, path in HEADS.get(head, ()):
+            value = beneath
+            for key in path[1:]:
+                value = value.get(key) if isinstance(value, dict) else None
+            if value is None or isinstance(value, dict) or (name in found and found[name][0] < rank):
+                continue
+            found[name] = rank, path, value
+    return found
 
 
 def total(usages: Iterable[Fields]) -> Fields | None:
@@ -133,10 +154,14 @@ def total(usages: Iterable[Fields]) -> Fields | None:
 
 def read(usage: Reading) -> dict[str, int]:
     """A usage object in any spelling -> what is known of COUNTS, and `cost_nano_usd`."""
-    found = {name: usage.number(paths, below=MAX_COUNT) for name, paths in PATHS.items()}
-    cost = usage.number(COST_PATHS, text=True, below=MAX_COUNT / NANO)
-    known = {name: int(value) for name, value in found.items() if value is not None}
-    return known if cost is None else {**known, "cost_nano_usd": round(cost * NANO)}
+    found = _found(usage.data)
+    numbers = {name: usage.number((found[name][1],), below=MAX_COUNT) for name in COUNTS if name in found}
+    known = {name: int(value) for name, value in numbers.items() if value is not None}
+    if COST in found:
+        cost = usage.number((found[COST][1],), text=True, below=MAX_COUNT / NANO)
+        if cost is not None:
+            known[COST] = round(cost * NANO)
+    return known
 
 
 def counts(usage: Any) -> dict[str, int]:
