@@ -23,6 +23,7 @@ SKIPPED = frozenset(
     {"usage", "total_usage", "timestamp", "started_at", "completed_at", "submitted_at", "interrupted_at", "dynamic_ref"}
 )
 MAX_EXACT = 2**53
+SMALL = 1e-4  # a float below it is written with an exponent, for which JavaScript has a rule of its own
 MANY = 32  # messages of a turn, or parts of one
 
 
@@ -91,9 +92,11 @@ def _kept(fields: Fields) -> Fields:
 
 
 def jcs(value: Any) -> bytes:
-    """RFC 8785 JSON. orjson's sorted output is the same for all but floats, large integers and non-ASCII keys."""
+    """RFC 8785 JSON. orjson's sorted output is the same for all but some floats, large integers and non-ASCII keys."""
     if not _plain(value):
-        return rfc8785.dumps(_as_double(value))
+        value = _whole(value)
+        if not _plain(value):
+            return rfc8785.dumps(_as_double(value))
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # more levels of nesting than orjson writes
@@ -113,7 +116,20 @@ def _plain(value: Any) -> bool:
         return True
     if kind is list:
         return all(map(_plain, value))
+    if kind is float:
+        return SMALL <= abs(value) < MAX_EXACT and not value.is_integer()
     return False
+
+
+def _whole(value: Any) -> Any:
+    """Floats that are integers as such: JavaScript writes 20.0 as 20."""
+    if value.__class__ is float and -MAX_EXACT < value < MAX_EXACT and value.is_integer():
+        return int(value)
+    if value.__class__ is dict:
+        return {key: _whole(item) for key, item in value.items()}
+    if value.__class__ is list:
+        return [_whole(item) for item in value]
+    return value
 
 
 def _as_double(value: Any) -> Any:
