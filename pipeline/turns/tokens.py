@@ -128,7 +128,7 @@ def normal(usage: Fields) -> Fields:
 
 
 def _found(usage: Fields) -> dict[str, tuple[int, Path, Any]]:
-    """Names of PATHS -> the first of their paths that leads to a value (as `Reading.first`): its rank, it, the value."""
+    """Names of PATHS -> the first path of each that leads to a value (as `Reading.first`): its rank, it, this value."""
     found: dict[str, tuple[int, Path, Any]] = {}
     for head, beneath in usage.items():
         for name, rank, path in HEADS.get(head, ()):
