@@ -5,7 +5,7 @@
             async for chunk in run.tee(chunks):  # unchanged, and published on the way
                 yield chunk
 
-A run's events are numbered, dated, packed into records for at most 20 ms, and sent by an idempotent producer. What is
+A run's events are numbered, dated, packed into records for at most 50 ms, and sent by an idempotent producer. What is
 not confirmed within a second, or does not fit into memory, goes to a spool on disk, which drains in order when the
 broker takes records again: now, or at the next start.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when so
     from threadmill.settings import ClientSettings
     from threadmill.spool import Spool
 
-LINGER = 0.02  # seconds that an event waits for the next ones
+LINGER = 0.05  # seconds that an event waits for the next ones
 FLUSH_WITHIN = 30.0  # seconds, on exit
 KEEP_AFTER = 5.0  # seconds, on exit, until what is unconfirmed stays in the spool
 

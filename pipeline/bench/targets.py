@@ -32,7 +32,7 @@ REPORT_MS: Final = 50  # from sums
 RARE_MS: Final = 50  # of a search, half of the time
 COMMON_MS: Final = 500  # of a search, 99 times of 100
 WRITING_MORE: Final = 0.30  # CPU, with what is searched
-OF_A_CORE: Final = 0.05  # for publishing a stream of 50 tokens/s
+OF_A_CORE: Final = 0.015  # for publishing a stream of 50 tokens/s
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from tests.support.places import CACHE
 from threadmill.delivery import UNCONFIRMED_BYTES
 from threadmill.envelope import MAX_BYTES, decode
 from threadmill.identity import thread_uuid
-from threadmill.publisher import Publisher
+from threadmill.publisher import LINGER, Publisher
 from topics.agent_event import explain
 from topics.catalog import EVENTS
 
@@ -65,7 +65,7 @@ async def test_events_arrive_numbered_dated_and_once(applied_settings: Settings)
             for n in range(100):
                 await run.send(delta(n))
                 if n % 40 == 0:
-                    await asyncio.sleep(0.03)  # the linger is over: what waited has gone
+                    await asyncio.sleep(1.5 * LINGER)  # the linger is over: what waited has gone
         counts = publisher.counts
     records = [r for _, _, r in await published(applied_settings)]
 
