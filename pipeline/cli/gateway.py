@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 import threading
 from typing import Final, cast
 
@@ -16,8 +17,10 @@ from pipeline.gateway.security import SCOPES, VARIABLE, Scope, new_token
 from pipeline.gateway.server import STOP_WITHIN, Server, listen, url_of
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
+from pipeline.worker import process_memory
 from threadmill.kafka.refusal import refusal
 
+SWITCH_AFTER: Final = 0.001  # seconds for which a thread that computes may hold up the event loop
 STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # seconds; records not confirmed by then are in the publisher's spool
 
 
@@ -67,6 +70,8 @@ async def serve(settings: Settings) -> None:
         deadline.start()
         app.state.gateway.live.stop()
 
+    process_memory.relax_collector()
+    sys.setswitchinterval(SWITCH_AFTER)  # queries work in threads, and live readers wait for the loop
     click.echo(f"threadmill: gateway; {url_of(listening)}", err=True)
     await Server(settings, app, stopping).serve(sockets=[listening])
 

@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Annotated, Final, Generic, TypeVar
 
 from fastapi import Depends, Request
@@ -36,6 +37,7 @@ from topics.thread_key import ThreadKey
 
 AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect
 ERASED_HOLDS: Final = 5.0  # seconds for which it is believed that a thread was not deleted
+ERASED_AT_ONCE: Final = 500  # threads that the store is asked for together
 ERASED_KNOWN: Final = 10_000  # threads
 SEARCHES: Final = 3  # at once: the others wait, so that the store has connections left for all that is no search
 TENANTS_NAMED: Final = 20  # of those that have the thread
@@ -68,35 +70,62 @@ class Opened(Generic[T]):
             return self.value
 
 
+@dataclass(slots=True)
+class Erasure:
+    """What is known of a thread. `asked`: when the store was asked for it, `wanted`: when somebody wanted to know it
+    (times of time.monotonic()).
+    """
+
+    asked: float = -math.inf
+    wanted: float = -math.inf
+    erased: bool = False
+
+
 class Erased:
     """Which threads were deleted, as far as live streams and figures need it: each is asked for every few seconds at
-    most.
+    most, and all together whose turn comes soon.
     """
 
     def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
         self._store = store
-        self._known: OrderedDict[ThreadKey, tuple[float, bool]] = OrderedDict()  # when it was asked for, whether
+        self._known: OrderedDict[ThreadKey, Erasure] = OrderedDict()  # asked for the longest ago first
 
     async def among(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
         """Those of these that were deleted; while the store is away, those of which that is known."""
-        late = time.monotonic() - ERASED_HOLDS
-        unsure = [one for one in threads if self._asked(one) <= late]
+        now = time.monotonic()
+        for one in threads:
+            self._known.setdefault(one, Erasure()).wanted = now
+        unsure = [one for one in threads if self._is_unsure(one, now - ERASED_HOLDS)]
         if unsure:
+            unsure += self._soon_unsure(now, {*unsure})
             for one in unsure:  # before it is asked for: one of many readers asks, the others go on with what is known
-                _, before = self._known.pop(one, (0.0, False))
-                self._known[one] = time.monotonic(), before
+                self._known[one].asked = now
+                self._known.move_to_end(one)
             with suppress(StoreError):
                 found = await (await self._store()).erased(unsure)
-                for one in unsure:
-                    self._known[one] = time.monotonic(), one in found
-        known = {one for one in threads if self._known.get(one, (0.0, False))[1]}
+                for one in found:
+                    self._known.setdefault(one, Erasure(now, now)).erased = True
+        erased = {one for one in threads if one in self._known and self._known[one].erased}
         while len(self._known) > ERASED_KNOWN:
             self._known.popitem(last=False)
-        return known
+        return erased
 
-    def _asked(self, thread: ThreadKey) -> float:
-        asked, erased = self._known.get(thread, (-math.inf, False))
-        return math.inf if erased else asked  # it stays so
+    def _is_unsure(self, thread: ThreadKey, late: float) -> bool:
+        known = self._known[thread]
+        return known.asked <= late and not known.erased  # it stays so
+
+    def _soon_unsure(self, now: float, but: set[ThreadKey]) -> list[ThreadKey]:
+        """Others that were asked for half of the time ago, and are still wanted: hundreds of readers, each with its own
+        thread, would ask a hundred times a second.
+        """
+        half = now - ERASED_HOLDS / 2
+        found: list[ThreadKey] = []
+        for thread, known in self._known.items():
+            if known.asked > half or len(found) >= ERASED_AT_ONCE:
+                break
+            if known.wanted > now - 2 * ERASED_HOLDS and not known.erased and thread not in but:
+                found.append(thread)
+        return found
 
 
 class Gateway:

@@ -22,7 +22,8 @@ from topics.thread_key import ThreadKey
 PLACE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
 RUN_BYTES: Final = 134_217_728  # of memory for the runs that are remembered
 PER_RUN, PER_CHARACTER = 500, 4  # bytes of memory that such a run takes, and each character of its names
-PER_RECORD, PER_BYTE = 500, 6  # bytes of memory that a record takes, and each byte of it when it is decoded
+PER_RECORD = 600  # bytes of memory that a record takes beside its value
+FRESH: Final = 1_000  # newest records that are held decoded as well, for those who read along
 
 Envelope = dict[str, Any]
 
@@ -45,31 +46,55 @@ class Place:
         return f"{self.partition}-{self.offset}.{self.index}"
 
 
-@dataclass(slots=True, eq=False)
 class Held:
-    """One record of the events topic; `envelope` None where it is none."""
+    """One record of the events topic.
 
-    partition: int
-    offset: int
-    at: int  # broker ms
-    key: bytes
-    size: int  # in memory, about
-    envelope: Envelope | None
+    What is held for long is its bytes: decoded it takes six times as much memory, in objects that the garbage
+    collector looks through again and again, while everybody waits.
+    """
 
-    @classmethod
-    def of(cls, partition: int, offset: int, at: int, key: bytes | None, value: bytes | None) -> Self:
-        """A record as it was read."""
+    __slots__ = ("_envelope", "_value", "at", "fresh", "offset", "partition", "said")
+
+    def __init__(self, partition: int, offset: int, at: int, value: bytes | None) -> None:
+        """A record as it was read; `at`: broker ms."""
+        self.partition = partition
+        self.offset = offset
+        self.at = at
+        self.fresh = True
+        self.said: dict[tuple[int, bool], bytes] = {}  # while it is fresh: what readers were sent of it
+        self._value = value
+        self._envelope: Envelope | None = None  # while it is fresh
+
+    @property
+    def size(self) -> int:
+        """In memory, about."""
+        return PER_RECORD + len(self._value or b"")
+
+    @property
+    def envelope(self) -> Envelope | None:
+        """None where it is none."""
+        if self._envelope is not None or self._value is None:
+            return self._envelope
         try:
-            envelope = decode(value)
+            envelope = decode(self._value)
         except InvalidRecord:  # a dead letter, as the assembler will say
-            envelope = None
-        return cls(partition, offset, at, key or b"", PER_RECORD + PER_BYTE * len(value or b""), envelope)
+            self._value = None
+            return None
+        if self.fresh:
+            self._envelope = envelope
+        return envelope
 
     @property
     def thread(self) -> ThreadKey | None:
         """The thread that it names itself; None where it is no record."""
         envelope = self.envelope
         return None if envelope is None else ThreadKey.of(envelope["thread_id"], envelope.get("tenant"))
+
+    def pack(self) -> None:
+        """Keep the bytes alone from now on."""
+        self.fresh = False
+        self._envelope = None
+        self.said = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +200,7 @@ class Recent:
         self._window = window_ms
         self._threads: dict[ThreadKey, deque[Held]] = {}
         self._order: deque[tuple[ThreadKey, Held]] = deque()
+        self._fresh: deque[Held] = deque()
         self._runs: OrderedDict[tuple[ThreadKey, str], RunPlace] = OrderedDict()  # the longest silent first
         self._of_thread: dict[ThreadKey, dict[str, RunPlace]] = {}
         self._of_id: dict[str, set[ThreadKey]] = {}  # thread id -> the keys of `_of_thread` that have it
@@ -202,6 +228,9 @@ class Recent:
         self._index(thread, record.envelope, record)
         self._threads.setdefault(thread, deque()).append(record)
         self._order.append((thread, record))
+        self._fresh.append(record)
+        if len(self._fresh) > FRESH:
+            self._fresh.popleft().pack()
         self.bytes += record.size
         while self.bytes > self._most:
             self._drop()

@@ -17,7 +17,7 @@ from pipeline.gateway.connections import Gateway, TheGateway, only_one, unknown_
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
 from pipeline.gateway.live.following import Following
 from pipeline.gateway.live.in_order import Frame, InOrder
-from pipeline.gateway.live.recent_events import LiveEvent, Place, Reading
+from pipeline.gateway.live.recent_events import Held, LiveEvent, Place, Reading
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Reader, Standing
 from pipeline.gateway.threads import ThreadId, Whose
@@ -120,7 +120,7 @@ async def _frames(
             events = following.reading.events(record)
             gateway.metrics.add(m.LIVE_EVENTS, len(events))
             for event in events:
-                parts.append(_native(event, shows=shows))
+                parts.append(_native(record, event, shows=shows))
                 size += len(parts[-1])
             if size > AT_ONCE:
                 yield b"".join(parts)
@@ -130,14 +130,21 @@ async def _frames(
     yield comment("go on behind the last id" if follow else "that is all", RETRY_MS)
 
 
-def _native(event: LiveEvent, *, shows: bool) -> bytes:
+def _native(record: Held, event: LiveEvent, *, shows: bool) -> bytes:
+    """The event's frame: made once for all who read along."""
+    known = record.said.get((event.place.index, shows))
+    if known is not None:
+        return known
     envelope = event.envelope
     said: dict[str, Any] = {name: envelope[name] for name in ("run_id", "agent_id", "dialect")}
     said |= {"seq": event.seq, "ts": event.ts}
     said |= {"event": event.event} if event.end is None else {"end": event.end}
     if shows and event.end is None:
         said["shows"] = [list(piece) for piece in shown(said["dialect"], event.event)]
-    return frame(encode(said), str(event.place), "end" if event.end is not None else None)
+    made = frame(encode(said), str(event.place), "end" if event.end is not None else None)
+    if record.fresh:
+        record.said[event.place.index, shows] = made
+    return made
 
 
 async def _resumed(

@@ -109,7 +109,7 @@ class EventTail:
                     scanned += len(record.value or b"")
                     if record.key != key:
                         continue
-                    held = Held.of(partition, record.offset, record.timestamp, record.key, record.value)
+                    held = Held(partition, record.offset, record.timestamp, record.value)
                     if held.thread == thread:  # another tenant's may have the same id
                         found.append(held)
                         size += held.size
@@ -186,7 +186,7 @@ class EventTail:
     async def _take(self, records: list[Any]) -> None:
         touched: set[ThreadKey] = set()
         for number, record in enumerate(records, 1):
-            held = Held.of(record.partition, record.offset, record.timestamp, record.key, record.value)
+            held = Held(record.partition, record.offset, record.timestamp, record.value)
             thread = self.recent.add(held)
             if thread in self._readers:
                 touched.add(thread)

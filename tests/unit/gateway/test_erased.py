@@ -59,3 +59,25 @@ async def test_of_many_readers_one_asks() -> None:
     go_on.set()
     assert {B} in await asyncio.gather(*readers)
     assert store.asked == [[B]]
+
+
+async def test_whose_turn_comes_soon_is_asked_for_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, now = Store(), 100.0
+
+    async def opened() -> Any:
+        return store
+
+    monkeypatch.setattr(connections.time, "monotonic", lambda: now)
+    erased = Erased(opened)
+    assert await erased.among([A]) == set()
+    now += 2.4
+    assert await erased.among([C]) == set()
+    now += 2.6
+    store.gone.add(C)
+    assert await erased.among([A]) == set()
+    assert store.asked == [[A], [C], [A, C]]
+    assert await erased.among([C]) == {C}, "it was found when another thread was asked for"
+    assert len(store.asked) == 3
+    now += 30.0
+    assert await erased.among([A]) == set()
+    assert store.asked[3] == [A], "nobody wants to know of others any more"

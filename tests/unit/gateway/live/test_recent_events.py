@@ -25,7 +25,7 @@ def held(
     events = [{"type": "text-delta", "n": seq + n} for n in range(count)]
     envelope = {"v": 1, "thread_id": thread, "run_id": run, "agent_id": "a", "dialect": "vercel-ai", "seq": seq}
     value = encode({**envelope, "ts": 1000 + seq, "events": events, **more})
-    return Held.of(partition, offset, 5000 + offset, thread.encode(), value)
+    return Held(partition, offset, 5000 + offset, value)
 
 
 @pytest.mark.parametrize("text", ["0-0.0", "11-123456789012.899"])
@@ -75,7 +75,7 @@ def test_hidden_runs_are_read_and_not_given() -> None:
 
 
 def test_what_is_no_record_is_passed_over() -> None:
-    record = Held.of(0, 7, 0, None, b"rubbish")
+    record = Held(0, 7, 0, b"rubbish")
     recent = Recent(1000, 1000)
     recent.begin(0, 7)
     assert recent.add(record) is None
@@ -174,3 +174,16 @@ def test_a_reader_that_breaks_off_goes_on_exactly(rng: random.Random, records: i
     after = rng.choice(whole)
     again = Reading(after)
     assert [event.place for record in log for event in again.events(record)] == whole[whole.index(after) + 1 :]
+
+
+def test_old_records_are_held_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_events, "FRESH", 2)
+    recent = Recent(1_000_000, 60_000)
+    recent.begin(0, 0)
+    for n in range(4):
+        recent.add(held(n, n))
+    found = recent.since(NOBODYS, 0)
+    assert [record.fresh for record in found] == [False, False, True, True]
+    assert [[event.seq for event in Reading().events(record)] for record in found] == [[0], [1], [2], [3]]
+    assert found[3].envelope is found[3].envelope, "decoded once for all who read along"
+    assert found[0].envelope is not found[0].envelope
