@@ -37,9 +37,10 @@ SLOWEST: Final = 5.0  # seconds of one call, on a busy machine
 
 async def hold_anothers(stage: Stage) -> None:
     """Hold, release and delete by every name of the victim's thread, held or not; and by names that are none."""
-    said = await stage.speak("order-4720")
+    said = await stage.speak("order-4741")
     await stage.is_whole(said)
     uuid = of_acme(said.thread)
+    assert (await stage.evil.get(f"/v1/threads/{uuid}")).status_code == 404, "this thread is the attacker's, too"
     names = (said.thread, uuid, uuid.upper(), f"{uuid}/acme", f"{said.thread}\0")
     for held in (False, True, False):
         change = stage.acme.put if held else stage.acme.delete
@@ -63,7 +64,7 @@ async def hold_anothers(stage: Stage) -> None:
 
 async def hold_the_same_id(stage: Stage) -> None:
     """The attacker's own thread has the id of the victim's: its hold is of its own alone."""
-    said = await stage.speak("order-4721")
+    said = await stage.speak("order-4742")
     await stage.is_whole(said)
     uuid = of_acme(said.thread)
     await stage.upload(stage.evil, uuid, "r1", spoken("evil has one, too"))
@@ -84,7 +85,7 @@ async def hold_the_same_id(stage: Stage) -> None:
 
 async def hold_and_delete(stage: Stage) -> None:
     """Both at once: a thread is held and whole, or gone and not held."""
-    threads = [await stage.speak(f"order-4722-{number}") for number in range(RACES)]
+    threads = [await stage.speak(f"order-4743-{number}") for number in range(RACES)]
     for said in threads:
         await stage.is_whole(said)
     for said in threads:
@@ -106,7 +107,7 @@ async def very_many_holds(stage: Stage) -> None:
     """A tenant holds all that it has, a million threads: the others' holds and deletions are as quick as before."""
     rows = ((f"{n:036d}/evil", json.dumps([f"{n:036d}", "evil"]), 1) for n in range(MANY))
     await asyncio.to_thread(_insert, stage.settings.store_url.removeprefix("sqlite:///"), rows)
-    said = await stage.speak("order-4723")
+    said = await stage.speak("order-4744")
     await stage.is_whole(said)
     path = f"/v1/threads/{said.thread}"
     calls = ((stage.acme.put, "/hold", 200), (stage.acme.delete, "", 409), (stage.acme.delete, "/hold", 200))
