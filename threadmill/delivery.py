@@ -10,6 +10,7 @@ import asyncio
 from typing import Final
 
 from threadmill.counts import Counts
+from threadmill.ending import ended
 from threadmill.envelope import Headers
 from threadmill.errors import BrokerError
 from threadmill.sending import Connect, Sending
@@ -43,7 +44,7 @@ class Delivery:
         self._transit = Transit(counts)
         self._spooling = None if spool is None else Spooling(spool, self._transit, brokers, drop=drop)
         sending = Sending(connect, topic, brokers, self._transit, self._spooling)
-        self._task = asyncio.create_task(sending.run())
+        self._task = asyncio.create_task(sending.run(), name="publisher")
         self._task.add_done_callback(self._stopped)
 
     @property
@@ -115,9 +116,8 @@ class Delivery:
         finally:
             if self._spooling is not None:
                 self._spooling.stop()
-            self._task.cancel()
             try:
-                await asyncio.wait([self._task])
+                await ended(self._task)
             finally:
                 left = self._counts.unconfirmed if self._spooling is None else self._spooling.close()
         return left

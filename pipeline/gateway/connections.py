@@ -184,9 +184,7 @@ class Gateway:
     async def close(self) -> None:
         """Deliver the accepted records, and disconnect."""
         self.live.stop()
-        await self.tail.close()
-        await self.figures.close()
-        await self.run_watch.close()
+        await asyncio.gather(self.tail.close(), self.figures.close(), self.run_watch.close())
         if self._publisher.value is not None:
             await self._publisher.value.__aexit__(None, None, None)
         if self._store.value is not None:

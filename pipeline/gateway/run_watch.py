@@ -18,6 +18,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.worker.open_run_rows import silent
 from pipeline.worker.open_runs import AT_ONCE, restored
+from threadmill.ending import ended
 from topics.catalog import EVENTS, STATE
 
 READY_WITHIN: Final = 15.0  # seconds that a caller waits for what is read first
@@ -60,8 +61,7 @@ class RunWatch:
     async def close(self) -> None:
         """Leave the broker."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await ended(self._task)
 
     async def _run(self) -> None:
         while True:

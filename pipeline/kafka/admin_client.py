@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError
 from pipeline.errors import BrokerError
 from pipeline.kafka.topic_plan import Partition
 from pipeline.settings import Settings
+from threadmill.ending import stopped
 from threadmill.kafka.client import client_options
 from threadmill.kafka.client_log import below_warning, client_log
 from threadmill.kafka.refusal import refusal
@@ -58,7 +59,7 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
             what = str(error) or f"no answer within {WORK:.0f} s"
             raise BrokerError(f"Kafka at {settings.brokers}: {what}; see the broker's log") from error
     finally:
-        await client.close()
+        await stopped(client.close())
 
 
 async def cluster_info(settings: Settings) -> ClusterInfo:

@@ -15,6 +15,7 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError, GroupLoadInProgre
 
 from pipeline.kafka.admin_client import ANSWER, connected, partitions_of
 from pipeline.settings import Settings
+from threadmill.ending import stopped
 from threadmill.kafka.client import client_options
 from topics.catalog import Topic
 
@@ -81,5 +82,5 @@ async def offsets_of(settings: Settings, places: Sequence[TopicPartition]) -> Bo
         await consumer.start()
         begin, end = await asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
     finally:
-        await consumer.stop()
+        await stopped(consumer.stop())
     return {place: (begin[place], end[place]) for place in places}

@@ -17,12 +17,12 @@ from aiokafka.errors import KafkaError
 from pipeline.errors import BrokerError
 from pipeline.kafka.offsets import Bounds, bounds
 from pipeline.settings import Settings
+from threadmill.ending import stopped
 from threadmill.kafka.client import client_options
 from threadmill.kafka.refusal import refusal
 from topics.catalog import Topic
 
 ANSWER_WITHIN: Final = 15.0  # seconds that the broker may be silent
-STOP_WITHIN: Final = 5.0  # seconds
 POLL_MS: Final = 500
 LOOK_AGAIN: Final = 60.0  # seconds between two checks of the topics' partitions
 
@@ -35,7 +35,8 @@ async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaCo
     async with answering(settings):
         consumer = new_consumer(settings, **options)
         try:
-            await asyncio.wait_for(consumer.start(), ANSWER_WITHIN)
+            async with asyncio.timeout(ANSWER_WITHIN):
+                await consumer.start()
             yield consumer
         finally:
             await stop(consumer)
@@ -49,9 +50,9 @@ def new_consumer(settings: Settings, **options: Any) -> AIOKafkaConsumer:
 
 
 async def stop(consumer: AIOKafkaConsumer) -> None:
-    """Stop a consumer within STOP_WITHIN, also where the broker is away; raises nothing."""
+    """Stop a consumer within some seconds, also where the broker is away; raises nothing."""
     with suppress(KafkaError, OSError, TimeoutError):
-        await asyncio.wait_for(asyncio.shield(consumer.stop()), STOP_WITHIN)
+        await stopped(consumer.stop())
 
 
 @asynccontextmanager
@@ -81,7 +82,8 @@ async def read(
     positions = {place: spans[place][0] for place in unread}
     heard = time.monotonic()
     while unread:
-        found = await asyncio.wait_for(consumer.getmany(*unread, timeout_ms=POLL_MS), ANSWER_WITHIN)
+        async with asyncio.timeout(ANSWER_WITHIN):
+            found = await consumer.getmany(*unread, timeout_ms=POLL_MS)
         for place, records in found.items():
             end = unread[place]
             within = records if records[-1].offset < end else [record for record in records if record.offset < end]
@@ -118,7 +120,8 @@ async def bounds_of(settings: Settings, topic: Topic) -> Bounds:
 
 async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPartition, int]) -> dict[Any, int]:
     """Partition -> the first offset of broker time `at` (epoch ms) or later; its end where there is none."""
-    times = await asyncio.wait_for(consumer.offsets_for_times(dict.fromkeys(ends, at)), ANSWER_WITHIN) if ends else {}
+    async with asyncio.timeout(ANSWER_WITHIN):
+        times = await consumer.offsets_for_times(dict.fromkeys(ends, at)) if ends else {}
     return {place: end if times.get(place) is None else times[place].offset for place, end in ends.items()}
 
 

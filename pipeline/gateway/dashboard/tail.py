@@ -17,6 +17,7 @@ from pipeline.gateway.dashboard.intake import Intake
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import follow, offsets_at, reader
 from pipeline.settings import Settings
+from threadmill.ending import ended
 from topics.catalog import CATALOG
 
 LINGER: Final = 60.0  # seconds for which it goes on without readers
@@ -76,10 +77,8 @@ class Tail:
         """Leave the broker."""
         if self._stop is not None:
             self._stop.cancel()
-        task = self._task
-        self._cancel()
-        if task is not None:
-            await asyncio.wait([task])
+        if self._task is not None:
+            await ended(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -10,6 +10,8 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from threadmill.ending import ended
+
 SEND_WITHIN: Final = 30.0  # seconds in which a reader must take what was sent
 HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -39,10 +41,9 @@ class EventStream(Response):
             if sending.done():
                 sending.result()
         finally:
-            for task in (sending, gone):
-                task.cancel()
+            gone.cancel()
             with suppress(asyncio.CancelledError):
-                await asyncio.wait([sending, gone])
+                await ended(sending)
 
     async def _send(self, send: Send) -> None:
         async with aclosing(self._frames) as frames:

@@ -24,6 +24,7 @@ from pipeline.kafka.reading import ANSWER_WITHIN, bounds_of, follow, new_consume
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from threadmill.ending import ended
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
 
@@ -125,10 +126,8 @@ class EventTail:
     async def close(self) -> None:
         """Leave the broker."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        for consumer in self._idle:
-            await consumer.stop()
+            await ended(self._task)
+        await asyncio.gather(*map(stop, self._idle))
 
     @asynccontextmanager
     async def _consumer(self, tenant: str | None) -> AsyncIterator[Any]:
@@ -138,7 +137,8 @@ class EventTail:
             consumer = new_consumer(self._settings) if fresh else self._idle.pop()
             try:
                 if fresh:
-                    await asyncio.wait_for(consumer.start(), ANSWER_WITHIN)
+                    async with asyncio.timeout(ANSWER_WITHIN):
+                        await consumer.start()
                 yield consumer
                 self._idle.append(consumer)
             except (KafkaError, OSError, TimeoutError) as error:

@@ -11,17 +11,21 @@ from typing import Any
 
 import httpx
 import pytest
+from aiokafka import AIOKafkaConsumer
 
 from pipeline.gateway import connections
+from pipeline.gateway.run_watch import RunWatch
 from pipeline.kafka.offsets import group_lag
+from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.roles import ROLES
 from tests.support.commands import threadmill
 from tests.support.gateways import Running, Tokens, client, running, sse, talk
 from tests.support.turn_records import make_record
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess
+from threadmill.ending import AGAIN
 from threadmill.identity import thread_uuid
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
@@ -213,3 +217,30 @@ async def test_without_a_broker_the_answer_says_so(gateway_settings: Settings, m
         assert answer.status_code == 503
         assert "the open runs are not known" in answer.json()["detail"]
         assert "Retry-After" in answer.headers
+
+
+async def test_a_stop_while_a_client_is_being_stopped(
+    gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiokafka, while it stops a client, took our cancellation for that of its own tasks: a gateway that stopped right
+    after its first scrape never came to an end.
+    """
+    watch = RunWatch(gateway_settings, Metrics(10))
+    closing: list[asyncio.Task[None]] = []
+    stop = AIOKafkaConsumer.stop
+
+    async def stop_meanwhile(consumer: AIOKafkaConsumer) -> None:
+        if not closing:
+            closing.append(asyncio.create_task(watch.close()))
+        await stop(consumer)
+
+    monkeypatch.setattr(AIOKafkaConsumer, "stop", stop_meanwhile)
+    watch.start()
+
+    async def begun() -> bool:
+        return bool(closing)
+
+    await until(begun)
+    began = time.monotonic()
+    await asyncio.wait_for(closing[0], PATIENCE)
+    assert time.monotonic() - began < AGAIN, "the first cancellation is enough"
