@@ -9,8 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from pipeline.errors import StoreError
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.steps import Steps
 
 BUSY: Final = 0.2  # seconds, some transactions long, that are followed by PAUSE: others write meanwhile
 PAUSE: Final = 0.6
@@ -24,27 +24,16 @@ class SearchSteps:
 
     def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
         self._store = store
-        self._next = 0.0
-        self._under_way: asyncio.Task[None] | None = None
+        self.steps = Steps(self._step, AGAIN, log, "turns of an older version wait to be searched")
 
     def step(self) -> None:
         """Begin to look after some turns, if it is time to."""
-        idle = self._under_way is None or self._under_way.done()
-        if idle and asyncio.get_running_loop().time() >= self._next:
-            self._under_way = asyncio.create_task(self._step())
+        self.steps.begin()
 
-    async def _step(self) -> None:
-        """What fails is tried again later."""
+    async def _step(self) -> float:
         loop = asyncio.get_running_loop()
         end, done = loop.time() + BUSY, 1
-        try:
-            store = await self._store()
-            while done and loop.time() < end:
-                done = await store.index_some()
-        except StoreError as error:
-            log.warning("turns of an older version wait to be searched: %s", error)
-            done = 0
-        except Exception:  # whatever it is, turns are stored
-            log.exception("turns of an older version wait to be searched")
-            done = 0
-        self._next = loop.time() + (PAUSE if done else AGAIN)
+        store = await self._store()
+        while done and loop.time() < end:
+            done = await store.index_some()
+        return PAUSE if done else AGAIN
