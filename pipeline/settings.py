@@ -181,6 +181,11 @@ class Settings(ClientSettings):
         None,
         description="How long topics keep records where that is not as in the catalog: `events=86400,turns=2592000`.",
     )
+    processes: Count | None = Field(
+        None,
+        description="Processes of one `threadmill worker`, which share its port and its signals. By default two where "
+        "it may use two cores: the roles that write to the store have one of their own; else, and with `--roles`, one.",
+    )
     port: Port = Field(6066, description="Health and metrics of a worker; 0 takes a free port.")
     host: str = Field("127.0.0.1", description="Address that a worker's health and metrics listen on.")
     gateway_port: Port = Field(8080, description="The gateway's port; 0 takes a free one.")

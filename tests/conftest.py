@@ -97,7 +97,8 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
 async def settings(broker: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Settings]:
     """Settings of one test: the session's broker, topics and a home of its own, free ports. Its topics go with it."""
     prefix = f"{re.sub('[^A-Za-z0-9]+', '-', request.node.name)[:40]}-{uuid.uuid4().hex[:8]}"
-    yield Settings(home=tmp_path, cache=CACHE, brokers=broker.bootstrap, topic_prefix=prefix, port=0)
+    # One process: a test that starts a worker pays for no second one, unless it asks for it.
+    yield Settings(home=tmp_path, cache=CACHE, brokers=broker.bootstrap, topic_prefix=prefix, port=0, processes=1)
     client = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
     await client.start()
     try:

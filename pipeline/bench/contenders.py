@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pipeline.bench import kafka_streams
 from pipeline.bench.engines import quix, quix_missing, raw, stock_faust, streams
 from pipeline.bench.postgres import missing
 from pipeline.bench.result import Contender
-from pipeline.bench.threadmill_runs import apart, cores_for_two_workers, to_postgres, to_sqlite, to_turns, two_workers
+from pipeline.bench.threadmill_runs import (
+    apart,
+    by_processes,
+    cores_for_two_workers,
+    to_postgres,
+    to_sqlite,
+    to_sqlite_of_two,
+    to_turns,
+)
 
 LIMIT: Final = "raw"
 TURNS: Final = "turns"
@@ -20,8 +29,14 @@ CONTENDERS: Final[dict[str, Contender]] = {
     for contender in (
         Contender(LIMIT, "raw read: aiokafka + orjson.loads, no job", raw),
         Contender(TURNS, "Threadmill to the turns topic", to_turns),
-        Contender("two", "Threadmill to the turns topic, two workers", two_workers, missing=cores_for_two_workers),
+        Contender(
+            "two",
+            "Threadmill to the turns topic, two processes",
+            partial(by_processes, count=2),
+            missing=cores_for_two_workers,
+        ),
         Contender("sqlite", f"Threadmill to SQLite, {ROLES}", to_sqlite),
+        Contender("split", "Threadmill to SQLite, one worker of two processes", to_sqlite_of_two),
         Contender("postgres", f"Threadmill to Postgres, {ROLES}", to_postgres, missing=missing),
         Contender("faust", "stock Faust agent, async for", stock_faust, any_load=False),
         Contender("quix", "Quix Streams with its state", quix, any_load=False, missing=quix_missing),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -20,6 +21,7 @@ from topics import catalog
 
 TURNS_WITHIN = 180.0  # seconds
 COMMITTED_WITHIN = 30.0
+LEFT = 0.3  # of a load, at least, for figures that mean something
 CORES_FOR_TWO = 3  # the broker has one
 
 
@@ -34,20 +36,19 @@ async def to_turns(site: Site) -> Measured:
         return Measured(site.load.events, end - running.began, spent - before if spent else None)
 
 
-async def two_workers(site: Site) -> Measured:
-    """The same with two workers, from the moment at which both read; events read before it are left out."""
+async def by_processes(site: Site, count: int) -> Measured:
+    """The same by one worker of so many processes, from the moment at which all of them read; events read before are
+    left out. Raises BrokerError where that was nearly all.
+    """
     await site.reset()
-    second = site.settings.model_copy(update={"port": free_ports(1)[0]})
-    async with site.observed() as observer, AsyncExitStack() as stack:
-        workers = [
-            await stack.enter_async_context(worker(site.settings, "assemble")),
-            await stack.enter_async_context(worker(second, "assemble")),
-        ]
-        began, read = time.monotonic(), sum([await running.metric(m.EVENTS_ASSEMBLED.name) for running in workers])
-        before = sum([await running.cpu() for running in workers])
+    async with site.observed() as observer, worker(site.settings, "assemble", count) as running:
+        began, read = time.monotonic(), await running.metric(m.EVENTS_ASSEMBLED.name)
+        before = await running.cpu()
+        if site.load.events - read < LEFT * site.load.events:
+            raise BrokerError(f"{read:,.0f} of {site.load.events:,} events were read before all {count} processes were")
         end = await until(partial(_delivered, observer), TURNS_WITHIN, "all turns were on the turns topic")
-        spent = sum([await running.cpu() for running in workers])
-        read = sum([await running.metric(m.EVENTS_ASSEMBLED.name) for running in workers]) - read
+        spent = await running.cpu()
+        read = await running.metric(m.EVENTS_ASSEMBLED.name) - read
         await _committed(observer)
         return Measured(int(read), end - began, spent - before if spent else None)
 
@@ -60,22 +61,36 @@ def cores_for_two_workers() -> str | None:
 
 async def to_sqlite(site: Site) -> Measured:
     """Until every turn is in a new SQLite file."""
-    file = site.settings.home / f"{site.settings.topic_prefix}-{time.time_ns()}.db"
-    return await _to_store(site, f"sqlite:///{file}")
+    url = _new_file(site)
+    return await _to_store(site, url, processes(_with(site, url)))
+
+
+async def to_sqlite_of_two(site: Site) -> Measured:
+    """The same, by one worker that has a process for each role, and one that starts them."""
+    url = _new_file(site)
+    return await _to_store(site, url, [(_with(site, url), "assemble,store")], each=2)
 
 
 async def to_postgres(site: Site) -> Measured:
     """Until every turn is in a new Postgres database."""
     async with site.postgres() as url:
-        return await _to_store(site, url)
+        return await _to_store(site, url, processes(_with(site, url)))
 
 
-async def _to_store(site: Site, url: str) -> Measured:
+def _new_file(site: Site) -> str:
+    return f"sqlite:///{site.settings.home / f'{site.settings.topic_prefix}-{time.time_ns()}.db'}"
+
+
+def _with(site: Site, url: str) -> Settings:
+    return site.settings.model_copy(update={"store": url})
+
+
+async def _to_store(site: Site, url: str, started: Sequence[tuple[Settings, str]], each: int = 1) -> Measured:
+    """`started`: workers as `processes` gives them, which have `each` so many processes."""
     await site.reset()
-    settings = site.settings.model_copy(update={"store": url})
     async with await ThreadStore.open(url, migrate=True) as store:
         async with site.observed() as observer, AsyncExitStack() as stack:
-            workers = [await stack.enter_async_context(worker(one, roles)) for one, roles in processes(settings)]
+            workers = [await stack.enter_async_context(worker(one, roles, each)) for one, roles in started]
             before = sum([await running.cpu() for running in workers])
             stored = partial(_stored, workers[0], site.load.outcome.turns)
             end = await until(stored, TURNS_WITHIN, "all turns were in the store")

@@ -46,15 +46,19 @@ class Worker:
         while True:
             asked = time.monotonic()
             try:
-                async with self.http.get(f"{self.url}/readyz") as response:
-                    if response.status == 200:
-                        return
+                if await self.ready():
+                    return
             except aiohttp.ClientError:
                 pass
             self.began = asked
             if process.returncode is not None or asked > deadline:
                 raise BrokerError(f"threadmill did not get ready:\n{last_lines(log)}")
             await asyncio.sleep(0.02)
+
+    async def ready(self) -> bool:
+        """Whether it does its work now."""
+        async with self.http.get(f"{self.url}/readyz") as response:
+            return response.status == 200
 
     async def metric(self, name: str) -> float:
         """The sum of a metric's samples."""
@@ -80,9 +84,10 @@ class Worker:
         return sum(remote.endswith(f":{port:04X}") and f"socket:[{row[6]}]" in links for _, _, remote, *row in rows)
 
 
-def worker(settings: Settings, roles: str) -> AbstractAsyncContextManager[Worker]:
+def worker(settings: Settings, roles: str, processes: int = 1) -> AbstractAsyncContextManager[Worker]:
     """A worker that is ready; it stops with the block."""
-    return _running(settings, f"http://{settings.host}:{settings.port}", "worker", "--roles", roles)
+    command = ("--roles", roles, "--processes", str(processes))
+    return _running(settings, f"http://{settings.host}:{settings.port}", "worker", *command)
 
 
 def gateway(settings: Settings) -> AbstractAsyncContextManager[Worker]:
@@ -92,7 +97,7 @@ def gateway(settings: Settings) -> AbstractAsyncContextManager[Worker]:
 
 @asynccontextmanager
 async def _running(settings: Settings, url: str, *command: str) -> AsyncIterator[Worker]:
-    log = settings.home / f"{settings.topic_prefix}-{command[-1]}-{url.rpartition(':')[2]}.log"
+    log = settings.home / f"{settings.topic_prefix}-{command[0]}-{url.rpartition(':')[2]}.log"
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "pipeline", *command), env=environment(settings), stdout=output, stderr=output

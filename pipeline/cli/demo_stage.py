@@ -140,7 +140,7 @@ def _start(settings: Settings, group: int | None) -> Worker:
     log = settings.home / "worker.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pipeline", "worker"],
+            [sys.executable, "-m", "pipeline", "worker", "--processes", "1"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -16,7 +16,13 @@ IDS: Final = ("thread_id", "run_id", "trace_id")
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the ids of the run that the line is about, the error."""
+    """One JSON object a line: time, level, logger, message, the ids of the run that the line is about, the error; and
+    the name of this process, where a worker has several.
+    """
+
+    def __init__(self, process: str | None = None) -> None:
+        super().__init__()
+        self._process = {} if process is None else {"process": process}
 
     def format(self, record: logging.LogRecord) -> str:
         """-> the line."""
@@ -25,6 +31,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
+            **self._process,
         }
         line |= {name: vars(record)[name] for name in IDS if name in vars(record)}
         if record.exc_info:
@@ -32,14 +39,15 @@ class JsonFormatter(logging.Formatter):
         return json_text.line(line)
 
 
-def set_up(settings: Settings) -> None:
-    """Log to standard error as the settings say."""
+def set_up(settings: Settings, process: str | None = None) -> None:
+    """Log to standard error as the settings say; `process` is the name of this one, where a worker has several."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(Chatter())
     if settings.log_format == "json":
-        handler.setFormatter(JsonFormatter())
+        handler.setFormatter(JsonFormatter(process))
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+        who = "" if process is None else f"[{process}] "
+        handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)-7s {who}%(name)s: %(message)s"))
     logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
     audit.setLevel(logging.INFO)  # whatever the level of all others is
     for name in QUIET:

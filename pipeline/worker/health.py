@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from pipeline.errors import CallerError
 from pipeline.observability.listening import why_not_listening
-from pipeline.observability.metrics import Metrics
 
-Probe = Callable[[], list[str]]
+Probe = Callable[[], Awaitable[list[str]]]
 """-> the reasons why not, one sentence each; empty where all is well."""
+
+
+class Watched(Protocol):
+    """What is asked over HTTP: a worker, or the processes of one."""
+
+    async def stalled(self) -> list[str]:
+        """Why a restart would help."""
+
+    async def waiting(self) -> list[str]:
+        """Why it does not do its work now."""
+
+    async def registry(self) -> CollectorRegistry:
+        """Its metrics."""
+
 
 ENDPOINTS: Final = {
     "/livez": "200 while the worker gets on; 503 with the reasons where a restart would help",
@@ -26,14 +40,14 @@ ENDPOINTS: Final = {
 class HealthServer:
     """Serves /livez, /readyz and /metrics; port 0 takes a free one."""
 
-    def __init__(self, host: str, port: int, metrics: Metrics, *, live: Probe, ready: Probe) -> None:
+    def __init__(self, host: str, port: int, watched: Watched) -> None:
         self._host = host
         self._port = port
-        self._metrics = metrics
+        self._watched = watched
         app = web.Application()
         app.router.add_get("/", self._index)
-        app.router.add_get("/livez", _answering(live))
-        app.router.add_get("/readyz", _answering(ready))
+        app.router.add_get("/livez", _answering(watched.stalled))
+        app.router.add_get("/readyz", _answering(watched.waiting))
         app.router.add_get("/metrics", self._exposition)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
 
@@ -58,14 +72,14 @@ class HealthServer:
     async def _exposition(self, request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(", ".join(request.headers.getall("Accept", [])))
         # In a thread: with thousands of series it takes longer than the event loop should stand still.
-        body = await asyncio.to_thread(encode, self._metrics.registry)
+        body = await asyncio.to_thread(encode, await self._watched.registry())
         return web.Response(body=body, headers={"Content-Type": content_type})
 
 
 def _answering(probe: Probe) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def answer(_: web.Request) -> web.Response:
         try:
-            reasons = probe()
+            reasons = await probe()
         except Exception as error:  # an answer, whatever the probe does: a broken probe is a reason, too
             reasons = [f"the probe itself failed: {type(error).__name__}: {error}"]
         body = {"status": "failing" if reasons else "ok", "reasons": reasons}

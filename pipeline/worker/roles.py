@@ -28,7 +28,7 @@ class Role:
 
     `topic` is what it reads; `operations` are all that it does with topics; `built_by` names the function that makes
     its Work, as `module.function` of this package. `needs_setting` is the setting without which it can't run: by
-    default it runs where that is set.
+    default it runs where that is set. A `light` role needs little: a worker of several processes has it in one.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Role:
     built_by: str
     needs_store: bool = False
     needs_setting: str | None = None
+    light: bool = False
 
     def group(self, settings: Settings) -> str:
         """Its consumer group: the same whichever roles share a process."""
@@ -70,6 +71,7 @@ _ROLES: Final = (
         TELEMETRY,
         (Operation("countTelemetry", "receive", TELEMETRY, "Turn telemetry into metrics."),),
         "metrics_role.metrics_work",
+        light=True,
     ),
     Role(
         "store",
@@ -90,6 +92,7 @@ _ROLES: Final = (
         "archive_role.archive_work",
         needs_store=True,
         needs_setting="archive",
+        light=True,
     ),
 )
 ROLES: Final = {role.name: role for role in _ROLES}

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import faust
+from prometheus_client import CollectorRegistry
 
 from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.admin import check_topics
@@ -18,7 +19,6 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.faust_app import build_app
-from pipeline.worker.health import HealthServer
 from pipeline.worker.roles import Role
 from pipeline.worker.stage import Stage
 
@@ -29,23 +29,20 @@ SILENT_AFTER: Final = 15.0  # seconds without an answer from the broker
 
 
 class Worker:
-    """The roles of one process, its health, and its metrics."""
+    """The roles of one process, its health, and its metrics; it is `Watched` by whoever serves these."""
 
     def __init__(self, settings: Settings, roles: Sequence[Role]) -> None:
         self.settings = settings
         self.roles = tuple(roles)
         self.metrics = Metrics(settings.metric_series)
         self.apps: list[faust.App] = []
-        self.port = 0
         self._shown: dict[str, frozenset[int]] = {}  # role -> partitions whose lag is shown
         self._swept: list[int] = []  # the generation of each role whose leftovers of before were collected
-        self._health = HealthServer(settings.host, settings.port, self.metrics, live=self.stalled, ready=self.waiting)
 
     async def start(self) -> None:
         """Start all roles. Raises BrokerError where Kafka or a topic is missing, StoreError for a store that these
         roles can't work with; one that is away is waited for.
         """
-        self.port = await self._health.start()
         await check_topics(self.settings)
         if any(role.needs_store for role in self.roles):
             await self._check_store()
@@ -74,7 +71,6 @@ class Worker:
     async def stop(self) -> None:
         """Last checkpoints; leave the groups."""
         await asyncio.gather(*(app.stop() for app in self.apps), return_exceptions=True)
-        await self._health.stop()
 
     @property
     def stages(self) -> list[Stage]:
@@ -103,7 +99,11 @@ class Worker:
             self._swept = generations
             gc.collect()
 
-    def stalled(self) -> list[str]:
+    async def registry(self) -> CollectorRegistry:
+        """Its metrics."""
+        return self.metrics.registry
+
+    async def stalled(self) -> list[str]:
         """Why a restart would help: records wait, nothing holds us up, and yet nothing is done."""
         reasons = []
         for stage in self.stages:
@@ -112,7 +112,7 @@ class Worker:
                 reasons.append(f"{stage.name} has records to read and has applied none for {idle:.0f} s")
         return reasons
 
-    def waiting(self) -> list[str]:
+    async def waiting(self) -> list[str]:
         """Why this worker does not do its work now."""
         if not self.apps:
             return ["starting"]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import aiohttp
+import pytest
 
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
@@ -24,10 +25,11 @@ def worker(settings: Settings, *arguments: str, **more: str) -> subprocess.Compl
     )
 
 
-def test_missing_topics_are_named(settings: Settings) -> None:
-    done = worker(settings)
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_missing_topics_are_named_once(settings: Settings, processes: str) -> None:
+    done = worker(settings, "--processes", processes)
     assert done.returncode == 3
-    assert f"{settings.topic_prefix}.events" in done.stderr
+    assert done.stderr.count(f"{settings.topic_prefix}.events") == 1
     assert "threadmill topics apply" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -37,6 +37,7 @@ class WorkerProcess:
         name: str = "worker",
         roles: str = "assemble,metrics,store",
         *,
+        processes: int = 1,
         program: Sequence[str] = ("-m", "pipeline"),
         folder: Path | None = None,
         **variables: str,
@@ -47,11 +48,12 @@ class WorkerProcess:
         self.variables = variables
         self.name = name
         self.roles = roles
+        self.processes = processes
         self.log = Path(settings.home) / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> WorkerProcess:
-        command = [sys.executable, *self.program, "worker", "--roles", self.roles]
+        command = [sys.executable, *self.program, "worker", "--roles", self.roles, "--processes", str(self.processes)]
         variables = environment(self.settings, **self.variables)
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(command, env=variables, cwd=self.folder, stdout=out, stderr=out)
@@ -75,6 +77,20 @@ class WorkerProcess:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
             self.process.wait()
+
+    def children(self) -> dict[str, int]:
+        """Name -> process id, of the processes that a worker of several has."""
+        assert self.process is not None
+        found = {}
+        for folder in Path("/proc").iterdir():
+            try:
+                parent = re.search(r"\) . (\d+) ", (folder / "stat").read_text())
+                command = (folder / "cmdline").read_text().split("\0")
+            except OSError:  # no process, or none any more
+                continue
+            if parent is not None and int(parent[1]) == self.process.pid:
+                found[command[command.index("--child") + 1]] = int(folder.name)
+        return found
 
     async def url(self, within: float = PATIENCE) -> str:
         """Where its health and metrics are, once it has said so."""

@@ -75,6 +75,16 @@ def test_json_lines_name_the_run_as_far_as_it_is_known(capsys: pytest.CaptureFix
     assert two["message"] == "two \ud800"
 
 
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_process_of_several_is_named(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(Settings(log_format=log_format), "store")
+    logging.getLogger("pipeline.x").info("begun")
+    line = capsys.readouterr().err
+    assert (
+        "INFO    [store] pipeline.x: begun" in line if log_format == "text" else json.loads(line)["process"] == "store"
+    )
+
+
 def test_what_is_normal_at_a_start_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
     logs.set_up(Settings())
     ours, group = (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import aiohttp
 import pytest
+from prometheus_client import CollectorRegistry
 
 from pipeline.errors import CallerError
 from pipeline.observability import metrics as m
@@ -14,15 +16,27 @@ from pipeline.observability.metrics import Metrics
 from pipeline.worker.health import HealthServer, Probe
 
 
-def well() -> list[str]:
+async def well() -> list[str]:
     return []
+
+
+@dataclass
+class Shown:
+    """A `Watched` of a test."""
+
+    stalled: Probe = well
+    waiting: Probe = well
+    metrics: Metrics = field(default_factory=Metrics)
+
+    async def registry(self) -> CollectorRegistry:
+        return self.metrics.registry
 
 
 @asynccontextmanager
 async def serving(
     live: Probe = well, ready: Probe = well, metrics: Metrics | None = None
 ) -> AsyncIterator[tuple[aiohttp.ClientSession, int]]:
-    server = HealthServer("127.0.0.1", 0, metrics or Metrics(), live=live, ready=ready)
+    server = HealthServer("127.0.0.1", 0, Shown(live, ready, metrics or Metrics()))
     port = await server.start()
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
@@ -41,7 +55,11 @@ async def test_all_is_well() -> None:
 
 async def test_reasons_are_told_and_each_probe_is_its_own() -> None:
     reasons: list[str] = []
-    async with serving(ready=lambda: reasons) as (client, _):
+
+    async def told() -> list[str]:
+        return reasons
+
+    async with serving(ready=told) as (client, _):
         reasons.append("the store does not answer")
         async with client.get("/readyz") as answer:
             assert answer.status == 503
@@ -54,7 +72,7 @@ async def test_reasons_are_told_and_each_probe_is_its_own() -> None:
 
 
 async def test_a_probe_that_raises_is_a_reason() -> None:
-    def broken() -> list[str]:
+    async def broken() -> list[str]:
         raise RuntimeError("no consumer")
 
     async with serving(live=broken) as (client, _), client.get("/livez") as answer:
@@ -90,13 +108,13 @@ async def test_the_index_lists_what_there_is() -> None:
 
 async def test_a_taken_port_names_the_setting_to_change() -> None:
     async with serving() as (_, port):
-        second = HealthServer("127.0.0.1", port, Metrics(), live=well, ready=well)
+        second = HealthServer("127.0.0.1", port, Shown())
         with pytest.raises(CallerError, match=f"127.0.0.1:{port} is in use .* THREADMILL_PORT"):
             await second.start()
 
 
 async def test_an_address_of_another_machine_names_the_setting_to_change() -> None:
-    server = HealthServer("192.0.2.1", 0, Metrics(), live=well, ready=well)
+    server = HealthServer("192.0.2.1", 0, Shown())
     with pytest.raises(CallerError, match="THREADMILL_HOST"):
         await server.start()
 
@@ -104,7 +122,7 @@ async def test_an_address_of_another_machine_names_the_setting_to_change() -> No
 async def test_the_port_is_free_again_after_stop() -> None:
     async with serving() as (_, port):
         pass
-    again = HealthServer("127.0.0.1", port, Metrics(), live=well, ready=well)
+    again = HealthServer("127.0.0.1", port, Shown())
     assert await again.start() == port
     await again.stop()
     await again.stop()

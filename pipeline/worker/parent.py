@@ -1,0 +1,60 @@
+"""The parent of a worker's processes: it starts them, serves their health and metrics as one, and ends with them.
+
+It works on no record itself. When one of its children ends, however that comes, it stops the others and ends with the
+worst of their exit statuses, as one process would: whoever starts workers again starts all of it again. What was read
+and not committed is read again then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from pipeline.settings import Settings
+from pipeline.worker.child_process import ChildProcess
+from pipeline.worker.family import Family
+from pipeline.worker.health import HealthServer
+from pipeline.worker.parts import Part
+
+
+async def run(settings: Settings, parts: Sequence[Part], stop_within: float) -> int:
+    """Run these parts until a signal comes, or one of them ends -> the exit status.
+
+    Children that go on for longer than `stop_within` seconds after they were told to stop are killed. Raises
+    CallerError where the port is taken.
+    """
+    stop_asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop_asked.set)
+    family = Family()
+    health = HealthServer(settings.host, settings.port, family)
+    port = await health.start()
+    stopping = asyncio.ensure_future(stop_asked.wait())
+    try:
+        family.children = [await ChildProcess.of(part) for part in parts]
+        starting = asyncio.ensure_future(_start(family, parts, f"http://{settings.host}:{port}"))
+        ends: list[asyncio.Future[Any]] = [stopping, *(child.ended for child in family.children)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        starting.cancel()
+        for child in family.children:
+            if child.ended.done():
+                click.echo(f"threadmill: process {child.name} ended with status {child.status}", err=True)
+    finally:
+        stopping.cancel()
+        statuses = await asyncio.gather(*(child.stop(stop_within) for child in family.children))
+        await health.stop()
+    return max(statuses)
+
+
+async def _start(family: Family, parts: Sequence[Part], url: str) -> None:
+    try:
+        await family.start()
+    except ConnectionError:  # it has ended, which is seen without us
+        return
+    names = ", ".join(dict.fromkeys(role.name for part in parts for role in part.roles))
+    click.echo(f"threadmill: {names}; {len(parts)} processes; {url}", err=True)

@@ -1,0 +1,59 @@
+"""Which roles run in which process of a worker.
+
+One process uses one core, and each role of it takes from the others. So the roles that read events and telemetry run
+beside those that write turns to a store; more processes share the partitions of the same groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.settings import Settings
+from pipeline.worker.cores import cores
+from pipeline.worker.roles import Role
+
+APART: Final = 2  # processes: one for each kind of role
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one process runs. `name` tells it from its siblings, in logs and metrics."""
+
+    name: str
+    roles: tuple[Role, ...]
+
+
+def usual_processes() -> int:
+    """How many processes `threadmill worker` has where nobody says: two, unless there is only one core."""
+    return min(APART, cores())
+
+
+def parts(settings: Settings, roles: Sequence[Role], processes: int) -> list[Part]:
+    """Deal roles out to at most so many processes, as evenly as possible. There are fewer where more would do nothing:
+    a SQLite file has one writer at a time, and light roles need one process.
+    """
+    if processes == 1:
+        return [Part("worker", tuple(roles))]
+    kinds = [[role for role in roles if role.needs_store is writes] for writes in (False, True)]
+    most = [_most(settings, kind, processes) for kind in kinds]
+    counts = [0 for _ in kinds]
+    for _ in range(min(processes, sum(most))):
+        able = [number for number, count in enumerate(counts) if count < most[number]]
+        counts[min(able, key=counts.__getitem__)] += 1
+    return [part for kind, count in zip(kinds, counts, strict=True) for part in _alike(kind, count)]
+
+
+def _most(settings: Settings, kind: Sequence[Role], processes: int) -> int:
+    """How many processes of these roles are of use."""
+    one_at_a_time = settings.store_url.startswith("sqlite:") and any(role.needs_store for role in kind)
+    return min(len(kind), 1) if one_at_a_time or all(role.light for role in kind) else processes
+
+
+def _alike(roles: Sequence[Role], count: int) -> list[Part]:
+    """So many processes of the same roles; the light ones are in the first."""
+    heavy = tuple(role for role in roles if not role.light)
+    if count <= 1:
+        return [Part((heavy or tuple(roles))[0].name, tuple(roles)) for _ in range(count)]
+    return [Part(f"{heavy[0].name}-{number}", tuple(roles) if number == 1 else heavy) for number in range(1, count + 1)]
