@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from threadmill.errors import InvalidRecord, Reason
+from topics import json_text
 
 VERSION = 1
 MAX_SEGMENT_BYTES = 800_000
@@ -104,7 +105,7 @@ def encode(run: RunKey, entry: Segment | Closed) -> bytes:
     if isinstance(entry, Closed):
         mark = {**head, "seq": entry.seq, "complete": entry.complete, "revision": entry.revision}
         mark = {**mark, "cut": True} if entry.cut else mark
-        return bytes(bytearray(orjson.dumps(mark)))  # orjson's own result would keep 4 KB of room behind it
+        return json_text.trimmed(orjson.dumps(mark))
     head["sizes"] = [len(record) for record in entry.records]
     if entry.clocks is not None:
         head["clocks"] = list(entry.clocks)

@@ -41,7 +41,7 @@ class TelemetryRecord(TypedDict):
 def encode(record: TelemetryRecord) -> bytes:
     """-> record value."""
     try:
-        return orjson.dumps(record)
+        return json_text.trimmed(orjson.dumps(record))
     except TypeError:  # lone surrogates, integers over 64 bits, deep nesting
         return json_text.dumps(record).encode()
 

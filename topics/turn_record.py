@@ -53,7 +53,7 @@ class TurnRecord(TypedDict):
 def encode(record: TurnRecord) -> bytes:
     """-> record value; floats, key order and text exactly as assembled, so that a replay gives the same bytes."""
     try:
-        return orjson.dumps(record)
+        return json_text.trimmed(orjson.dumps(record))
     except TypeError:  # more levels of nesting than orjson writes
         return json_text.dumps(record).encode()
 

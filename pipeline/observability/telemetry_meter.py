@@ -127,7 +127,7 @@ class Seen:
     def __init__(self, records: int) -> None:
         self._records = records
         self._size = 2 << records.bit_length()  # slots: never more than half are taken
-        self._newer, self._older = array("q", bytes(8 * self._size)), array("q")
+        self._newer, self._older = array("q", bytes(8 * self._size)), array("q", bytes(8 * self._size))
         self._count = 0
 
     def first(self, record: TelemetryRecord) -> bool:
@@ -138,7 +138,7 @@ class Seen:
         tenant, thread_id, run_id = (record.get(name) for name in ("tenant", "thread_id", "run_id"))
         known = hash((str(tenant or ""), str(thread_id), str(run_id), seq)) or 1  # 0 is a free slot
         slot = self._slot(self._newer, known)
-        if self._newer[slot] == known or (self._older and self._older[self._slot(self._older, known)] == known):
+        if self._newer[slot] == known or self._older[self._slot(self._older, known)] == known:
             return False
         self._newer[slot] = known
         self._count += 1

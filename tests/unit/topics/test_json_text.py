@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,3 +61,17 @@ def test_a_line_is_one_to_every_reader() -> None:
     text = json_text.line(value)
     assert text.splitlines() == [text]
     assert json_text.loads(text) == value
+
+
+@pytest.mark.parametrize("size", [0, 1, 400, 5_000, 100_000])
+def test_a_trimmed_result_is_the_same_text_without_the_room_behind_it(size: int) -> None:
+    value = {"text": "x" * size}
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        kept = [json_text.trimmed(orjson.dumps(value)) for _ in range(100)]
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept[0] == orjson.dumps(value)
+    assert taken < 100 * (len(kept[0]) + 100) + 5_000
