@@ -7,7 +7,8 @@ the turns of several tenants. Such rows are read where they are until `ThreadSto
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Table, Text, and_, func, or_
 from sqlalchemy.ext.compiler import compiles
@@ -18,6 +19,7 @@ from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
+REMEMBERED: Final = 4_096  # keys, since a batch asks for the text of each of its own several times
 NO_TENANT = ""  # what a caller gives who means the threads without a tenant; None means any
 
 
@@ -26,11 +28,13 @@ def key_of(record: TurnRecord) -> ThreadKey:
     return ThreadKey.of(record["thread_id"], record.get("tenant"))
 
 
+@lru_cache(maxsize=REMEMBERED)
 def key_text(key: ThreadKey) -> str:
     """What the columns hold."""
     return column_text(key.text) or ""
 
 
+@lru_cache(maxsize=REMEMBERED)
 def older_text(key: ThreadKey) -> str:
     """What an older version wrote for it, and for any other tenant's thread with this id."""
     return key_text(ThreadKey(key.thread_id))

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
+import orjson
+
 from pipeline.stores.bounded_sum import MAX_INTEGER
-from pipeline.stores.keys import key_of, key_text
+from pipeline.stores.keys import REMEMBERED, key_of, key_text
 from pipeline.stores.usage import usage_rows
 from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.held_events import Ranges, Version, ranges_of
 from pipeline.turns.pending import pending
 from pipeline.turns.thread_document import GIVEN_UP, agent_configs, digest, interruption, outgoing, position, span
 from threadmill.identity import turn_id
+from topics import json_text
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
@@ -26,10 +30,13 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RecordRows:
-    """One record as rows: of `turns` one, of the other tables any number. `thread`: whose it is."""
+    """One record as rows: of `turns` one, of the other tables any number. `thread`: whose it is; `json`: the JSON
+    columns of `turn` as text.
+    """
 
     thread: ThreadKey
     turn: Row
+    json: dict[str, str | None]
     agents: list[Row]
     links: list[Row]
     usage: list[Row]
@@ -70,10 +77,14 @@ def record_rows(record: TurnRecord) -> RecordRows:
     agent_names = {config["agent_id"]: config.get("agent_name") for config in agent_configs(record)}
     if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
         agent_names.setdefault(record["agent_id"], None)
-    turn = identity | _turn(record)
+    turn, json = _turn(record)
+    turn |= identity
+    asked = turn["asked"] = _asked(record, turn, agent_names)
+    json["asked"] = None if asked is None else json_text.dumps(asked)
     return RecordRows(
         thread=thread,
-        turn=turn | {"asked": _asked(record, turn, agent_names)},
+        turn=turn,
+        json=json,
         agents=[
             identity | {"agent_id": column_text(agent_id), "agent_name": column_text(name)}
             for agent_id, name in agent_names.items()
@@ -90,20 +101,25 @@ def record_rows(record: TurnRecord) -> RecordRows:
         ],
         usage=[identity | row for row in usage_rows(record)],
         ranges=ranges_of(record),
-        first_turns=_first_turns(record),
+        first_turns=_first_turns(record["thread_id"], record["run_id"]),
     )
 
 
-def _first_turns(record: TurnRecord) -> tuple[str, ...]:
+@lru_cache(maxsize=REMEMBERED)
+def _first_turns(thread_id: str, run_id: str) -> tuple[str, ...]:
+    """All turns of a run have the same."""
     with suppress(ValueError):  # the thread of a foreign record may be no UUID
-        return tuple(turn_id(record["thread_id"], record["run_id"], ordinal) for ordinal in FIRST)
+        return tuple([turn_id(thread_id, run_id, ordinal) for ordinal in FIRST])
     return ()
 
 
-def _turn(record: TurnRecord) -> Row:
+def _turn(record: TurnRecord) -> tuple[Row, dict[str, str | None]]:
+    """-> the row, and its JSON columns as text."""
     started_at, role, _, ordinal, _ = position(record)
     thread: Mapping[str, Any] = record.get("thread") or {}
-    return {
+    facts = {key: value for key, value in record.items() if key != "turn"}
+    document, inside = _document(record["turn"])
+    row = {
         "run_id": column_text(record["run_id"]),
         "ordinal": ordinal,
         "role": role,
@@ -113,7 +129,7 @@ def _turn(record: TurnRecord) -> Row:
         "status": record["status"],
         "interruption": column_text(interruption(record)),
         "revision": min(record["revision"], MAX_INTEGER),
-        "digest": digest(record),
+        "digest": digest(record, inside),
         "hash": record.get("hash"),
         "events": min(record.get("events", 0), MAX_INTEGER),
         "started_at": started_at,
@@ -121,9 +137,21 @@ def _turn(record: TurnRecord) -> Row:
         "external_id": column_text(thread.get("external_id")),
         "title": column_text(thread.get("title") or None),
         "prompt": column_text(prompt(record["turn"])),
-        "facts": {key: value for key, value in record.items() if key != "turn"},
+        "facts": facts,
         "document": record["turn"],
     }
+    return row, {"facts": json_text.dumps(facts), "document": document}
+
+
+def _document(turn: Row | None) -> tuple[str | None, bytes | None]:
+    """A turn as JSON text, and the same as orjson writes it inside of something, where it does."""
+    if turn is None:
+        return None, None
+    try:
+        inside = orjson.dumps([turn])[1:-1]
+    except TypeError:
+        return json_text.dumps(turn), None
+    return inside.decode(), inside
 
 
 def _asked(record: TurnRecord, turn: Row, agent_names: Mapping[str, str | None]) -> Row | None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from sqlalchemy import and_, bindparam, delete, select, text, update
+from sqlalchemy import and_, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.engine import SEARCH
 from pipeline.stores.rows import RecordRows, Row
 from pipeline.stores.schema import UNSEARCHED, said, turns
 from pipeline.stores.search_rows import DIGITS, search_row, tsvector
+from pipeline.stores.sending import Call, send
 from pipeline.turns.spoken_text import KINDS, Kind
 from topics import json_text
 
@@ -36,19 +37,18 @@ SEARCHED_TURNS: Final = (
 _MINE: Final = and_(turns.c.turn_id == bindparam("of_turn"), turns.c.thread_key == bindparam("of_thread"))
 _DELETE: Final = delete(said).where(said.c.id == select(turns.c.said).where(_MINE).scalar_subquery())
 _TAKEN: Final = {
-    "postgresql": text("SELECT id FROM said WHERE id = ANY(CAST(:ids AS bigint[]))"),
-    "sqlite": text("SELECT id FROM said WHERE id IN (SELECT value FROM json_each(:ids))"),
+    "postgresql": "SELECT id FROM said WHERE id = ANY($1::bigint[])",
+    "sqlite": "SELECT id FROM said WHERE id IN (SELECT value FROM json_each(?))",
 }
-_ADD: Final = text(  # one statement for all rows: half the work of one for each
-    "INSERT INTO said (id, tenant, words) SELECT id, tenant, CAST(words AS tsvector) FROM unnest("
-    "CAST(:ids AS bigint[]), CAST(:tenants AS text[]), CAST(:words AS text[])) AS s (id, tenant, words)"
+_ADD: Final = (  # one statement for all rows: half the work of one for each
+    "INSERT INTO said (id, tenant, words) SELECT id, tenant, CAST(words AS tsvector) "
+    "FROM unnest($1::bigint[], $2::text[], $3::text[]) AS s (id, tenant, words)"
 )
 _ADD_SQLITE: Final = "INSERT INTO said (id, tenant, words) VALUES (?, ?, ?)"
+# In the order of ids: at one that is less than that before, FTS5 begins a new part of its index.
 _INDEX_SQLITE: Final = (
-    text(  # in the order of ids: at one that is less than that before, FTS5 begins a new part of its index
-        "INSERT INTO said_words(rowid, words) "
-        "SELECT id, words FROM said WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id"
-    )
+    "INSERT INTO said_words(rowid, words) "
+    "SELECT id, words FROM said WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
 )
 _MARK: Final = update(turns).where(_MINE).values(searched=bindparam("mark"), said=bindparam("place"))
 
@@ -61,26 +61,30 @@ def kinds_of(connection: AsyncConnection) -> tuple[Kind, ...]:
 async def with_places(
     connection: AsyncConnection, replaced: Sequence[RecordRows], changed: Sequence[RecordRows]
 ) -> tuple[list[Row], list[Row]]:
-    """-> the rows of `turns` with what they say of their words, and the words, for `add` when those rows are there.
+    """-> the rows of `turns` with what they say of their words, and the words, for `adding` when those rows are there.
     `replaced`: those of the turns that are stored already; their words go.
     """
     await _forget(connection, [rows.key for rows in replaced])
     return await prepared(connection, [rows.turn for rows in changed], kinds_of(connection))
 
 
-async def add(connection: AsyncConnection, words: Sequence[Row]) -> None:
-    """Write rows of `said`. On SQLite the index has no trigger for what comes: FTS5 writes what it has gathered at each
-    row of a trigger, which costs three times as much as all rows of a transaction at once.
+def adding(dialect: str, words: Sequence[Row]) -> list[Call]:
+    """What writes rows of `said`, when the rows of `turns` are there. On SQLite the index has no trigger for what
+    comes: FTS5 writes what it has gathered at each row of a trigger, which costs three times as much as all rows of a
+    transaction at once.
     """
     if not words:
-        return
+        return []
     ids, tenants, found = ([row[name] for row in words] for name in ("id", "tenant", "words"))
-    if connection.dialect.name == "postgresql":
-        await connection.execute(_ADD, {"ids": ids, "tenants": tenants, "words": [tsvector(some) for some in found]})
-        return
-    as_text = [" ".join(some) for some in found]
-    await connection.exec_driver_sql(_ADD_SQLITE, list(zip(ids, tenants, as_text, strict=True)))
-    await connection.execute(_INDEX_SQLITE, {"ids": json_text.dumps(ids)})
+    if dialect == "postgresql":
+        return [Call(_ADD, (ids, tenants, [tsvector(some) for some in found]))]
+    rows = list(zip(ids, tenants, map(" ".join, found), strict=True))
+    return [Call(_ADD_SQLITE, rows, many=True), Call(_INDEX_SQLITE, (json_text.dumps(ids),))]
+
+
+async def add(connection: AsyncConnection, words: Sequence[Row]) -> None:
+    """Write rows of `said`."""
+    await send(connection, adding(connection.dialect.name, words))
 
 
 async def index_some(connection: AsyncConnection, most: int) -> int:
@@ -126,7 +130,8 @@ async def _place(connection: AsyncConnection, rows: Sequence[Row]) -> None:
     while moving:
         ids = [row["id"] for row in moving]
         given = ids if connection.dialect.name == "postgresql" else json_text.dumps(ids)
-        taken = set(await connection.scalars(_TAKEN[connection.dialect.name], {"ids": given}))
+        [found] = await send(connection, [Call(_TAKEN[connection.dialect.name], (given,))])
+        taken = {one for (one,) in found}
         still = []
         for row in moving:
             if row["id"] in taken or row["id"] in mine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -18,6 +19,8 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    insert,
+    literal_column,
     select,
     union_all,
     update,
@@ -28,15 +31,18 @@ from sqlalchemy.sql.dml import Insert
 
 from pipeline.stores.bounded_sum import BoundedSum
 from pipeline.stores.keys import among, key_text, older_text, own
-from pipeline.stores.schema import erased, links, threads, turns, usage
+from pipeline.stores.one_of import one_of
+from pipeline.stores.schema import agents, erased, links, threads, turns, usage
 from pipeline.turns.thread_document import GIVEN_UP
 from topics.thread_key import ThreadKey
 
 ORDER: Final = (turns.c.started_at, turns.c.role, turns.c.run_id, turns.c.ordinal, turns.c.turn_id)
 FACTS: Final = 2  # the role of a record without turn
 INSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+ADD_CHILDREN: Final = {table: insert(table) for table in (agents, links, usage)}
 
 
+@cache
 def add_threads(dialect: str) -> Insert:
     """Executed with rows {"thread_key"}: inserts those that are missing."""
     statement: Insert = INSERT[dialect](threads).on_conflict_do_nothing()
@@ -47,7 +53,7 @@ def lock_threads(texts: Sequence[str]) -> Select[Any]:
     """Lock these threads in the order of keys -> thread_key, tenant of those that are there. Writers of the same thread
     wait here (SQLite has one writer anyway).
     """
-    wanted = select(threads.c.thread_key, threads.c.tenant).where(threads.c.thread_key.in_(texts))
+    wanted = select(threads.c.thread_key, threads.c.tenant).where(one_of(threads.c.thread_key, texts))
     return wanted.order_by(threads.c.thread_key).with_for_update()
 
 
@@ -59,31 +65,33 @@ def add_erased(dialect: str) -> Insert:
 
 def erased_threads(texts: Sequence[str]) -> Select[Any]:
     """-> thread_key, exact of those that are erased."""
-    return select(erased.c.thread_key, erased.c.exact).where(erased.c.thread_key.in_(texts))
+    return select(erased.c.thread_key, erased.c.exact).where(one_of(erased.c.thread_key, texts))
 
 
 def delete_empty(texts: Sequence[str]) -> Delete:
     """Deletes those of these threads that have no turn."""
     return delete(threads).where(
-        threads.c.thread_key.in_(texts), ~exists().where(turns.c.thread_key == threads.c.thread_key)
+        one_of(threads.c.thread_key, texts), ~exists().where(turns.c.thread_key == threads.c.thread_key)
     )
 
 
 def known_turns(turn_ids: Sequence[str]) -> Select[Any]:
     """-> thread_key, tenant, turn_id, and the parts of the rank: the number of events, and what decides behind it."""
     columns = turns.c.thread_key, turns.c.tenant, turns.c.turn_id, *_rank(turns.c)
-    return select(*columns).where(turns.c.turn_id.in_(turn_ids))
+    return select(*columns).where(one_of(turns.c.turn_id, turn_ids))
 
 
 def _rank(columns: Any) -> tuple[ColumnElement[Any], ...]:
-    reason = func.coalesce(columns.interruption, "")
-    by_publisher = and_(*(reason != given_up for given_up in GIVEN_UP))  # IN takes no executemany
-    return columns.events, columns.status == "complete", columns.revision, by_publisher, columns.digest
+    """Without parameters: those of an INSERT are its columns."""
+    reason = func.coalesce(columns.interruption, literal_column("''"))
+    by_publisher = and_(*(reason != literal_column(f"'{given_up}'") for given_up in GIVEN_UP))
+    complete = columns.status == literal_column("'complete'")
+    return columns.events, complete, columns.revision, by_publisher, columns.digest
 
 
 def facts_of(turn_ids: Sequence[str]) -> Select[Any]:
     """-> thread_key, turn_id, facts."""
-    return select(turns.c.thread_key, turns.c.turn_id, turns.c.facts).where(turns.c.turn_id.in_(turn_ids))
+    return select(turns.c.thread_key, turns.c.turn_id, turns.c.facts).where(one_of(turns.c.turn_id, turn_ids))
 
 
 def document_of(text: str, turn_id: str) -> Select[Any]:
@@ -91,6 +99,7 @@ def document_of(text: str, turn_id: str) -> Select[Any]:
     return select(turns.c.document).where(turns.c.turn_id == turn_id, turns.c.thread_key == text)
 
 
+@cache
 def upsert_turns(dialect: str) -> Insert:
     """Executed with rows of `turns`: only a row that ranks higher replaces a stored turn. `write` has seen to it that
     the row holds all events of the stored one; this holds where another version of the store role doesn't lock.
@@ -107,7 +116,7 @@ def upsert_turns(dialect: str) -> Insert:
 def refresh_threads(texts: Sequence[str]) -> Update:
     """Derive the rows of `threads` from their turns and usage again."""
     own_turns, own_usage = (table.c.thread_key == threads.c.thread_key for table in (turns, usage))
-    return update(threads).where(threads.c.thread_key.in_(texts)).values(derived(own_turns, own_usage))
+    return update(threads).where(one_of(threads.c.thread_key, texts)).values(derived(own_turns, own_usage))
 
 
 def derived(own_turns: ColumnElement[bool], own_usage: ColumnElement[bool]) -> dict[str, ColumnElement[Any]]:

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.stores import statements
 from pipeline.stores.keys import newer_text
 from pipeline.stores.rows import Key, RecordRows, record_of
+from pipeline.stores.sending import of_texts, send
 from pipeline.turns.held_events import Ranges, Verdict, Version, ranges_of
 from pipeline.turns.thread_document import Rank
 
@@ -57,11 +58,12 @@ async def known_versions(connection: AsyncConnection, batch: Batch, *, moving: b
     `moving`: the batch comes from rows of an older version, and such rows are not looked at.
     """
     ranks: dict[Key, dict[str, Rank]] = {}  # of each turn by `thread_key`: it may have a row of either version
-    for some in portions(sorted({turn_id for rows in batch.values() for _, turn_id in rows.family})):
-        for text, tenant, turn_id, events, *decides in await connection.execute(statements.known_turns(some)):
-            key = newer_text(text, tenant), turn_id
-            if text == key[0] or not moving:
-                ranks.setdefault(key, {})[text] = (events, (*decides,))
+    turn_ids = sorted({turn_id for rows in batch.values() for _, turn_id in rows.family})
+    [known] = await send(connection, [of_texts(connection.dialect.name, statements.known_turns, turn_ids)])
+    for text, tenant, turn_id, events, *decides in known:
+        key = newer_text(text, tenant), turn_id
+        if text == key[0] or not moving:
+            ranks.setdefault(key, {})[text] = (events, (*decides,))
     changing = [rows for rows in batch.values() if {*ranks.get(rows.key, {}).values()} != {rows.version.rank}]
     ranges = await _ranges(connection, {key for rows in changing for key in rows.family if key in ranks})
     return {
@@ -83,12 +85,12 @@ def _standing(key: Key, versions: Mapping[str, Version]) -> Version:
 async def _ranges(connection: AsyncConnection, keys: set[Key]) -> dict[Key, Ranges]:
     """The ranges of all rows of some turns, by the columns `thread_key` and `turn_id`."""
     found: dict[Key, Ranges] = {}
-    for some in portions(sorted({turn_id for _, turn_id in keys})):
-        for text, turn_id, facts in (await connection.execute(statements.facts_of(some))).all():
-            document = None
-            if "ranges" not in facts and facts.get("status") == "interrupted":  # an older version's: its turn has them
-                document = await connection.scalar(statements.document_of(text, turn_id))
-            found[text, turn_id] = ranges_of(record_of(facts, document))
+    query = statements.facts_of(sorted({turn_id for _, turn_id in keys}))
+    for text, turn_id, facts in (await connection.execute(query)).all() if keys else ():
+        document = None
+        if "ranges" not in facts and facts.get("status") == "interrupted":  # an older version's: its turn has them
+            document = await connection.scalar(statements.document_of(text, turn_id))
+        found[text, turn_id] = ranges_of(record_of(facts, document))
     return found
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import Row as StoredRow
-from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.retention import Retention
@@ -18,9 +17,10 @@ from pipeline.stores.keys import key_text, older_text
 from pipeline.stores.leavings import Leaving, remember
 from pipeline.stores.rows import RecordRows, Row, record_of, record_rows, starters
 from pipeline.stores.schema import agents, links, usage
-from pipeline.stores.search_write import add, with_places
+from pipeline.stores.search_write import adding, with_places
+from pipeline.stores.sending import of_rows, of_texts, send
 from pipeline.stores.summaries import WriteResult
-from pipeline.stores.versions import Batch, known_versions, portions, taken
+from pipeline.stores.versions import Batch, known_versions, taken
 from pipeline.turns.content import references
 from topics.thread_key import ThreadKey
 
@@ -72,12 +72,10 @@ async def lock(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set
     for which there are such ones.
     """
     texts = {key_text(thread): thread for thread in threads}
-    rows = [{"thread_key": text} for text in sorted(texts)]
-    await connection.execute(statements.add_threads(connection.dialect.name), rows)
-    found: set[str] = set()
-    for some in portions(sorted({*texts, *map(older_text, texts.values())})):
-        locked = await connection.execute(statements.lock_threads(some))
-        found.update(row.thread_key for row in locked if row.tenant is not None)
+    dialect, wanted = connection.dialect.name, sorted({*texts, *map(older_text, texts.values())})
+    added = of_rows(dialect, statements.add_threads(dialect), [{"thread_key": text} for text in sorted(texts)])
+    _, locked = await send(connection, [added, of_texts(dialect, statements.lock_threads, wanted)])
+    found = {text for text, tenant in locked if tenant is not None}
     return {thread for text, thread in texts.items() if (older := older_text(thread)) != text and older in found}
 
 
@@ -136,12 +134,20 @@ async def _apply(connection: AsyncConnection, changed: Sequence[RecordRows], rep
     """Write these rows; `replaced`: those of them whose turn is stored already."""
     if not changed:
         return
-    rows, words = await with_places(connection, replaced, changed)
-    await connection.execute(statements.upsert_turns(connection.dialect.name), rows)
-    await _replace_children(connection, replaced, changed)
-    await add(connection, words)
-    for some in portions(sorted({text for text, _ in (rows.key for rows in changed)})):
-        await connection.execute(statements.refresh_threads(some))
+    dialect = connection.dialect.name
+    outdated = [{"of_thread": text, "of_turn": turn_id} for text, turn_id in (rows.key for rows in replaced)]
+    for table in CHILDREN if outdated else ():
+        await connection.execute(statements.delete_children(table), outdated)
+    marked, words = await with_places(connection, replaced, changed)
+    turns = [row | rows.json for row, rows in zip(marked, changed, strict=True)]
+    children = {table: [row for rows in changed for row in getattr(rows, table.name)] for table in CHILDREN}
+    calls = [
+        of_rows(dialect, statements.upsert_turns(dialect), turns),
+        *(of_rows(dialect, statements.ADD_CHILDREN[table], some) for table, some in children.items() if some),
+        *adding(dialect, words),
+        of_texts(dialect, statements.refresh_threads, sorted({rows.key[0] for rows in changed})),
+    ]
+    await send(connection, calls)
 
 
 async def _result(
@@ -176,9 +182,9 @@ async def _result(
 async def erased_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
     """Those of these threads that are marked as erased."""
     wanted = set(threads)
-    exact: dict[str, bool | None] = {}
-    for some in portions(sorted({text for thread in wanted for text in (key_text(thread), older_text(thread))})):
-        exact.update((row.thread_key, row.exact) for row in await connection.execute(statements.erased_threads(some)))
+    texts = sorted({text for thread in wanted for text in (key_text(thread), older_text(thread))})
+    [found] = await send(connection, [of_texts(connection.dialect.name, statements.erased_threads, texts)])
+    exact: dict[str, bool | None] = dict(found)
     return {
         thread
         for thread in wanted
@@ -218,15 +224,3 @@ async def _orphans(connection: AsyncConnection, batch: Batch, erased: Collection
     suspects -= await held_of(connection, suspects)
     records = {thread: [rows.turn["facts"] for rows in batch.values() if rows.thread == thread] for thread in suspects}
     return {thread for thread in suspects if await lives_by(connection, thread, records[thread])}
-
-
-async def _replace_children(
-    connection: AsyncConnection, replaced: Sequence[RecordRows], changed: Sequence[RecordRows]
-) -> None:
-    outdated = [{"of_thread": text, "of_turn": turn_id} for text, turn_id in (rows.key for rows in replaced)]
-    for table in CHILDREN:
-        if outdated:
-            await connection.execute(statements.delete_children(table), outdated)
-        added: list[Row] = [row for rows in changed for row in getattr(rows, table.name)]
-        if added:
-            await connection.execute(insert(table), added)

@@ -12,7 +12,7 @@ ESCAPE: Final = re.compile(r"\\(?=u(?:0000|005c|d[89a-f][0-9a-f]{2}))")  # a bac
 SHORTENED: Final = re.compile(rf".{{{KEPT}}}…[0-9a-f]{{64}}", re.DOTALL)
 
 
-def column_text(value: Any, limit: int = MAX_LENGTH) -> str | None:
+def column_text(value: Any) -> str | None:
     """Text for a column: NUL and lone surrogates as escapes, and a hash for the end of what is too long.
 
     Two texts stay different, as keys are unique by what this returns: a backslash before what would read as one of
@@ -21,11 +21,13 @@ def column_text(value: Any, limit: int = MAX_LENGTH) -> str | None:
     """
     if value is None:
         return None
-    text = str(value)
+    text = value if type(value) is str else str(value)
+    if len(text) <= KEPT and text.isascii() and "\\" not in text and "\0" not in text:
+        return text  # nearly every one
     if "\\" in text:
         text = ESCAPE.sub(r"\\u005c", text)
     text = text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\u0000")
-    if len(text) <= limit and not SHORTENED.fullmatch(text):
+    if len(text) <= MAX_LENGTH and not SHORTENED.fullmatch(text):
         return text
     return text[:KEPT] + "…" + hashlib.sha256(text.encode()).hexdigest()
 

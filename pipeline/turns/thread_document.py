@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
+
+import orjson
 
 from pipeline.turns.held_events import derived_ranges
 from pipeline.turns.run_tree import marked_turns
@@ -83,11 +86,17 @@ def interruption(record: TurnRecord) -> Any:
     return details.get("reason") if isinstance(details, dict) else None
 
 
-def digest(record: TurnRecord) -> str:
-    """SHA-256 of the whole record, hex; without `ranges` that say no more than a record of an older version does."""
+def digest(record: TurnRecord, turn: bytes | None = None) -> str:
+    """SHA-256 of the whole record, hex; without `ranges` that say no more than a record of an older version does.
+
+    `turn`: the record's turn as orjson writes it in there, from callers that have it.
+    """
     fields: Mapping[str, object] = record
     if "ranges" in record and record["ranges"] == derived_ranges(record):
         fields = {key: value for key, value in record.items() if key != "ranges"}
+    if turn is not None:
+        with suppress(TypeError):  # else the whole record is written as the standard library does it
+            return hashlib.sha256(orjson.dumps({**fields, "turn": orjson.Fragment(turn)})).hexdigest()
     return hashlib.sha256(json_text.dumps(fields).encode()).hexdigest()
 
 

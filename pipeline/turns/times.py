@@ -8,6 +8,7 @@ from functools import lru_cache
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 LAST_MS = 253_402_300_799_999  # the end of year 9999
+USUAL = 40  # characters of a time; a fraction of a second may have any number of digits
 
 
 def iso(ms: int) -> str:
@@ -30,12 +31,20 @@ def _second(epoch: int) -> str:
 
 def epoch_ms(value: object) -> int | None:
     """ISO 8601 text, or a number of epoch ms -> epoch ms; None where it is neither. Naive times are UTC."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
+    if isinstance(value, str):
+        return _remembered(value) if len(value) <= USUAL else _moment(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return int(value) if 0 <= value <= LAST_MS else None
-    if not isinstance(value, str):
-        return None
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _remembered(value: str) -> int | None:
+    """A turn has each of its times several times."""
+    return _moment(value)
+
+
+def _moment(value: str) -> int | None:
     try:
         stamp = datetime.fromisoformat(value)
     except ValueError:
