@@ -19,7 +19,7 @@ from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
-REMEMBERED: Final = 4_096  # keys, since a batch asks for the text of each of its own several times
+USUAL: Final = 200  # characters of a key
 NO_TENANT = ""  # what a caller gives who means the threads without a tenant; None means any
 
 
@@ -28,13 +28,22 @@ def key_of(record: TurnRecord) -> ThreadKey:
     return ThreadKey.of(record["thread_id"], record.get("tenant"))
 
 
-@lru_cache(maxsize=REMEMBERED)
 def key_text(key: ThreadKey) -> str:
     """What the columns hold."""
-    return column_text(key.text) or ""
+    short = len(key.thread_id) + len(str(key.tenant)) <= USUAL
+    return _remembered(*key) if short else _text(*key)
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=4_096, typed=True)  # a foreign record's tenant may be any JSON
+def _remembered(thread_id: str, tenant: str | None) -> str:
+    """A batch asks for the text of each of its keys several times."""
+    return _text(thread_id, tenant)
+
+
+def _text(thread_id: str, tenant: str | None) -> str:
+    return column_text(ThreadKey(thread_id, tenant).text) or ""
+
+
 def older_text(key: ThreadKey) -> str:
     """What an older version wrote for it, and for any other tenant's thread with this id."""
     return key_text(ThreadKey(key.thread_id))

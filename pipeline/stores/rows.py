@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 
 from pipeline.stores.bounded_sum import MAX_INTEGER
-from pipeline.stores.keys import REMEMBERED, key_of, key_text
+from pipeline.stores.keys import key_of, key_text
 from pipeline.stores.usage import usage_rows
 from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.held_events import Ranges, Version, ranges_of
@@ -101,15 +100,13 @@ def record_rows(record: TurnRecord) -> RecordRows:
         ],
         usage=[identity | row for row in usage_rows(record)],
         ranges=ranges_of(record),
-        first_turns=_first_turns(record["thread_id"], record["run_id"]),
+        first_turns=_first_turns(record),
     )
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _first_turns(thread_id: str, run_id: str) -> tuple[str, ...]:
-    """All turns of a run have the same."""
+def _first_turns(record: TurnRecord) -> tuple[str, ...]:
     with suppress(ValueError):  # the thread of a foreign record may be no UUID
-        return tuple([turn_id(thread_id, run_id, ordinal) for ordinal in FIRST])
+        return tuple([turn_id(record["thread_id"], record["run_id"], ordinal) for ordinal in FIRST])
     return ()
 
 

@@ -1,0 +1,53 @@
+"""Turn records as rows: their JSON, and what they are known by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipeline.stores.rows import record_rows
+from pipeline.turns.thread_document import digest
+from tests.support.turn_records import make_record
+from topics import json_text
+
+
+def nested(levels: int, inside: Any) -> Any:
+    for _ in range(levels):
+        inside = [inside]
+    return inside
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "plain",
+        "Zürich 🦊",
+        "half \ud800",
+        2**70,
+        1e16,
+        nested(300, "ü"),
+        *(nested(levels, "ü") for levels in range(245, 256)),
+    ],
+    ids=lambda value: str(value)[:8].encode("ascii", "backslashreplace").decode(),
+)
+@pytest.mark.parametrize("place", ["turn", "thread"])
+def test_the_digest_is_that_of_the_record_however_it_is_written(place: str, value: Any) -> None:
+    record = make_record("chat", "run", text="hello", thread={"title": "a"})
+    of_record: dict[str, Any] = dict(record)
+    of_record[place]["custom:value"] = value
+    rows = record_rows(record)
+    assert rows.turn["digest"] == digest(record)
+    facts = {key: field for key, field in of_record.items() if key != "turn"}
+    assert rows.json == {"facts": json_text.dumps(facts), "document": rows.json["document"], "asked": None}
+    assert json_text.loads(rows.json["document"] or "") == of_record["turn"]
+
+
+def test_what_a_turn_asks_is_json_too() -> None:
+    record = make_record("chat", "run", text="hello")
+    call = {"part_kind": "tool-call", "tool_name": "pay", "tool_call_id": "c1", "args": {"sum": 7}}
+    assert record["turn"] is not None
+    record["turn"]["messages"][-1]["parts"].append(call)
+    rows = record_rows(record)
+    assert rows.json["asked"] is not None
+    assert json_text.loads(rows.json["asked"]) == rows.turn["asked"]
