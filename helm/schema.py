@@ -5,6 +5,7 @@ the class Settings. So each key of values.yaml is in it, and each setting that t
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -190,9 +191,16 @@ def comments(text: str) -> dict[str, str]:
     return found
 
 
+@cache
+def _settings() -> Schema:
+    """Setting -> what it may be, as pydantic says it: making that takes longer than all the rest."""
+    described: Schema = Settings.model_json_schema()["properties"]
+    return described
+
+
 def setting(name: str) -> Schema:
     """What a setting may be, as values.yaml gives it; null is the default."""
-    described: Schema = Settings.model_json_schema()["properties"][name]
+    described: Schema = _settings()[name]
     choices = described.get("anyOf", [described])
     kept = ("enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength")
     schema: Schema = {"description": described["description"]}
