@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 from importlib import import_module
@@ -53,7 +54,12 @@ class Commands(click.Group):
         """-> the command of that name, or None."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"pipeline.cli.{COMMANDS[cmd_name]}")
+        gc.disable()  # what is imported stays: to look for garbage in it, now or later, would be a fifth of the start
+        try:
+            module = import_module(f"pipeline.cli.{COMMANDS[cmd_name]}")
+        finally:
+            gc.freeze()
+            gc.enable()
         return next((command for command in module.commands if command.name == cmd_name), None)
 
 
