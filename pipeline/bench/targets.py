@@ -25,7 +25,8 @@ RATES: Final[dict[tuple[str, str], dict[str, float]]] = {
     ("text-1", "two"): {TURNS: 1.8},
     ("text-8", "two"): {TURNS: 1.8},
 }
-P99_MS: Final = 250
+P99_MS: Final = 100  # from `end` to the rows
+LIVE_MS: Final = 50  # from a producer to one of many readers, beside queries
 FROM_THE_MEAN: Final = 0.10  # the largest deviation of memory at any lag from the mean
 OPEN_TURN_KB: Final = 20  # of a turn with 5 KB of text
 REPORT_MS: Final = 50  # from sums
@@ -77,6 +78,10 @@ def aims(suite: Suite) -> Iterator[Aim]:
         few, many = suite.open_turns[0], suite.open_turns[-1]
         each = (many.read - few.read) / (many.turns - few.turns) / 1000
         yield Aim("memory of an open turn with 5 KB of text", each, OPEN_TURN_KB, form="{:.1f} KB")
+    if suite.gateway is not None:
+        live = suite.gateway.live
+        what = f"p99 of a live event from its producer to one of {live.readers} readers, beside queries"
+        yield Aim(what, percentile(live.ms, 99), LIVE_MS, form="{:,.0f} ms")
     for one_of in suite.histories:
         what = f"p99 of a report by model, 30 of 31 days with {one_of.turns:,} turns, {one_of.store}"
         yield Aim(what, percentile(one_of.queries[BY_MODEL], 99), REPORT_MS, form="{:,.0f} ms")

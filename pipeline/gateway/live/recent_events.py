@@ -26,6 +26,9 @@ PER_RECORD = 600  # bytes of memory that a record takes beside its value
 FRESH: Final = 1_000  # newest records that are held decoded as well, for those who read along
 
 Envelope = dict[str, Any]
+Said = dict[tuple[int, bool], bytes]  # (index of an event, whether with what it shows) -> its frame
+
+NOTHING: Final[Said] = {}  # of all records that are not fresh
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,7 +64,7 @@ class Held:
         self.offset = offset
         self.at = at
         self.fresh = True
-        self.said: dict[tuple[int, bool], bytes] = {}  # while it is fresh: what readers were sent of it
+        self.said: Said = {}  # while it is fresh: what readers were sent of it
         self._value = value
         self._envelope: Envelope | None = None  # while it is fresh
 
@@ -94,7 +97,7 @@ class Held:
         """Keep the bytes alone from now on."""
         self.fresh = False
         self._envelope = None
-        self.said = {}
+        self.said = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
