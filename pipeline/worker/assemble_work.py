@@ -182,8 +182,10 @@ class AssembleWork:
         held.core.spill()
         held.weight = parked_runs.weight(held.core)
         most = self.settings.assembly_bytes
-        if sum(each.weight for each in self.held.values()) > most:
-            await asyncio.to_thread(parked_runs.park, held.core, most // len(self.held))
+        share = most // max(1, len(self.held))
+        # All are added up only for one that has something to park: hundreds of partitions come here each second.
+        if held.weight > share and sum(each.weight for each in self.held.values()) > most:
+            await asyncio.to_thread(parked_runs.park, held.core, share)
             held.weight = parked_runs.weight(held.core)
 
     def _hold(self, partition: int) -> Held:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import Refused
@@ -16,6 +17,8 @@ from threadmill.log_ids import log_ids
 
 log = logging.getLogger(__name__)
 
+NOTHING: Final = Counts()
+
 
 class AssemblyMetrics:
     """Counts of one worker's assembly; open runs are summed over its partitions."""
@@ -26,11 +29,29 @@ class AssemblyMetrics:
         self.log_refused = DeadLetterLog(topic)
         self.open: dict[int, int] = {}
         self.early: dict[int, int] = {}
+        metrics.add(m.RECORDS_READ, 0, topic=topic)  # so that the first records raise what is there
 
     def count(self, number: int, core: Partition, out: Out) -> None:
-        """Add what a batch, or the passing of time, has brought."""
-        add = self.metrics.add
+        """Add what a batch, or the passing of time, has brought, which is mostly nothing."""
         counts, core.counts = core.counts, Counts()
+        if counts != NOTHING:
+            self._add(counts)
+        for record in out.turns:
+            turn = record["turn"] or {}
+            reason = (turn.get("interruption") or {}).get("reason", m.NO_REASON)
+            self.metrics.add(m.TURNS_PRODUCED, status=record["status"], reason=reason)
+            if log.isEnabledFor(logging.DEBUG):
+                extra = log_ids(record["thread_id"], record["run_id"], record.get("traceparent"))
+                log.debug("turn %s: %s (%s)", record["turn_id"], record["status"], reason, extra=extra)
+        self.refused(number, out.dead)
+        before = (self.open.get(number), self.early.get(number))
+        self.open[number] = core.open_runs()
+        self.early[number] = sum([run.early.events for run in core.runs.open.values()])
+        if before != (self.open[number], self.early[number]):
+            self._show()
+
+    def _add(self, counts: Counts) -> None:
+        add = self.metrics.add
         add(m.RECORDS_READ, counts.records, topic=self.topic)
         for dialect, events in counts.events.items():
             add(m.EVENTS_ASSEMBLED, events, dialect=dialect)
@@ -40,17 +61,6 @@ class AssemblyMetrics:
         add(m.RUNS_CLOSED, counts.closed)
         add(m.SEGMENTS_SPILLED, counts.spilled)
         add(m.RUNS_PARKED, counts.parked)
-        for record in out.turns:
-            turn = record["turn"] or {}
-            reason = (turn.get("interruption") or {}).get("reason", m.NO_REASON)
-            add(m.TURNS_PRODUCED, status=record["status"], reason=reason)
-            if log.isEnabledFor(logging.DEBUG):
-                extra = log_ids(record["thread_id"], record["run_id"], record.get("traceparent"))
-                log.debug("turn %s: %s (%s)", record["turn_id"], record["status"], reason, extra=extra)
-        self.refused(number, out.dead)
-        self.open[number] = core.open_runs()
-        self.early[number] = sum(run.early.events for run in core.runs.open.values())
-        self._show()
 
     def refused(self, number: int, dead: Iterable[Refused]) -> None:
         """Add what became dead letters."""
