@@ -23,6 +23,7 @@ START_MS: Final = 1_768_928_342_002
 EVENT_MS: Final = 20  # between two events of a run: 50 tokens a second
 AT_ONCE: Final = 300  # runs that are open at the same time
 DELTAS: Final = 144  # text deltas of one answer
+BRIEF: Final = 4  # those of a short one
 RESULTS: Final = (20_000, 60_000, 150_000)  # bytes of the tool results of one run; the last goes to the content store
 
 
@@ -160,6 +161,12 @@ def staggered(runs: int) -> Load:
     """Answers of different lengths, 150 events on average, so that they don't all end at the same moment."""
     cast = tuple(partial(_answer, "vercel-ai", deltas) for deltas in range(DELTAS - 100, DELTAS + 101, 8))
     return Load("paced", "text deltas, 1 event a record", runs, 1, cast, text=True)
+
+
+def brief(name: str, runs: int) -> Load:
+    """A load of short answers, a record each."""
+    cast = (partial(_answer, "vercel-ai", BRIEF),)
+    return Load(name, f"{runs:,} short answers", runs, per_record=100, cast=cast, text=True)
 
 
 def unfinished(runs: int, size: int) -> Load:

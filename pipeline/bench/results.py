@@ -15,6 +15,7 @@ from pipeline.bench.memory import Backlog, OpenTurns
 from pipeline.bench.publishing import Publishing
 from pipeline.bench.result import Measured
 from pipeline.bench.retention import Waited
+from pipeline.bench.scale import Scale
 from pipeline.bench.searching import Searches
 
 if TYPE_CHECKING:  # who has no tables need not have pyiceberg
@@ -61,5 +62,6 @@ class Suite:
     lake: list[Step] = field(default_factory=list)
     expiries: list[Waited] = field(default_factory=list)
     searches: list[Searches] = field(default_factory=list)
+    scale: Scale = field(default_factory=Scale)
     left_out: dict[str, str] = field(default_factory=dict)  # contender or load -> what it needs
     failed: dict[str, str] = field(default_factory=dict)  # part of the suite -> why there is no figure

@@ -10,7 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pipeline.bench import gateway, history, in_process, latency, memory, postgres, publishing, retention, searching
+from pipeline.bench import (
+    gateway,
+    history,
+    in_process,
+    latency,
+    memory,
+    postgres,
+    publishing,
+    retention,
+    scale,
+    searching,
+)
 from pipeline.bench.contenders import CONTENDERS, LIMIT, PEERS
 from pipeline.bench.load_topics import Site
 from pipeline.bench.loads import LOADS, Load, Script, fleet, staggered, unfinished
@@ -36,7 +47,9 @@ SEARCH: Final = "search"
 ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, GATEWAY)
 LAKE: Final = "lake"
 RETENTION: Final = "retention"
-APART: Final = (HISTORY, SEARCH, LAKE, RETENTION)  # measured where they are asked for: each takes its time
+SCALE: Final = "scale"
+WITHOUT_BROKER: Final = (HISTORY, SEARCH, LAKE, RETENTION)
+APART: Final = (*WITHOUT_BROKER, SCALE)  # measured where they are asked for: each takes its time
 MEASUREMENTS: Final = (*ALL, *APART)
 USUAL: Final = (ASSEMBLY, "text-1", "text-8")
 USUAL_CONTENDERS: Final = (LIMIT, "turns", "sqlite", "faust")
@@ -103,7 +116,7 @@ def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
             if RETENTION in plan.measurements:
                 with _part(suite.failed, f"a backlog of {plan.turns:,} turns that expires", progress):
                     suite.expiries += asyncio.run(retention.both(Path(folder), server, plan.turns, progress))
-            if not set(plan.measurements) <= {ASSEMBLY, *APART}:
+            if not set(plan.measurements) <= {ASSEMBLY, *WITHOUT_BROKER}:
                 with local.running(own, progress=progress):
                     asyncio.run(_end_to_end(own, server, plan, suite, progress))
     return suite
@@ -169,6 +182,18 @@ async def _end_to_end(settings: Settings, server: str | None, plan: Plan, suite:
         with _part(suite.failed, f"the gateway: {gateway.RUNS:,} uploads, {gateway.READERS} live readers", progress):
             site = await _fresh(settings, "gateway", LOADS["text-1"])
             suite.gateway = await gateway.measure(site.settings)
+    if SCALE in plan.measurements:
+        await _scale(settings, suite, progress)
+
+
+async def _scale(settings: Settings, suite: Suite, progress: Progress) -> None:
+    with _part(suite.failed, "scale: a worker of several processes", progress):
+        async for one in scale.processes(settings, progress):
+            suite.scale.processes.append(one)
+    for count in scale.PARTITIONS:
+        with _part(suite.failed, f"scale: {count} partitions", progress):
+            async for grown in scale.partitions(settings, count, progress):
+                suite.scale.grown.append(grown)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pipeline.bench.publishing import MODES, PLAIN, Publishing
 from pipeline.bench.result import percentile
 from pipeline.bench.results import Result, Suite
 from pipeline.bench.retention import BATCH
+from pipeline.bench.scale import Scale
 from pipeline.bench.searching import Searches
 from pipeline.bench.targets import aims
 
@@ -69,6 +70,7 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
         )
     if suite.searches:
         yield from _searches(suite.searches)
+    yield from _scale(suite.scale)
     if suite.assembly:
         yield Sheet(
             "Assembly in process",
@@ -195,6 +197,40 @@ def _searches(measured: Sequence[Searches]) -> Iterator[Sheet]:
         if (ms := one.queries.get(what))
     ]
     yield Sheet("Searches in what was said", ("for", "store", "turns", "p50", "p95", "p99", "most"), rows)
+
+
+def _scale(measured: Scale) -> Iterator[Sheet]:
+    if measured.processes:
+        rows = [
+            (
+                str(one.count),
+                f"{one.measured.rate:,.0f}",
+                NONE if one.measured.cost is None else f"{one.measured.cost:.2f}",
+            )
+            for one in measured.processes
+        ]
+        shown = ("processes", "events/s", "CPU µs an event")
+        yield Sheet("One worker to the turns topic, text deltas, 8 events a record", shown, rows)
+    if measured.grown:
+        grown = [
+            (
+                f"{one.partitions:,}",
+                f"{one.closed:,}",
+                f"{one.entries:,}",
+                f"{one.ready:.1f} s",
+                f"{one.cpu:.1f} s",
+                _mb(one.memory),
+                f"{one.joined:.2f} s",
+                f"{one.left:.2f} s",
+                f"{one.idle:.1%}",
+            )
+            for one in measured.grown
+        ]
+        columns = (
+            *("partitions", "closed runs", "records of state", "start → ready", "CPU of it", "resident memory"),
+            *("still as another joins", "as it leaves", "of a core, idle"),
+        )
+        yield Sheet("A worker with the role assemble, and what it remembers", columns, grown)
 
 
 def _spread(ascending: Sequence[float]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pytest
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
-from pipeline.bench.loads import AT_ONCE, LOADS, Load, Script, fleet, staggered, text, unfinished
+from pipeline.bench.loads import AT_ONCE, LOADS, Load, Script, brief, fleet, staggered, text, unfinished
 from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS
 
@@ -81,3 +81,15 @@ def test_open_turns_stay_open_with_their_text() -> None:
 def test_staggered_runs_have_150_events_on_average() -> None:
     load = staggered(26)
     assert load.events == 26 * 150
+
+
+def test_a_short_answer_is_one_record_and_one_turn() -> None:
+    load = brief("closed", 5)
+    assert len(list(load.records())) == 5
+    assert load.outcome.turns == 5
+    assert load.outcome.dead == 0
+
+
+def test_the_next_short_answers_are_other_runs() -> None:
+    keys = {key for name in ("closed-10", "closed-20") for key, _ in brief(name, 10).records()}
+    assert len(keys) == 20

@@ -14,6 +14,7 @@ from pipeline.bench.memory import Backlog, OpenTurns
 from pipeline.bench.publishing import Publishing
 from pipeline.bench.result import Measured, percentile
 from pipeline.bench.results import Result, Suite
+from pipeline.bench.scale import Grown, Processes, Scale
 from pipeline.bench.suite import APART, MEASUREMENTS, Plan
 from pipeline.bench.targets import aims
 from pipeline.errors import CallerError
@@ -84,6 +85,17 @@ def test_what_was_aimed_at_and_by_how_much_it_was_missed() -> None:
     assert rows["memory of an open turn with 5 KB of text"] == ("10.0 KB", "≤ 20.0 KB", "met")
     assert rows["`run.tee` with 1 stream(s) of 50 tokens/s, of a core each"] == ("1.00%", "≤ 1.50%", "met")
     assert "| met |" in report.markdown(suite, WHERE)
+
+
+def test_how_a_worker_grows() -> None:
+    processes = [Processes(1, Measured(1000, 10, cpu=0.002)), Processes(4, Measured(1000, 5))]
+    grown = [Grown(480, 100_000, 98_765, 2.5, 1.75, 140e6, 0.012, 0.5, 1.25)]
+    suite = Suite(scale=Scale(processes, grown))
+    text = report.markdown(suite, WHERE)
+    assert "| 1 | 100 | 2.00 |" in text
+    assert "| 4 | 200 | – |" in text
+    assert "| 480 | 100,000 | 98,765 | 2.5 s | 1.8 s | 140 MB | 0.50 s | 1.25 s | 1.2% |" in text
+    assert report.as_json(suite, WHERE)["scale"]["grown"][0]["entries"] == 98_765
 
 
 def test_the_tables_go_between_the_marks_of_a_page() -> None:
