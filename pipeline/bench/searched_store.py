@@ -11,6 +11,7 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.stores.engine import create_engine
 from pipeline.stores.search_write import add, prepared
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_tallies import DAY
@@ -100,10 +101,15 @@ async def fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) 
 
 
 async def _run(store: ThreadStore, dialect: str, *statements: str) -> None:
-    async with store._writing() as connection:  # noqa: SLF001  # as above
-        if connection.dialect.name == dialect:
-            for statement in statements:
-                await connection.execute(text(statement))
+    """Run these where the store is of this kind, without a time limit: an index of many turns takes minutes."""
+    unlimited = create_engine(store._url, command_seconds=None)  # noqa: SLF001  # a benchmark's way to a year of turns
+    try:
+        if unlimited.dialect.name == dialect:
+            async with unlimited.begin() as connection:
+                for statement in statements:
+                    await connection.execute(text(statement))
+    finally:
+        await unlimited.dispose()
 
 
 def _row(number: int, turns: int, speech: Speech) -> dict[str, Any]:

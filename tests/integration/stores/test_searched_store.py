@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from pipeline.bench import report, searched_store, searching
 from pipeline.bench.results import Suite
@@ -12,6 +13,8 @@ from pipeline.bench.searched_store import EVERY, fill, order
 from pipeline.bench.searching import COMMON_WORD, RARE_WORD, Searches
 from pipeline.bench.suite import MEASUREMENTS, SEARCH, Plan
 from pipeline.bench.targets import aims
+from pipeline.errors import StoreError
+from pipeline.stores.engine import create_engine
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
 from tests.unit.bench.test_report import WHERE
@@ -33,6 +36,17 @@ async def test_words_are_in_as_many_turns_as_they_are_said_to_be(
                 break
         assert found == min(300, TURNS // every), word
     assert len((await store.search(SearchQuery(order(1_500)))).results) == 1
+
+
+async def test_its_index_may_take_longer_than_a_statement_of_a_store(
+    postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(create_engine, "__kwdefaults__", {"command_seconds": 0.2})
+    async with ThreadStore(postgres_database) as store:
+        with pytest.raises(StoreError, match="TimeoutError"):
+            async with store._reading() as connection:
+                await connection.execute(text("SELECT pg_sleep(0.5)"))
+        await searched_store._run(store, "postgresql", "SELECT pg_sleep(0.5)")
 
 
 async def test_both_parts_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
