@@ -7,6 +7,7 @@ import shutil
 import time
 import uuid
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +19,14 @@ def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
 
     An existing file of this size stays, unless `replace` is set; one of long ago then counts as written now.
     """
-    if not replace and path.exists() and path.stat().st_size == len(data):
-        if path.stat().st_mtime > time.time() - FRESH:
+    there = None if replace else _stat(path)
+    if there is not None and there.st_size == len(data):
+        if there.st_mtime > time.time() - FRESH:
             return
         with suppress(FileNotFoundError):  # it is deleted just now, as nothing referred to it
             os.utime(path)
             return
-    missing = [folder for folder in path.parents if not folder.exists()]
+    missing = list(takewhile(lambda folder: not folder.exists(), path.parents))
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:
@@ -38,6 +40,14 @@ def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
         raise
     for folder in [path.parent, *(folder.parent for folder in missing)]:
         _sync(folder)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    """None where there is no such file, nor can be."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def read_file(path: Path, most: int) -> bytes:
