@@ -9,7 +9,7 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.stores.content import ContentStore
 from pipeline.stores.keys import key_of
-from pipeline.turns.content import Piece, large, moved
+from pipeline.turns.content import Piece, has_long_text, large, moved
 from topics import catalog, turn_record
 from topics.json_text import Fields, size_of
 from topics.thread_key import ThreadKey
@@ -44,7 +44,18 @@ class Offload:
 
     async def move(self, record: TurnRecord) -> None:
         """Put references into a record, each after its value is stored. Raises StoreError, and can be called again."""
-        chosen = self._chosen(record)
+        await self._move(record, self._chosen(record))
+
+    def has_long_text(self, record: TurnRecord) -> bool:
+        """Whether a text of `threshold` characters is among its values: then it need not be encoded to be moved."""
+        return record["turn"] is not None and has_long_text(record["turn"], self.threshold)
+
+    async def move_longest(self, record: TurnRecord) -> None:
+        """Put references in the place of values of `threshold` bytes; otherwise as `move`."""
+        if record["turn"] is not None:
+            await self._move(record, large(record["turn"], 0, self.threshold, MOST))
+
+    async def _move(self, record: TurnRecord, chosen: list[Piece]) -> None:
         while chosen and record["turn"] is not None:
             some = chosen[-AT_ONCE:]
             refs = await asyncio.gather(*(self._write(key_of(record), piece) for piece in some))

@@ -28,6 +28,7 @@ RETURNS: Final = frozenset({"tool-return", "builtin-tool-return"})
 JSON: Final = "application/json"
 TEXT: Final = "text/plain"
 BINARY: Final = "application/octet-stream"
+LEVELS: Final = 4  # of a value that are looked into for a long text
 LEAST: Final = 4096  # bytes of the smallest value that goes, where a turn would be too large otherwise
 REFS: Final = "meta:refs"
 STAYING: Final = frozenset(  # fields that readers need, or whose values are looked for in other places
@@ -107,6 +108,24 @@ def large(turn: Fields, size: int, threshold: int, most: int) -> list[Piece]:
         if size <= most:
             break
     return chosen
+
+
+def has_long_text(turn: Fields, least: int) -> bool:
+    """Whether a value that has a place for its reference is a text of so many characters, or holds one: then it has at
+    least as many bytes. This encodes nothing.
+    """
+    return any(
+        _is_long(holder.get("content" if holder.get("part_kind") in RETURNS else "data"), least, LEVELS)
+        for _, holder in _holders(turn)
+    )
+
+
+def _is_long(value: Any, least: int, levels: int) -> bool:
+    if isinstance(value, str):
+        return len(value) >= least
+    if levels and isinstance(value, dict | list):
+        return any(_is_long(item, least, levels - 1) for item in (value.values() if isinstance(value, dict) else value))
+    return False
 
 
 def moved(turn: Fields, refs: Iterable[tuple[Piece, Fields]]) -> Fields:

@@ -35,6 +35,12 @@ class Offload(Protocol):
     async def move(self, record: TurnRecord) -> None:
         """The same in place, for one that is not encoded yet. Raises StoreError, and is called again."""
 
+    def has_long_text(self, record: TurnRecord) -> bool:
+        """Whether a text of `threshold` characters is among its values. This encodes nothing."""
+
+    async def move_longest(self, record: TurnRecord) -> None:
+        """`move` for values of `threshold` bytes. Raises StoreError, and is called again."""
+
     def fits(self, record: TurnRecord) -> bool:
         """Whether the turns topic takes a record with its references."""
 
@@ -46,14 +52,26 @@ def fits_inline(record: TurnRecord) -> bool:
 
 
 async def moved(out: Out, offload: Offload, retry: Retry) -> bool:
-    """Values of large runs' turns to the content store, before they are encoded. False: given up."""
+    """Values to the content store before their turns are encoded: those of large runs one turn after the other, as
+    they hold much, and long texts of all others at once. False: given up.
+    """
     for record in out.turns if out.large else ():
         key = record.get("tenant"), record["turn_id"]
         if key in out.large:
             if not await retry.until_done(partial(offload.move, record)):
                 return False
             out.large.discard(key)
-    return True
+    long = [record for record in out.turns if offload.has_long_text(record)]
+    return not long or await retry.until_done(partial(_move, long, offload))
+
+
+async def _move(records: Sequence[TurnRecord], offload: Offload) -> None:
+    found = await asyncio.gather(*(offload.move_longest(record) for record in records), return_exceptions=True)
+    for record, error in zip(records, found, strict=True):
+        if isinstance(error, StoreError) or not isinstance(error, Exception | None):
+            raise error
+        if error is not None:  # it goes as it is, as below
+            log.warning("turn %r keeps its large values: %r", record["turn_id"], error)
 
 
 async def offloaded(records: deque[Outgoing], topic: str, offload: Offload, retry: Retry) -> bool:

@@ -203,6 +203,15 @@ async def test_offload_and_back(root: str, record: Any) -> None:
     assert metrics.registry.get_sample_value(m.CONTENT_OBJECTS.name) == 4  # twice, as it was asked for twice
 
 
+async def test_a_turn_is_the_same_whether_it_was_encoded_before_its_values_left_it(root: str, record: Any) -> None:
+    offload, made = Offload(ContentStore(root), 100_000, Metrics()), large_turn(record)
+    encoded = await offload(turn_record.encode(made))
+    assert offload.has_long_text(made)
+    await offload.move_longest(made)
+    assert turn_record.encode(made) == encoded
+    assert not offload.has_long_text(made)
+
+
 async def test_a_small_turn_is_left_as_it_is(root: str, record: Any, objects: Any) -> None:
     value = turn_record.encode(record("chat", "r1"))
     assert await Offload(ContentStore(root), 1, Metrics())(value) == value

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import sys
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.turns.canonical import turn_hash
-from pipeline.turns.content import large, moved, pieces, references, resolved
+from pipeline.turns.content import has_long_text, large, moved, pieces, references, resolved
 from pipeline.turns.content import others as all_others
 from topics import json_text
 from topics.thread_rules import check
@@ -153,6 +154,16 @@ def test_only_large_values_go_unless_the_record_is_too_large() -> None:
     assert [piece.size for piece in large(turn, 20_000, 9000, 1 << 20)] == [9000]
     assert [piece.size for piece in large(turn, 20_000, 9000, 6000)] == [9000, 6000]
     assert [piece.size for piece in large(turn, 20_000, 9000, 10)] == [9000, 6000, 5000]
+
+
+@pytest.mark.parametrize("content", ["ü" * 100, {"text": "x" * 100}, [{"deep": ["no", {"text": "x" * 100}]}]])
+def test_a_long_text_is_seen_wherever_it_is_in_a_result(content: Any) -> None:
+    turn = {"turn_type": "agent", "messages": [{"parts": [{"part_kind": "tool-return", "content": content}]}]}
+    assert has_long_text(turn, 100)
+    assert large(turn, 0, 100, sys.maxsize)  # what is seen goes
+    assert not has_long_text(turn, 101)
+    other = {"turn_type": "agent", "messages": [{"parts": [{"part_kind": "text", "content": content}]}]}
+    assert not has_long_text(other, 100)
 
 
 def test_what_is_elsewhere_already_is_left_there() -> None:

@@ -331,6 +331,12 @@ async def test_a_turn_that_can_not_be_offloaded_does_not_stop_its_partition(
         async def move(self, record: TurnRecord) -> None:
             raise AssertionError("none of them is of a large run")
 
+        def has_long_text(self, record: TurnRecord) -> bool:
+            return False
+
+        async def move_longest(self, record: TurnRecord) -> None:
+            raise AssertionError("none of them has a long text")
+
         def fits(self, record: TurnRecord) -> bool:
             return True
 
