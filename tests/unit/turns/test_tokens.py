@@ -28,11 +28,16 @@ def prometheus(usage: dict[str, Any]) -> dict[str, int]:
     """What the metrics count of a data-sys-usage event with this usage."""
     metrics = Metrics()
     record: Any = {"v": 1, **RUN, "dialect": "x", "seq": 0, "ts": 0, "type": "data-sys-usage", "data": usage}
-    TelemetryMeter(metrics).take(record)
+    TelemetryMeter(metrics, remembered=1).take(record)
     labels = {"model": "unknown", "provider": "unknown", "agent": "a", "tenant": "unknown"}
-    value = metrics.registry.get_sample_value
-    found = {name: value("threadmill_tokens_total", {"token_type": kind, **labels}) for kind, name in KINDS.items()}
-    found["cost_nano_usd"] = (value("threadmill_cost_usd_total", labels) or 0) * tokens.NANO
+    samples = [sample for metric in metrics.registry.collect() for sample in metric.samples]
+    values = {(sample.name, *sorted(sample.labels.items())): sample.value for sample in samples}
+
+    def value(name: str, **more: str) -> float | None:
+        return values.get((name, *sorted({**labels, **more}.items())))
+
+    found = {name: value("threadmill_tokens_total", token_type=kind) for kind, name in KINDS.items()}
+    found["cost_nano_usd"] = (value("threadmill_cost_usd_total") or 0) * tokens.NANO
     return {name: round(count) for name, count in found.items() if count}
 
 
