@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs chart test-chart image simulate chaos restarts soak attack fuzz bench setup tools clean
+.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled wheel setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
@@ -15,7 +15,9 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
 # How many processes run the tests: two for each core of a small machine, as most tests wait; none for a part of them.
 JOBS ?= $(if $(ARGS),0,4)
-CODE := threadmill topics pipeline tests docs examples helm
+CODE := threadmill topics pipeline tests docs examples helm compiled_core.py hatch_build.py
+# What says most about the core: all tests of it that need no broker.
+CORE_TESTS := tests/unit tests/property tests/corpus tests/contract tests/simulation
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -26,7 +28,7 @@ demo: setup  ## From nothing to stored threads: a broker, a worker, and some hun
 test: lint  ## All checks: lint, then every test, with a real Kafka and a real Postgres (ARGS=tests/unit for a part)
 	@$(RUN) pytest -n $(JOBS) $(ARGS)
 
-coverage: lint  ## The same tests, with the lines that none of them runs (half as long again)
+coverage: interpreted lint  ## The same tests, with the lines that none of them runs (half as long again)
 	@$(RUN) pytest -n $(JOBS) --cov --cov-report=term:skip-covered $(ARGS)
 
 test-sdks: setup  ## Runs of the real SDKs, recorded; and our exports of every wire in them, which go on (needs Node 20+)
@@ -84,6 +86,20 @@ fuzz: setup  ## Hostile records and requests by the thousand (FUZZ_EXAMPLES of e
 
 bench: setup  ## Measure assembly, and the whole way on a local broker
 	@$(RUN) threadmill bench $(ARGS)
+
+compile: setup  ## Compile the core in place, in about a minute and a half (needs a C compiler; again after each change of it)
+	@$(RUN) python compiled_core.py
+
+interpreted: setup  ## Remove what `make compile` has made
+	@$(RUN) python compiled_core.py --remove
+
+# PYTHONPATH, so that processes which tests start take the copy, too.
+test-compiled: setup  ## The core's tests on a compiled copy of this checkout, which stays as it is (needs a C compiler)
+	@$(RUN) python compiled_core.py --into .cache/compiled/copy
+	@cd .cache/compiled/copy && PYTHONPATH=. .venv/bin/python -m pytest -n $(JOBS) $(or $(ARGS),$(CORE_TESTS))
+
+wheel: tools  ## A wheel with the core compiled, in dist/ (needs a C compiler)
+	@HATCH_BUILD_HOOKS_ENABLE=1 $(UV) build --wheel --quiet --out-dir dist
 
 # The environment follows the lock file; what is up to date already takes a moment.
 setup: tools

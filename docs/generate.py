@@ -5,12 +5,12 @@ A page says where a table stands: `<!-- generated: NAME -->`, the table, `<!-- e
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -96,8 +96,15 @@ def roles_table() -> str:
 
 def events_table(dialect: Dialect) -> str:
     """What a dialect does with each event: the table in the docstring of its module."""
-    module = import_module(f"{package_of(dialect.name)}.events")
-    return "".join(f"{line}\n" for line in str(module.__doc__).splitlines() if line.startswith("|"))
+    return "".join(
+        f"{line}\n" for line in docstring(f"{package_of(dialect.name)}.events").splitlines() if line[:1] == "|"
+    )
+
+
+def docstring(module: str) -> str:
+    """The docstring in the source of a module: where it is compiled, it has none."""
+    path = DOCS.parent / f"{module.replace('.', '/')}.py"
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
 
 def losses_table(dialect: Dialect) -> str:

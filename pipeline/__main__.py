@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from pipeline.errors import ThreadmillError
+from topics import CORE
 
 # Command -> the module of pipeline.cli that holds it: loaded when asked for, so that `--help` is quick.
 COMMANDS: Final[dict[str, str]] = {
@@ -64,7 +65,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="threadmill")
+@click.version_option(package_name="threadmill", message=f"%(prog)s, version %(version)s, core {CORE}")
 def cli() -> None:
     """Turn the streams of AI agents into complete, canonical conversations.
 

@@ -63,7 +63,8 @@ def _within(records: Sequence[StoredRecord], most: int) -> list[StoredRecord]:
     """The first records that together weigh `most` at most."""
     weighs = 0
     for count, record in enumerate(records):
-        weighs += weight(len(record.value), decode(record.value)["events"], weighs)
+        value = record.value or b""
+        weighs += weight(len(value), decode(value)["events"], weighs)
         if weighs > most:
             return list(records[:count])
     return list(records)
@@ -84,7 +85,7 @@ def _in_order(segments: Sequence[Segment], dialect_of: Callable[[Envelope], Dial
 
 def _count(records: Sequence[StoredRecord], size: int) -> int:
     """How many of the first records have at most so many bytes."""
-    return bisect_right(list(accumulate(len(record.value) for record in records)), size)
+    return bisect_right(list(accumulate(len(record.value or b"") for record in records)), size)
 
 
 def _run(records: Sequence[StoredRecord], dialect_of: Callable[[Envelope], Dialect]) -> Run:

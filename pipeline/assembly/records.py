@@ -31,7 +31,7 @@ class Record(Protocol):
 class StoredRecord:
     """A raw record that comes from elsewhere than the events topic: a file, or the state topic."""
 
-    value: bytes
+    value: bytes | None
     offset: int
     timestamp: int
     key: bytes | None = None

@@ -12,14 +12,18 @@ from typing import Any, Final
 
 from pipeline.bench.kafka_streams import JAVA
 from pipeline.devbroker.jars import POM
+from topics import CORE
 
 PACKAGES: Final = ("threadmill", "faust-streaming", "aiokafka", "orjson", "uvloop", "quixstreams")
 JARS: Final = {"kafka": (POM, "kafka_2.13"), "kafka-streams": (JAVA / "pom.xml", "kafka-streams")}
 
 
 def conditions() -> dict[str, Any]:
-    """-> cpu, cores, system, python, packages, command, and `load`: the machine's load average of the minute before."""
+    """-> core (compiled or interpreted), cpu, cores, system, python, packages, command, and `load`: the machine's load
+    average of the minute before.
+    """
     return {
+        "core": CORE,
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.release()}",
@@ -33,8 +37,9 @@ def conditions() -> dict[str, Any]:
 def in_words(where: dict[str, Any]) -> list[str]:
     """The conditions as lines of text."""
     packages = ", ".join(f"{name} {number}" for name, number in where["packages"].items())
+    python = f"Python {where['python']}; core {where['core']}"
     return [
-        f"{where['cpu']}, {where['cores']} cores; {where['system']}; Python {where['python']}; {packages}",
+        f"{where['cpu']}, {where['cores']} cores; {where['system']}; {python}; {packages}",
         f"{where['command']}; load average {where['load']} before it, {where['load_after']} at its end",
     ]
 

@@ -42,7 +42,7 @@ def _loads(records: Sequence[StoredRecord]) -> float:
     gc.collect()
     began = time.perf_counter()
     for record in records:
-        loads(record.value)
+        loads(record.value or b"")
     return time.perf_counter() - began
 
 

@@ -9,6 +9,7 @@ number of values, a metric a number of series, and the rest is counted as `other
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from threading import Lock
 from typing import Final, Literal
 
@@ -20,6 +21,8 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
+
+from topics import CORE
 
 Kind = Literal["counter", "gauge", "histogram"]
 
@@ -130,6 +133,12 @@ TELEMETRY_MALFORMED: Final = Metric(
 
 # ---- the pipeline
 
+BUILD: Final = Metric(
+    "threadmill_build_info",
+    "gauge",
+    "1, of this version; core is compiled or interpreted.",
+    ("version", "core"),
+)
 RECORDS_READ: Final = Metric("threadmill_records_read_total", "counter", "Records read from a topic.", ("topic",))
 EVENTS_ASSEMBLED: Final = Metric(
     "threadmill_events_assembled_total", "counter", "Stream events that became part of a run.", ("dialect",)
@@ -291,6 +300,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(TOKEN_USAGE, OPERATION_DURATION, TIME_TO_FIRST_TOKEN, AGENT_DURATION, TOKENS, COST, TOTAL_LATENCY),
     *(CACHE_HITS, CACHE_LATENCY, AGENT_TURNS, AGENT_TURNS_REVISED, RESPONSES, TOOL_CALLS, TOOL_ERRORS),
     *(TELEMETRY_RECORDS, TELEMETRY_DUPLICATES, TELEMETRY_MALFORMED),
+    BUILD,
     *(RECORDS_READ, EVENTS_ASSEMBLED, DUPLICATES_DROPPED, TURNS_PRODUCED, DEAD_LETTERS),
     *(RUNS_OPENED, RUNS_CLOSED, RUNS_REOPENED, OPEN_TURNS, EARLY_EVENTS, SEGMENTS_SPILLED, RUNS_PARKED, LAG),
     *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, LAST_PROGRESS),
@@ -319,6 +329,7 @@ class Metrics:
         self._histograms = {
             m: Histogram(m.name, m.help, m.labels, buckets=m.buckets, registry=self.registry) for m in _of("histogram")
         }
+        self.set(BUILD, 1, version=version("threadmill"), core=CORE)
 
     def add(self, metric: Metric, amount: float = 1, /, **labels: str | None) -> None:
         """Raise a counter. KeyError where it is none, ValueError for a negative amount or other labels than its own."""

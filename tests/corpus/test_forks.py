@@ -54,6 +54,8 @@ def graph(value: Any, seen: dict[int, int], changing: list[Any]) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = [(one.name, graph(getattr(value, one.name), seen, changing)) for one in fields(value)]
         return (type(value).__name__, named)
+    if callable(value):  # taken as it is; the standard library can't copy a function that is compiled
+        return id(value)
     return sorted(value) if isinstance(value, set) else value
 
 

@@ -37,7 +37,7 @@ def steps(log: Sequence[Entry], rng: random.Random) -> Iterator[Step]:
             yield passed, ()
         some = log[at : at + rng.randint(1, 4)]
         at, now = at + len(some), some[-1].timestamp
-        yield now, [StoredRecord(entry.value, entry.offset, entry.timestamp, entry.key) for entry in some]  # type: ignore[arg-type]  # None is taken, too
+        yield now, [StoredRecord(entry.value, entry.offset, entry.timestamp, entry.key) for entry in some]
     yield from ((now + passed, ()) for passed in QUIET)
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,10 @@ from tests.simulation.loop import SimulatedLoop
 from tests.simulation.scenarios import BY_NAME, SCENARIOS, Scenario
 from tests.simulation.stores import SHARED_MEMORY
 from tests.simulation.world import World
+
+# Of a dead letter: it may quote an error of Python, in other words where that is compiled; and its time, as words have
+# a length, and what is longer takes longer here.
+UNTOLD = ("threadmill.detail", "threadmill.time")
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -34,6 +39,7 @@ class Played:
     seconds: float  # of simulated time
     records: int
     took: float  # seconds of CPU
+    digest: str  # of the trace, and of all records that were written
 
 
 def scenario_of(seed: int, only: str | None = None) -> Scenario:
@@ -69,7 +75,17 @@ def play(seed: int, only: str | None = None, mutant: Mutant | None = None) -> Pl
             loop.close()
             shutil.rmtree(folder, ignore_errors=True)
     records = sum(len(log.written) for log in world.broker.logs.values())
-    return Played(seed, scenario.name, failure, tuple(trace), loop.now, records, time.process_time() - began)
+    took = time.process_time() - began
+    return Played(seed, scenario.name, failure, tuple(trace), loop.now, records, took, _digest(world, trace))
+
+
+def _digest(world: World, trace: list[str]) -> str:
+    found = sha256("\n".join(trace).encode())
+    for place, log in world.broker.logs.items():
+        for entry in log.written:
+            headers = [header for header in entry.headers if header[0] not in UNTOLD]
+            found.update(repr((place, entry.offset, entry.key, entry.value, headers)).encode())
+    return found.hexdigest()
 
 
 @contextmanager

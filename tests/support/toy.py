@@ -140,7 +140,7 @@ class Log:
 
     def add(self, value: Envelope | bytes | None, at: int = 0, **more: Any) -> StoredRecord:
         data = encode(value) if isinstance(value, dict) else value
-        record = StoredRecord(data, len(self.records), START + at, THREAD.encode(), **more)  # type: ignore[arg-type]
+        record = StoredRecord(data, len(self.records), START + at, THREAD.encode(), **more)
         self.records.append(record)
         return record
 

@@ -27,6 +27,7 @@ FOLDER = "pipeline/dialects/toy"
 found = re.search(r"`t` is the type.*?```json\n(.*?)```", PAGE, re.DOTALL)
 assert found is not None
 STREAM = found[1]
+LEFT = ("__pycache__", "images", "*.so", "compiled.json")
 
 
 def write(root: Path) -> None:
@@ -38,9 +39,9 @@ def write(root: Path) -> None:
 
 
 def program(root: Path) -> Path:
-    """A copy of the program in this folder, with one line and one folder more."""
+    """A copy of the program, interpreted, in this folder, with one line and one folder more."""
     for name in ("threadmill", "topics", "pipeline", "docs"):
-        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "images"))
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns(*LEFT))
     for name in ("README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, root)
     registry = root / REGISTRY

@@ -135,7 +135,7 @@ def finish(builder: Builder, end: str) -> None:
         how = end if not thread.name else _end_of(session, thread, end)
         _close(thread, complete=how == "complete")
         if thread.name:
-            thread.builder.notes |= {key: builder.notes[key] for key in MISSING & builder.notes.keys()}
+            thread.builder.notes |= {key: builder.notes[key] for key in MISSING if key in builder.notes}
             thread.builder.end_turn(how)
     settle(builder, session.main, session.usages)
     if end == "disconnected":

@@ -15,6 +15,7 @@ from tests.support.partitions import built, fed, remembered, taken
 from tests.support.toy import START, THREAD, TOYS, Event, envelope, text
 from threadmill.envelope import encode
 from threadmill.errors import Reason
+from topics import CORE
 from topics import state as state_topic
 from topics.state import RunKey, Segment
 
@@ -159,6 +160,7 @@ def test_of_a_run_that_only_a_newer_worker_can_read_each_record_becomes_a_dead_l
     assert (len(out.turns), partition.open_runs()) == (int(goes_on), 0)
 
 
+@pytest.mark.skipif(CORE == "compiled", reason="a compiled method can't be replaced by one that fails")
 def test_a_record_that_fails_when_a_run_is_built_again_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = fed(envelope(0, text("a")), envelope(1, text("bad")), envelope(2, text("c")), park_bytes=0)
     park(partition, 0)

@@ -41,7 +41,7 @@ def ids(line: logging.LogRecord) -> dict[str, Any]:
         (StoredRecord(b"no JSON", 7, 0, b"key", [("traceparent", b"\xff")]), {"thread_id": "key"}),
         (StoredRecord(b'["a list"]', 7, 0, b"\xff"), {"thread_id": "\ufffd"}),
         (StoredRecord(b'"' + b"x" * 1_000_000 + b'"', 7, 0), {}),
-        (StoredRecord(None, 7, 0), {}),  # type: ignore[arg-type]  # a tombstone of somebody
+        (StoredRecord(None, 7, 0), {}),  # a tombstone of somebody
     ],
 )
 def test_a_refused_record(record: StoredRecord, said: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import version
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metric, Metrics
+from topics import CORE
 
 LABELS = {"model": "m", "provider": "p", "agent": "a", "tenant": "t"}
 
@@ -55,8 +57,14 @@ def test_every_metric_is_exposed_under_its_name() -> None:
     samples = exposed(metrics)
     for metric in m.TABLE:
         name = f"{metric.name}_sum" if metric.kind == "histogram" else metric.name
-        assert list(samples[name].values()) == [2.0]
+        own = [1.0] if metric is m.BUILD else []
+        assert list(samples[name].values()) == [*own, 2.0]
     assert not [name for name in samples if name.endswith("_created")]
+
+
+def test_a_scrape_sees_how_the_core_runs() -> None:
+    labels = (("core", CORE), ("version", version("threadmill")))
+    assert exposed(Metrics())["threadmill_build_info"] == {labels: 1.0}
 
 
 def test_registries_are_apart() -> None:

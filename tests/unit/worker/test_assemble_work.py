@@ -256,7 +256,7 @@ def test_letters_of_odd_records(header: Any, redriven: int) -> None:
 
 
 def test_a_record_with_neither_key_nor_value_can_be_sent() -> None:
-    empty: Any = StoredRecord(None, 7, 0)  # type: ignore[arg-type]  # as Kafka gives a record without a value
+    empty = StoredRecord(None, 7, 0)  # as Kafka gives a record without a value
     sent = outgoing_letter("p", "p.events", 0, Refused(empty, Reason.NOT_AN_ENVELOPE, "x"))
     assert (sent.key, sent.value) == (None, b"")
 

@@ -1,0 +1,164 @@
+"""Compile the core with mypyc: the same files that run interpreted where there is no C compiler.
+
+python compiled_core.py                beside their sources, in this checkout: `make compile`
+python compiled_core.py --into FOLDER  in a copy of this checkout, which stays as it is
+python compiled_core.py --remove       away with it: `make interpreted`
+
+`topics/compiled.py` looks, when the core is imported, whether what was compiled is what the sources say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from runpy import run_path
+from typing import Final
+
+# What is on the way of an event to its turn, by the C file that holds it; several C files are compiled at once.
+# Left out, as compiling them gains nothing or they must stay as they are: tables and registries (`__init__`, `keys`,
+# `losses`), types of records (`turn_record`, `telemetry`: docs show their docstrings), pydantic's models, exports and
+# histories; `notes`, whose functions take any name as a keyword; and `run_states`, which tests watch from within.
+GROUPS: Final[dict[str, str]] = {
+    "topics": "json_text state",
+    "pipeline/turns": "arguments canonical essence_filters lineage media_kinds reading text times tokens",
+    "pipeline/assembly": (
+        "agent_turn builder deadlines dialect finish finishing fork limits marks oversized parking partition parts "
+        "records refused_events restored_state results run run_ends segment_names sequence_window shares "
+        "spilled_run telemetry weight"
+    ),
+    "pipeline/dialects": "model_calls responses_progress tp_events",
+    "pipeline/dialects/ag_ui": "content events request side_events snapshot stream text turn",
+    "pipeline/dialects/agents_sdk": "events messages request",
+    "pipeline/dialects/anthropic": "blocks events message request",
+    "pipeline/dialects/claude_code": "blocks events lines partials prompts session usage",
+    "pipeline/dialects/google_adk": "event events facts fragments memory parts request spelling whole",
+    "pipeline/dialects/langgraph": "checkpoints events merge parts protocol_v3 request shapes stream turn",
+    "pipeline/dialects/openai_agents": "answer events items memory outputs raw_events request run_items",
+    "pipeline/dialects/openai_chat": "answer events request tool_calls usage",
+    "pipeline/dialects/openai_responses": "events items output request",
+    "pipeline/dialects/pi_agent": "events messages parts unfinished",
+    "pipeline/dialects/pi_proxy": "body events",
+    "pipeline/dialects/pydantic_ai": "events messages prompt response result tools",
+    "pipeline/dialects/thread_protocol": "events",
+    "pipeline/dialects/vercel_ai": "content events from_pydantic_ai request side_events stream text tools",
+}
+# What mypyc needs to know the types of, and itself, as in uv.lock: a build of a wheel installs these for itself.
+NEEDS: Final = ("mypy", "orjson", "pydantic", "pydantic-settings", "rfc8785", "setuptools")
+SUFFIX: Final = str(sysconfig.get_config_var("EXT_SUFFIX"))
+ROOT: Final = Path(__file__).resolve().parent
+# By its path: the package refuses to be imported where what was compiled is older than its sources.
+CHECK: Final = run_path(str(ROOT / "topics" / "compiled.py"))
+STAMP: Final[str] = CHECK["STAMP"]
+
+
+def sources() -> list[str]:
+    """-> the paths of all modules that are compiled, relative to the root."""
+    return [f"{folder}/{name}.py" for folder, names in GROUPS.items() for name in names.split()]
+
+
+def compile_to(folder: Path, work: Path) -> list[str]:
+    """Compile into a folder, with what was made on the way in `work` -> the paths of all files, relative to it.
+
+    Exits in words where there is no C compiler.
+    """
+    _look_for_compiler()
+    from mypyc.build import mypycify  # noqa: PLC0415  # only here: what is only removed needs no compiler
+    from setuptools import Distribution  # noqa: PLC0415  # as above
+
+    # Before they are read: a source that changes meanwhile is not taken for the one that was compiled.
+    stamp = {"suffix": SUFFIX, "sources": {path: CHECK["digest"](ROOT / path) for path in sources()}}
+    groups = [
+        ([f"{path}/{name}.py" for name in names.split()], f"threadmill_{path.replace('/', '_')}")
+        for path, names in GROUPS.items()
+    ]
+    options = ["--config-file", "pyproject.toml", "--ignore-missing-imports", "--cache-dir", str(work / "types")]
+    extensions = mypycify(
+        [*options, *sources()], opt_level="2", debug_level="0", separate=groups, target_dir=str(work / "c")
+    )
+    built = Distribution({"name": "threadmill-core", "ext_modules": extensions})
+    command = built.get_command_obj("build_ext")
+    command.build_lib, command.build_temp, command.parallel = str(folder), str(work / "o"), os.cpu_count()
+    command.ensure_finalized()
+    command.run()
+    (folder / STAMP).write_text(json.dumps(stamp))
+    return [STAMP, *(str(path.relative_to(folder)) for path in sorted(folder.rglob(f"*{SUFFIX}")))]
+
+
+def in_place(root: Path) -> None:
+    """Compile, and put what comes out beside the sources in `root`; the stamp comes first, so that nothing is used
+    that it does not name.
+    """
+    work = ROOT / ".cache" / "compiled"
+    with tempfile.TemporaryDirectory() as folder:
+        made = compile_to(Path(folder), work)
+        remove(root)
+        for path in made:
+            shutil.copy2(Path(folder, path), root / path)
+
+
+def remove(root: Path) -> None:
+    """Remove all that was compiled, the stamp last."""
+    for path in _compiled(root):
+        path.unlink()
+    (root / STAMP).unlink(missing_ok=True)
+
+
+def _compiled(root: Path) -> Iterator[Path]:
+    yield from root.glob("threadmill_*__mypyc*.so")
+    for folder in GROUPS:
+        yield from (root / folder).glob("*.so")
+
+
+def _copy(folder: Path) -> None:
+    """Copy what git knows or would add, and link what is not copied: environment, caches, tools."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout  # noqa: S603  # ours
+    for path in filter(None, listed.split("\0")):
+        if (ROOT / path).exists():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / path, folder / path)
+    for name in (".venv", ".cache", ".tools"):
+        if (ROOT / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+
+
+def _look_for_compiler() -> None:
+    compiler = shlex.split(os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc"))[0]
+    if shutil.which(compiler) is None:
+        sys.exit(
+            f"There is no C compiler ({compiler}): install it (Debian: gcc, macOS: xcode-select --install), or name "
+            "it in CC. Without it, everything runs interpreted."
+        )
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    if not header.exists():
+        sys.exit(f"Python's headers are missing ({header}): install them (Debian: python3-dev).")
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--into", type=Path, metavar="FOLDER")
+    parser.add_argument("--remove", action="store_true")
+    options = parser.parse_args()
+    os.chdir(ROOT)  # mypyc names modules by the path from here
+    if options.remove:
+        remove(ROOT)
+    elif options.into is not None:
+        shutil.rmtree(options.into, ignore_errors=True)
+        _copy(options.into)
+        in_place(options.into)
+    else:
+        in_place(ROOT)
+
+
+if __name__ == "__main__":
+    main()
