@@ -96,7 +96,7 @@ interpreted: setup  ## Remove what `make compile` has made
 # PYTHONPATH, so that processes which tests start take the copy, too.
 test-compiled: setup  ## The core's tests on a compiled copy of this checkout, which stays as it is (needs a C compiler)
 	@$(RUN) python compiled_core.py --into .cache/compiled/copy
-	@cd .cache/compiled/copy && PYTHONPATH=. .venv/bin/python -m pytest -n $(JOBS) $(or $(ARGS),$(CORE_TESTS))
+	@cd .cache/compiled/copy && PYTHONPATH="$$PWD" .venv/bin/python -m pytest -n $(JOBS) $(or $(ARGS),$(CORE_TESTS))
 
 wheel: tools  ## A wheel with the core compiled, in dist/ (needs a C compiler)
 	@HATCH_BUILD_HOOKS_ENABLE=1 $(UV) build --wheel --quiet --out-dir dist
