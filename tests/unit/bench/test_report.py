@@ -20,6 +20,7 @@ from pipeline.bench.targets import aims
 from pipeline.errors import CallerError
 
 WHERE: dict[str, Any] = {
+    "core": "interpreted",
     "cpu": "CPU",
     "cores": 2,
     "system": "Linux",
