@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from pipeline.settings import Settings
-from pipeline.worker.child_process import ChildProcess
+from pipeline.worker.child_process import BY_SIGNAL, ChildProcess
 from pipeline.worker.family import Family
 from pipeline.worker.health import HealthServer
 from pipeline.worker.parts import Part
@@ -42,7 +42,7 @@ async def run(settings: Settings, parts: Sequence[Part], stop_within: float) -> 
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         starting.cancel()
         for child in family.children:
-            if child.ended.done():
+            if child.ended.done() and (child.started or child.status > BY_SIGNAL):  # else it has said why itself
                 click.echo(f"threadmill: process {child.name} ended with status {child.status}", err=True)
     finally:
         stopping.cancel()
