@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from pipeline.assembly.deadlines import ending
 from pipeline.assembly.limits import Limits
@@ -22,7 +21,8 @@ from topics.state import Segment
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
 
-LARGE: Final = 1_000_000  # bytes of a run whose turns may be too large for their topic
+# Tests set it: compiled code would not look again at what is Final.
+LARGE = 1_000_000  # bytes of a run whose turns may be too large for their topic
 
 Polish = Callable[[TurnRecord], TurnRecord]
 PolishTelemetry = Callable[[TelemetryRecord], TelemetryRecord]

@@ -16,7 +16,8 @@ from typing import Final
 from pipeline.assembly.shares import Shares
 from topics.state import ANYONE, Closed, RunKey
 
-PAGE: Final = 65_536  # bytes, and the step from the places of one page to those of the next
+# Tests set it: compiled code would not look again at what is Final.
+PAGE = 65_536  # bytes, and the step from the places of one page to those of the next
 ENTRY: Final = Struct("<Bqqqqq")  # state, place of the same tenant's next mark, offset, seq, at, revision
 PLACE: Final = Struct("<q")  # the second of these
 LENGTH: Final = Struct("<I")  # in bytes, of what follows: behind an entry come the name of its run and its tenant

@@ -26,7 +26,8 @@ ADVICE: Final = (
     "the turn would be larger than a record may be: with a content store (THREADMILL_CONTENT) large values are kept "
     "elsewhere"
 )
-FIRST: Final = 4_000_000  # bytes of records that are tried first
+# Tests set it: compiled code would not look again at what is Final.
+FIRST = 4_000_000  # bytes of records that are tried first
 
 
 def cut_off(

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-LARGE_RECORD: Final = 65_536  # bytes; smaller ones weigh their bytes as long as their run is light
-LIGHT: Final = 2_097_152  # of a run: what its small records may take beyond their bytes is little, whatever they are
+# Tests set these: compiled code would not look again at what is Final.
+LARGE_RECORD = 65_536  # bytes; smaller ones weigh their bytes as long as their run is light
+LIGHT = 2_097_152  # of a run: what its small records may take beyond their bytes is little, whatever they are
 USUAL: Final = 32  # members of an event; texts and numbers in them are not worth the counting
 EVENT: Final = 256  # it may be a part of its own
 OBJECT: Final = 64
