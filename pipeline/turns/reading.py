@@ -52,8 +52,13 @@ class Reading:
 
     def _values(self, paths: Iterable[Path]) -> Iterator[tuple[Path, Any]]:
         for path in paths:
-            value: Any = self.data
-            for key in path:
-                value = value.get(key) if isinstance(value, dict) else None
-            if value is not None and not isinstance(value, dict):
+            value = at(self.data, path)
+            if value is not None:
                 yield path, value
+
+
+def at(value: Any, path: Path) -> Any:
+    """-> what a path leads to in a value; None where that is nothing, or an object."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return None if isinstance(value, dict) else value

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pipeline.turns.reading import Path, Reading
+from pipeline.turns.reading import Path, Reading, at
 from topics.json_text import Fields
 
 MAX_COUNT: Final = 2**53  # what JavaScript can read; larger is no count of tokens
@@ -132,12 +132,9 @@ def _found(usage: Fields) -> dict[str, tuple[int, Path, Any]]:
     found: dict[str, tuple[int, Path, Any]] = {}
     for head, beneath in usage.items():
         for name, rank, path in HEADS.get(head, ()):
-            value = beneath
-            for key in path[1:]:
-                value = value.get(key) if isinstance(value, dict) else None
-            if value is None or isinstance(value, dict) or (name in found and found[name][0] < rank):
-                continue
-            found[name] = rank, path, value
+            value = at(beneath, path[1:])
+            if value is not None and (name not in found or rank < found[name][0]):
+                found[name] = rank, path, value
     return found
 
 
