@@ -17,7 +17,7 @@ from pipeline.stores.engine import SEARCH
 from pipeline.stores.rows import RecordRows, Row
 from pipeline.stores.schema import UNSEARCHED, said, turns
 from pipeline.stores.search_rows import DIGITS, search_row, tsvector
-from pipeline.stores.sending import Call, send
+from pipeline.stores.sending import Call, as_list, send
 from pipeline.turns.spoken_text import KINDS, Kind
 from topics import json_text
 
@@ -69,9 +69,9 @@ async def with_places(
 
 
 def adding(dialect: str, words: Sequence[Row]) -> list[Call]:
-    """What writes rows of `said`, when the rows of `turns` are there. On SQLite the index has no trigger for what
-    comes: FTS5 writes what it has gathered at each row of a trigger, which costs three times as much as all rows of a
-    transaction at once.
+    """-> the calls that write rows of `said`; they are made behind the rows of `turns`. On SQLite no trigger adds new
+    rows to the index: FTS5 writes what it has gathered at each row of a trigger, which costs three times as much as all
+    rows of a transaction at once.
     """
     if not words:
         return []
@@ -129,8 +129,8 @@ async def _place(connection: AsyncConnection, rows: Sequence[Row]) -> None:
     moving, leap = rows, 1
     while moving:
         ids = [row["id"] for row in moving]
-        given = ids if connection.dialect.name == "postgresql" else json_text.dumps(ids)
-        [found] = await send(connection, [Call(_TAKEN[connection.dialect.name], (given,))])
+        dialect = connection.dialect.name
+        [found] = await send(connection, [Call(_TAKEN[dialect], (as_list(dialect, ids),))])
         taken = {one for (one,) in found}
         still = []
         for row in moving:

@@ -63,10 +63,15 @@ def _execute(connection: sqlite3.Connection, calls: Iterable[Call]) -> list[list
     return found
 
 
+def as_list(dialect: str, values: Sequence[Any]) -> Sequence[Any]:
+    """Values as one parameter: an array on Postgres, the text of a JSON list on SQLite."""
+    return values if dialect == "postgresql" else json_text.dumps(values)
+
+
 def of_texts(dialect: str, make: Making, texts: Sequence[str]) -> Call:
     """The statement that `make` gives for some texts, which it takes by `one_of`."""
     sql, parameters = _of_texts(make, dialect)
-    given = texts if dialect == "postgresql" else json_text.dumps(texts)
+    given = as_list(dialect, texts)
     return Call(sql, [given if one is None else one for one in parameters])
 
 
