@@ -72,8 +72,8 @@ class Opened(Generic[T]):
 
 @dataclass(slots=True)
 class Erasure:
-    """What is known of a thread. `asked`: when the store was asked for it, `wanted`: when somebody wanted to know it
-    (times of time.monotonic()).
+    """Whether a thread was deleted, as far as the gateway knows. `asked`: when it asked the store last; `wanted`: when
+    a reader needed the answer last (times of time.monotonic()).
     """
 
     asked: float = -math.inf

@@ -63,7 +63,7 @@ class ChildProcess:
                 size = int.from_bytes(await answers.readexactly(LENGTH), "big")
                 answer = orjson.loads(await answers.readexactly(size))
                 waiting = self._waiting.popleft()
-                if not waiting.done():  # whoever asked may have given up
+                if not waiting.done():  # the caller may have timed out
                     waiting.set_result(answer)
         except (asyncio.IncompleteReadError, ConnectionError):
             for waiting in self._waiting:

@@ -24,7 +24,7 @@ class Family:
         ProcessCollector(registry=self._own)
 
     async def start(self) -> None:
-        """Start the first, and the others if it could: what is wrong with settings or topics is said once.
+        """Start the first, and the others once it runs, so that one child alone reports a fault in settings or topics.
 
         Raises ConnectionError where a child ends.
         """
@@ -44,7 +44,7 @@ class Family:
         return await _reasons(self.children, READY)
 
     async def registry(self) -> CollectorRegistry:
-        """See `Watched`. A child that does not answer is left out; `stalled` tells of it."""
+        """See `Watched`. A child that does not answer is left out; `stalled` reports it."""
         running = [child for child in self.children if child.started]
         answers = await asyncio.gather(*(child.asked(METRICS) for child in running), return_exceptions=True)
         pages = {child.name: answer for child, answer in zip(running, answers, strict=True) if isinstance(answer, list)}

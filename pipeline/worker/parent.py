@@ -42,7 +42,8 @@ async def run(settings: Settings, parts: Sequence[Part], stop_within: float) -> 
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         starting.cancel()
         for child in family.children:
-            if child.ended.done() and (child.started or child.status > BY_SIGNAL):  # else it has said why itself
+            # A child that could not start has said why.
+            if child.ended.done() and (child.started or child.status > BY_SIGNAL):
                 click.echo(f"threadmill: process {child.name} ended with status {child.status}", err=True)
     finally:
         stopping.cancel()

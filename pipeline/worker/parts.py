@@ -19,14 +19,14 @@ APART: Final = 2  # processes: one for each kind of role
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one process runs. `name` tells it from its siblings, in logs and metrics."""
+    """What one process runs. Logs and metrics name the process by `name`."""
 
     name: str
     roles: tuple[Role, ...]
 
 
 def usual_processes() -> int:
-    """How many processes `threadmill worker` has where nobody says: two, unless there is only one core."""
+    """How many processes `threadmill worker` has where no option sets it: two, unless there is only one core."""
     return min(APART, cores())
 
 

@@ -29,7 +29,7 @@ SILENT_AFTER: Final = 15.0  # seconds without an answer from the broker
 
 
 class Worker:
-    """The roles of one process, its health, and its metrics; it is `Watched` by whoever serves these."""
+    """The roles of one process, its health, and its metrics; a health server or a parent asks it as `Watched`."""
 
     def __init__(self, settings: Settings, roles: Sequence[Role]) -> None:
         self.settings = settings
