@@ -7,6 +7,7 @@ starts with an SSE field decides. Of an SSE stream a wire wants one of
     named-sse   {"event": name, "data": …} (agents-sdk)
     data-lines  one event per `data: ` line, whether or not a blank line follows (pi-proxy); its client ignores lines
                 without the space, and reads nothing behind a line that is no JSON
+    sse-or-array  as sse; what is no SSE is a JSON array of events, or objects over any lines (gemini)
 
 An event is a JSON object. On a boxed wire it may be any JSON value: {"event": null, "data": VALUE}.
 """
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord, Reason
+from threadmill.json_objects import BETWEEN, Cutter
 from threadmill.wires import Framing, Wire, box
 
 MAX_EVENT_BYTES: Final = 16_777_216
@@ -47,7 +49,9 @@ class Decoder:
 
     __slots__ = (
         "_after_cr",
+        "_before",
         "_boxed",
+        "_cutter",
         "_data",
         "_data_line",
         "_done",
@@ -84,9 +88,13 @@ class Decoder:
         self._name = b""
         self._oversized = False
         self._stopped = False  # data-lines: one was no JSON
+        self._cutter = Cutter(max_event_bytes, EXCERPT) if framing == "sse-or-array" else None
+        self._before: bytes | None = b""  # sse-or-array: what came until it was clear which; None: it is
 
     def feed(self, chunk: bytes) -> list[Framed]:
         """-> the events that are whole now."""
+        if self._cutter is not None:
+            return self._feed_objects(self._cutter, chunk)
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
@@ -107,6 +115,23 @@ class Decoder:
         last = self._take_tail()
         if last and not self._sse and not SSE_LINE.match(last.removeprefix(BOM)):
             self._read(last, found)
+        return found
+
+    def _feed_objects(self, cutter: Cutter, chunk: bytes) -> list[Framed]:
+        """As `feed`, where it may be no SSE: the first character tells."""
+        if self._before is not None:
+            chunk, first = self._before + chunk, (self._before + chunk).lstrip(BETWEEN.replace(b"[", b""))[:1]
+            if not first:
+                self._before = chunk
+                return []
+            self._before = None
+            if first not in (b"[", b"{"):
+                self._cutter = None
+                return self.feed(chunk)
+        found: list[Framed] = []
+        for item in cutter.feed(chunk):
+            self._oversized = item.cut
+            self._emit(item.raw, item.line, found)
         return found
 
     def _hold(self, pieces: list[bytes], piece: bytes) -> None:

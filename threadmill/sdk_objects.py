@@ -24,6 +24,7 @@ LEFT_OUT: Final = object()  # in place of an event that says what others have sa
 # What the helpers make of the deltas that they hand out, too, by its types.
 _OF_ANTHROPICS_HELPER: Final = frozenset({"text", "thinking", "signature", "input_json", "citation", "compaction"})
 _OF_OPENAIS_HELPER: Final = ("content.", "refusal.", "tool_calls.", "logprobs.")
+_BESIDE_GEMINI: Final = frozenset({"sdk_http_response", "automatic_function_calling_history", "parsed"})
 _SO_FAR: Final = frozenset({"snapshot"})
 
 
@@ -84,6 +85,13 @@ def openai_chat_event(event: Any) -> Any:
     if kind == "chunk" and hasattr(event, "chunk"):
         return model(event.chunk)
     return LEFT_OUT if isinstance(kind, str) and kind.startswith(_OF_OPENAIS_HELPER) else model(event)
+
+
+def gemini_event(event: Any) -> Any:
+    """A response of google-genai -> the response as a dict, without the headers that it came with; else as `model`.
+    Raises InvalidRecord.
+    """
+    return model(event, without=_BESIDE_GEMINI)
 
 
 def openai_responses_event(event: Any) -> Any:

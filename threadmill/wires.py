@@ -14,6 +14,7 @@ from threadmill.sdk_objects import (
     LEFT_OUT,
     anthropic_event,
     claude_code_event,
+    gemini_event,
     langgraph_event,
     model,
     openai_agents_event,
@@ -22,7 +23,7 @@ from threadmill.sdk_objects import (
     pydantic_ai_event,
 )
 
-Framing = Literal["sse", "named-sse", "data-lines"]  # as `threadmill.framing` describes them
+Framing = Literal["sse", "named-sse", "data-lines", "sse-or-array"]  # as `threadmill.framing` describes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ WIRES: Final[dict[str, Wire]] = {
     "agents-sdk": Wire(kind="event", framing="named-sse"),
     "anthropic": Wire(done_marker="[DONE]", untyped=True, as_event=anthropic_event),
     "claude-code": Wire(as_event=claude_code_event),
+    "gemini": Wire(untyped=True, boxed=True, framing="sse-or-array", as_event=gemini_event),
     "google-adk": Wire(untyped=True, boxed=True),
     "langgraph": Wire(
         kind="event", framing="named-sse", untyped=True, boxed=True, as_event=langgraph_event, holds_objects=True

@@ -192,7 +192,9 @@ def write(
 
 
 def _named(part: Fields, names: Mapping[str, str]) -> Fields:
-    return {**part, "tool_name": names.get(part["tool_call_id"], "")} if "tool_call_id" in part else part
+    if "tool_call_id" not in part:
+        return part
+    return {**part, "tool_name": names.get(part["tool_call_id"]) or part.get("tool_name", "")}
 
 
 def _prompts(words: list[Fields]) -> list[Fields]:
@@ -248,7 +250,8 @@ def _answer(builder: Builder, part: Fields, name: str) -> None:
             call.fields["tool_call_id"] = call_id
             builder.calls[call_id] = (response, call)
     if call_id not in builder.calls:
-        builder.request_after(None).parts.append(Part({**part, "tool_name": name}, done=True))
+        named = {**part, "tool_name": name or part.get("tool_name", "")}
+        builder.request_after(None).parts.append(Part(named, done=True))
         return
     holder = builder.calls[call_id][0]
     twin = awaiting(holder, holder.request, call_id)

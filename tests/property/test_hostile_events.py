@@ -28,6 +28,7 @@ FILES = {
     "agents-sdk": "*.sse",
     "anthropic": "*.sse",
     "claude-code": "*.jsonl",
+    "gemini": "*.sse",
     "google-adk": "*.jsonl",
     "langgraph": "*.*",
     "openai-agents": "*.jsonl",

@@ -15,7 +15,7 @@ from tests.corpus.compare_wires import Recording, recordings, thread
 from tests.property.records import deliveries, envelope
 from topics.turn_record import encode
 
-NAMES = ("ag-ui", "anthropic", "claude-code", "langgraph", "openai-chat", "openai-responses")
+NAMES = ("ag-ui", "anthropic", "claude-code", "gemini", "langgraph", "openai-chat", "openai-responses")
 
 
 @cache

@@ -31,6 +31,7 @@ SDKS = {
     "openai-agents": "openai_agents_recorder.py",
     "claude-agent-sdk": "claude_agent_recorder.py",
     "google-adk": "google_adk_recorder.py",
+    "google-genai": "google_genai_recorder.py",
     "langgraph": "langgraph_recorder.py",
 }
 

@@ -19,6 +19,7 @@ SDKS: Final = {
     "anthropic": ("anthropic==2.12.0",),
     "claude-agent-sdk": ("claude-agent-sdk==0.2.187",),
     "google-adk": ("google-adk==2.13.0",),
+    "google-genai": ("google-genai==3.4.0",),
     "langgraph": ("langgraph==1.2.22", "langchain-core==1.7.2", "langchain-openai==1.7.3"),
     "openai": ("openai==3.54.0",),
     "openai-agents": ("openai-agents==0.24.0", "openai==3.54.0"),

@@ -13,7 +13,7 @@ def recognises(event: Any) -> bool | None:
     match event:
         case {"type": "error", "error": error}:
             return isinstance(error, dict)
-        case {"type": "error"} | {"type": "threadmill.request", "request": {"input": _}}:
+        case {"type": "error"} | {"type": "threadmill.request", "request": {"input": _} | {"contents": _}}:
             return False
     return None
 

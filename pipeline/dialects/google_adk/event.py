@@ -34,7 +34,7 @@ USAGE: Final = {
 COUNTED: Final = frozenset({*USAGE.values(), "promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount"})
 FILTERED: Final = frozenset(
     {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK"}
-    | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"}
+    | {"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "ESCALATION", "PUP_LIMITED_DISABLED"}
 )
 FAILED: Final = frozenset(
     {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER"}
@@ -77,14 +77,12 @@ def read(raw: Any) -> Event:
     actions = spelled(said["actions"]) if "actions" in said else {}
     filled = {key: value for key, value in actions.items() if value not in ({}, [], "", False)}
     is_fragment, parts = said.get("partial") is True, parts_of(said.get("content"))
-    return Event(identity, author, branch, is_fragment, said, parts, filled, _usage(said))
+    usage = usage_of(spelled(said["usageMetadata"])) if "usageMetadata" in said else None
+    return Event(identity, author, branch, is_fragment, said, parts, filled, usage)
 
 
-def _usage(said: Fields) -> Fields | None:
-    """The tokens that an Event tells: input with what tools brought, output with thoughts. None where it tells none."""
-    if "usageMetadata" not in said:
-        return None
-    counts = spelled(said["usageMetadata"])
+def usage_of(counts: Fields) -> Fields | None:
+    """The tokens of a `usageMetadata`: input with what tools brought, output with thoughts. None where it has none."""
     sums = {
         "input_tokens": ("promptTokenCount", "toolUsePromptTokenCount"),
         "output_tokens": ("candidatesTokenCount", "thoughtsTokenCount"),

@@ -56,16 +56,20 @@ def _actions(event: Event) -> Iterator[tuple[str, Any]]:
 
 def _sources(event: Event) -> Iterator[tuple[str, Any]]:
     """Pages that a response rests on, or quotes."""
-    grounding, citation = event.said.get("groundingMetadata"), event.said.get("citationMetadata")
-    chunks = _objects(grounding, "groundingChunks")
-    pages = [page for chunk in chunks for page in (chunk.get("web"), chunk.get("retrievedContext"))]
-    urls: dict[str, Any] = {}
-    for page in [*pages, *_objects(citation, "citations")]:
-        if isinstance(page, dict) and isinstance(page.get("uri"), str):
-            urls[page["uri"]] = urls.get(page["uri"]) or page.get("title")
-    for number, (url, title) in enumerate(urls.items()):
+    for number, (url, title) in enumerate(pages(event.said).items()):
         source = {"source_id": f"{event.id}:{number}", "url": url}
         yield "source.url", source if title is None else {**source, "title": title}
+
+
+def pages(said: Fields) -> dict[str, Any]:
+    """The pages in `groundingMetadata` and `citationMetadata`: URL -> title, or None."""
+    chunks = _objects(said.get("groundingMetadata"), "groundingChunks")
+    found = [page for chunk in chunks for page in (chunk.get("web"), chunk.get("retrievedContext"))]
+    urls: dict[str, Any] = {}
+    for page in [*found, *_objects(said.get("citationMetadata"), "citations")]:
+        if isinstance(page, dict) and isinstance(page.get("uri"), str):
+            urls[page["uri"]] = urls.get(page["uri"]) or page.get("title")
+    return urls
 
 
 def _objects(holder: Any, name: str) -> list[Fields]:

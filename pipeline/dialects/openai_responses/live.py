@@ -15,7 +15,7 @@ def recognises(event: Any) -> bool | None:
     match event:
         case {"type": "error"}:
             return "sequence_number" in event or ("code" in event and "message" in event)
-        case {"type": "threadmill.request", "request": {"messages": _}}:
+        case {"type": "threadmill.request", "request": {"messages": _} | {"contents": _}}:
             return False
         case {"object": "response"}:
             return True

@@ -96,6 +96,16 @@ def test_a_stream_shows_its_text_and_says_when_it_is_over(name: str) -> None:
         ("pi-proxy", {"type": "thinking_delta", "delta": "Hm"}, Shown("thinking", "Hm")),
         ("agents-sdk", {"event": "tool.call", "data": {"toolName": "search"}}, Shown("tool", "search")),
         (
+            "gemini",
+            {"candidates": [{"content": {"parts": [{"text": "Hm", "thought": True}]}}]},
+            Shown("thinking", "Hm"),
+        ),
+        (
+            "gemini",
+            {"candidates": [{"content": {"parts": [{"functionCall": {"name": "search"}}]}}]},
+            Shown("tool", "search"),
+        ),
+        (
             "google-adk",
             {"partial": True, "content": {"parts": [{"text": "Hm", "thought": True}]}},
             Shown("thinking", "Hm"),

@@ -1,0 +1,185 @@
+"""The answer to one call: what its responses add to the parts of one candidate.
+
+Texts of one kind that follow each other are one part, until one of them is signed: a signature closes it. A call whose
+arguments come in pieces (`partialArgs`) is one part as well, until a piece says no more that it goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from pipeline.assembly.parts import Message, Part
+from pipeline.dialects.gemini.partial_args import put
+from pipeline.dialects.gemini.request import call_id
+from pipeline.dialects.google_adk.event import finish_reason
+from pipeline.dialects.google_adk.facts import pages
+from pipeline.dialects.google_adk.parts import META, SIGNATURE, parts_of, response_part
+from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.dialects.notes import note_under
+from pipeline.turns.text import join
+from topics.json_text import Fields
+
+UNSPECIFIED: Final = "FINISH_REASON_UNSPECIFIED"
+GROWING: Final = frozenset({"text", "thinking"})
+OF_CANDIDATE: Final = frozenset({"content", "index"})
+
+
+@dataclass(slots=True, eq=False)
+class Answer:
+    """One candidate of one call. `first_call`: the number of its first call without an id. `growing`: the text that the
+    next text extends. `unfinished`: the call whose arguments still come. `finish`: the finishReason, None until it
+    comes. `blocked`: there is no candidate at all. `pages`: URLs that the answer rests on, with their titles.
+    """
+
+    response: Message
+    first_call: int = 0
+    nameless: int = 0
+    growing: Part | None = None
+    unfinished: Part | None = None
+    code: str | None = None
+    finish: str | None = None
+    blocked: bool = False
+    pages: dict[str, Any] = field(default_factory=dict)
+    settled: bool = False
+
+    def add(self, candidate: Fields, at: int) -> None:
+        """Take what one response says of the candidate. TypeError and KeyError where it is malformed."""
+        content = candidate.get("content")
+        said = [self._read(part) for part in parts_of(content).values()]
+        before = len(self.response.parts)
+        for fields, raw in said:
+            self._put(fields, raw)
+        if self.response.first_part_at is None and len(self.response.parts) > before:
+            self.response.first_part_at = at
+        reason = candidate.get("finishReason")
+        if isinstance(reason, str) and reason != UNSPECIFIED:
+            self.finish = reason
+        self.pages |= pages(candidate)
+        note_under(META, self.response.fields, **{k: v for k, v in candidate.items() if k not in OF_CANDIDATE})
+
+    def grows(self, *, is_thought: bool) -> bool:
+        """Whether a text, or a thought, extends the part that stands last."""
+        return self.growing is not None and (self.growing.fields["part_kind"] == "thinking") == is_thought
+
+    def append(self, text: str) -> None:
+        """More of the text that grows."""
+        if self.growing is not None:
+            self.growing.chunks.append(text)
+
+    def calls(self) -> list[Part]:
+        """Calls of the application's tools."""
+        return [part for part in self.response.parts if part.fields["part_kind"] == "tool-call"]
+
+    def settle(self, *, whole: bool) -> None:
+        """The call is over."""
+        if self.settled:
+            return
+        self.settled = True
+        for part in self.response.parts:
+            part.done = whole and part is not self.unfinished
+        self.response.closed = whole
+        self.response.keep_empty = self.response.keep_empty or (whole and not self.response.parts)
+        reason = "content_filter" if self.blocked else finish_reason({"finishReason": self.finish})
+        if reason is not None:
+            self.response.fields["finish_reason"] = reason
+
+    def said(self) -> list[Fields]:
+        """The parts as JSON."""
+        told = ((part.fields, join(part.chunks)) for part in self.response.parts)
+        return [{**fields, "content": text} if text else fields for fields, text in told]
+
+    def _read(self, part: Fields) -> tuple[Fields, Fields]:
+        """A part -> its fields, and how it came. Changes nothing."""
+        if "functionCall" not in part:
+            return response_part(part, "", None), part
+        call = spelled(part["functionCall"])
+        if self.unfinished is None or call.get("name"):
+            return response_part({**part, "functionCall": _without_pieces(call)}, "", None), part
+        pieces = [spelled(piece) for piece in call.get("partialArgs") or ()]
+        return {"part_kind": "piece", "pieces": pieces}, part
+
+    def _put(self, fields: Fields, raw: Fields) -> None:
+        kind = fields["part_kind"]
+        if kind in GROWING:
+            self._put_text(fields)
+            return
+        self.growing = None
+        if kind == "piece":
+            self._continue(fields["pieces"], spelled(raw["functionCall"]))
+            return
+        if kind == "tool-call":
+            fields["tool_call_id"] = fields["tool_call_id"] or self._next_id()
+        elif kind == "builtin-tool-call":
+            self.code = fields["tool_call_id"] = fields["tool_call_id"] or self._next_id()
+        elif kind == "builtin-tool-return":
+            fields["tool_call_id"] = fields["tool_call_id"] or self.code or self._next_id()
+        part = Part(fields)
+        self.response.parts.append(part)
+        if kind == "tool-call":
+            call = spelled(raw["functionCall"])
+            self.unfinished = part if call.get("willContinue") is True else None
+            self._continue([spelled(piece) for piece in call.get("partialArgs") or ()], call)
+
+    def _continue(self, pieces: list[Fields], call: Fields) -> None:
+        """Pieces of the arguments of the call that is unfinished; a piece that doesn't go on is its last one."""
+        if self.unfinished is None:
+            return
+        args = self.unfinished.fields["args"]
+        for piece in pieces:
+            put(args, piece)
+        if isinstance(call.get("args"), dict):
+            args.update(call["args"])
+        if call.get("willContinue") is not True:
+            self.unfinished = None
+
+    def _put_text(self, fields: Fields) -> None:
+        text = fields["content"]
+        own = self.growing is not None and self.growing.fields["part_kind"] == fields["part_kind"]
+        if self.growing is None or not own or META in fields:
+            self.growing = Part({**fields, "content": ""})
+            self.response.parts.append(self.growing)
+        if text:
+            self.growing.chunks.append(text)
+        for key in ("signature", SIGNATURE):
+            if key in fields:
+                self.growing.fields[key] = fields[key]
+        if fields.keys() & {"signature", SIGNATURE, META}:
+            self.growing = None
+
+    def _next_id(self) -> str:
+        """The id of a call that came without one: its number among all such calls of the conversation."""
+        self.nameless += 1
+        return call_id(self.first_call + self.nameless - 1)
+
+
+class Piece(NamedTuple):
+    """A response with nothing but one text: its tokens, and what stands around it."""
+
+    text: str
+    is_thought: bool
+    counts: Fields
+    beside: Fields
+
+
+def text_of(event: Any) -> Piece | None:
+    """A response with one candidate that says one text without a signature, and does not end; None for any other."""
+    match event:
+        case {"candidates": [{"content": {"parts": [{"text": str(text), **part}], **content}, **candidate}], **beside}:
+            pass
+        case _:
+            return None
+    if not text or part not in ({}, {"thought": True}) or content.keys() - {"role"}:
+        return None
+    if candidate.keys() - {"index"} or candidate.get("index", 0) != 0:
+        return None
+    counts = beside.pop("usageMetadata", {})
+    if not isinstance(counts, dict) or beside.keys() - {"modelVersion", "responseId"}:
+        return None
+    if None in counts.values() or any("_" in key for key in counts):
+        return None
+    return Piece(text, bool(part), counts, {str(key): value for key, value in beside.items()})
+
+
+def _without_pieces(call: Fields) -> Fields:
+    return {key: value for key, value in call.items() if key not in ("partialArgs", "willContinue")}

@@ -1,0 +1,194 @@
+"""Google's Gemini API (dialect `gemini`): the answers of `generateContent` and `streamGenerateContent`.
+
+| event | what it does |
+|---|---|
+| threadmill.request | a call begins; what is new in its contents is the request behind the response before |
+| threadmill.error | the server refused the call: interrupted, unless another call follows |
+| a GenerateContentResponse | adds the parts of candidate 0 to the response; its `finishReason` ends the call well |
+| `promptFeedback.blockReason` | the prompt was blocked: the call is over, without an answer |
+| `usageMetadata` | the tokens so far: a count that comes again replaces the one before |
+| `groundingMetadata`, `citationMetadata` | SystemMessage `source.url` for each page, behind the response |
+| a list (the JSON array of a stream without `alt=sse`) | each of its responses |
+| `response`, with a response in it (Code Assist) | that response |
+| `error` | the call failed: interrupted, unless another call follows |
+| any other | SystemMessage data-app-TYPE |
+
+A whole answer has the form of a piece of a stream. Older models write a `finishReason` in every piece, so what comes
+behind one still belongs to the call. Other candidates are alternatives: SystemMessage `custom:choice`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.assembly.builder import Builder
+from pipeline.assembly.dialect import Handler, Stretch, Violation
+from pipeline.assembly.parts import Message
+from pipeline.dialects import model_calls
+from pipeline.dialects.gemini.answer import Answer, text_of
+from pipeline.dialects.gemini.request import READER, made_up
+from pipeline.dialects.google_adk.event import usage_of
+from pipeline.dialects.google_adk.parts import META
+from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.dialects.model_calls import calls_of
+from pipeline.dialects.notes import note_under
+from topics.json_text import Fields
+
+ANSWERS: Final = frozenset({"candidates", "promptFeedback", "usageMetadata", "responseId", "modelVersion"})
+CONTINUES: Final = "CONTINUATION"  # the answer goes on in that of the next request
+
+
+@dataclass(slots=True, eq=False)
+class Candidates:
+    """The candidates of one call, by their index; 0 is the conversation's. `counts`: its `usageMetadata` so far."""
+
+    said: Answer
+    others: dict[int, Answer] = field(default_factory=dict)
+    counts: Fields = field(default_factory=dict)
+
+
+def begin(builder: Builder) -> None:
+    """Prepare for a run. The body of its first call comes as an event, or is the publisher's `run.request`."""
+    model_calls.begin(builder, READER, _settle)
+
+
+def unknown(builder: Builder, raw: Fields) -> None:
+    """Responses have no type: what they hold decides."""
+    if raw.get("event", raw) is None and isinstance(raw.get("data"), list):
+        for each in raw["data"]:
+            if not isinstance(each, dict):
+                raise Violation(f"a response is an object, got {each!r:.80}")
+        for each in raw["data"]:
+            _take(builder, spelled(each))
+        return
+    _take(builder, spelled(raw))
+
+
+def texts(builder: Builder, events: list[Any], start: int) -> int:
+    """Consecutive responses that add to one text, and are alike in all else but their tokens (a Stretch)."""
+    calls = calls_of(builder)
+    answers: Candidates | None = calls.answer
+    first = text_of(events[start])
+    if first is None or answers is None or calls.shut or not answers.said.grows(is_thought=first.is_thought):
+        return start
+    response, pieces = answers.said.response, []
+    for at in range(start, len(events)):
+        piece = text_of(events[at])
+        if piece is None or piece.is_thought != first.is_thought or piece.beside != first.beside:
+            break
+        pieces.append(piece.text)
+        answers.counts |= piece.counts
+    answers.said.append("".join(pieces))
+    _describe(response, first.beside)
+    _count(builder, answers)
+    return start + len(pieces)
+
+
+def _take(builder: Builder, said: Fields) -> None:
+    """One response."""
+    if isinstance(said.get("response"), dict):
+        said = spelled(said["response"])
+    if "error" in said and "candidates" not in said:
+        calls_of(builder).settle(builder)
+        model_calls.fail(builder, said["error"])
+        calls_of(builder).shut = True
+        return
+    if not said.keys() & ANSWERS:
+        kind = said.get("type", "event")
+        if not isinstance(kind, str):
+            raise Violation(f"an event's 'type' is a text, got {kind!r:.80}")
+        model_calls.ask_first(builder)
+        builder.system(f"data-app-{kind}", {key: value for key, value in said.items() if key != "type"})
+        return
+    if calls_of(builder).shut:
+        raise Violation("a response: the call is over")
+    candidates = [spelled(candidate) for candidate in _list(said.get("candidates"))]
+    counts = spelled(said["usageMetadata"]) if "usageMetadata" in said else {}
+    answers = _answers(builder)
+    for candidate in candidates:
+        _add(builder, answers, candidate)
+    _describe(answers.said.response, said)
+    answers.counts |= counts
+    _count(builder, answers)
+    feedback = said.get("promptFeedback")
+    reason = spelled(feedback).get("blockReason") if isinstance(feedback, dict) else None
+    if isinstance(reason, str) and not candidates:
+        answers.said.response.keep_empty = True
+        answers.said.blocked = True
+        _end(builder, answers.said)
+
+
+def _answers(builder: Builder) -> Candidates:
+    calls = calls_of(builder)
+    response = model_calls.open_response(builder)
+    if calls.answer is None:
+        calls.answer = Candidates(Answer(response, made_up(calls.items or ())))
+    found: Candidates = calls.answer
+    return found
+
+
+def _add(builder: Builder, answers: Candidates, candidate: Fields) -> None:
+    """What a response says of one candidate."""
+    index = candidate.get("index", 0)
+    answer = answers.said
+    if index.__class__ is int and index != 0:
+        if index not in answers.others:
+            answers.others[index] = Answer(Message("response", builder.at), answers.said.first_call)
+        answer = answers.others[index]
+    answer.add(candidate, builder.at)
+    if answer is answers.said and answer.finish is not None:
+        _end(builder, answer)
+
+
+def _end(builder: Builder, answer: Answer) -> None:
+    answer.response.last_at = builder.at
+    model_calls.end_call(builder, awaits=bool(answer.calls()) or answer.finish == CONTINUES)
+
+
+def _describe(response: Message, said: Fields) -> None:
+    """Who answered, and what is said beside the candidates."""
+    for key, name in (("responseId", "provider_response_id"), ("modelVersion", "model_name")):
+        if isinstance(said.get(key), str) and said[key]:
+            response.fields[name] = said[key]
+    rest = {key: value for key, value in said.items() if key not in ANSWERS and key != "candidates"}
+    note_under(META, response.fields, promptFeedback=said.get("promptFeedback"), **rest)
+
+
+def _count(builder: Builder, answers: Candidates) -> None:
+    usage = usage_of(answers.counts)
+    if usage is not None:
+        builder.usage(usage, answers.said.response)
+
+
+def _settle(builder: Builder) -> None:
+    """The newest call is over: its calls are known, and what stands beside the answer follows it."""
+    calls = calls_of(builder)
+    answers: Candidates | None = calls.answer
+    if answers is None or answers.said.settled:
+        return
+    whole = calls.whole and not model_calls.torn(builder)
+    answers.said.settle(whole=whole)
+    for part in answers.said.calls() if whole else ():
+        builder.calls[part.fields["tool_call_id"]] = (answers.said.response, part)
+    for url, title in answers.said.pages.items():
+        source = {"source_id": url, "url": url}
+        builder.system("source.url", source if title is None else {**source, "title": title})
+    for index, other in sorted(answers.others.items()):
+        other.settle(whole=other.finish is not None)
+        builder.system("custom:choice", {"index": index, "finish_reason": other.finish, "parts": other.said()})
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise Violation(f"'candidates' are a list, got {value!r:.80}")
+    return value
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    model_calls.REQUEST: model_calls.request,
+    model_calls.ERROR: model_calls.refused,
+}
+STRETCHES: Final[dict[str | None, Stretch]] = {None: texts}

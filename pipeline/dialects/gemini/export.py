@@ -1,0 +1,23 @@
+"""Thread document -> contents, as `generate_content(contents=…)` and the history of a chat take them.
+
+They are what the events of an ADK session hold. Contents of one role that follow each other are one.
+"""
+
+from __future__ import annotations
+
+from pipeline.dialects.google_adk.export import events
+from topics.json_text import Fields
+
+
+def contents(document: Fields) -> list[Fields]:
+    """Thread document -> contents, oldest first, in turns of user and model."""
+    found: list[Fields] = []
+    for event in events(document):
+        content = event.get("content")
+        if content is None or not content["parts"]:
+            continue
+        if found and found[-1]["role"] == content["role"]:
+            found[-1]["parts"] += content["parts"]
+        else:
+            found.append({"role": content["role"], "parts": list(content["parts"])})
+    return found

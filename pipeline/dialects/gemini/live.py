@@ -1,0 +1,72 @@
+"""Single events of the Gemini API, read without assembling them: for recognition, live readers, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pipeline.assembly.dialect import Shown, StreamEnd
+
+
+def recognises(event: Any) -> bool | None:
+    """Responses have no type. The requests of other servers have one that this wire has, too."""
+    match event:
+        case {"type": "threadmill.request", "request": {"contents": _} | {"request": {"contents": _}}}:
+            return True
+        case {"type": str(kind)}:
+            return None if kind == "threadmill.error" else False
+        case {"author": _} | {"invocationId": _} | {"invocation_id": _}:  # Events of ADK
+            return False
+        case {"candidates": [*_]} | {"promptFeedback": {}} | {"usageMetadata": {}, "modelVersion": str()}:
+            return True
+        case {"response": {"candidates": [*_]}} | {"event": None, "data": [{"candidates": [*_]}, *_]}:
+            return True
+        case {"error": {"code": int(), "status": str()}}:
+            return True
+    return False
+
+
+def shows(event: Any) -> Sequence[Shown]:
+    """Text and thoughts as they come, and the calls of functions."""
+    return [shown for response in _responses(event) for shown in _of(response)]
+
+
+def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
+    """A `finishReason` is the end of a call; the next request begins another one, and an error is no good end."""
+    match event:
+        case {"type": "threadmill.request" | "threadmill.error"}:
+            return None
+    for response in _responses(event):
+        match response:
+            case {"error": failure} if failure:
+                before = None
+            case {"candidates": [{"finishReason": str(reason), **candidate}, *_]} if not candidate.get("index"):
+                before = before if reason == "FINISH_REASON_UNSPECIFIED" else "complete"
+            case {"promptFeedback": {"blockReason": str()}}:
+                before = "complete"
+    return before
+
+
+def _responses(event: Any) -> list[Any]:
+    match event:
+        case {"event": None, "data": list(several)}:
+            return several
+        case {"response": response}:
+            return [response]
+    return [event]
+
+
+def _of(response: Any) -> Iterator[Shown]:
+    match response:
+        case {"candidates": [{"content": {"parts": list(parts)}, **candidate}, *_]} if not candidate.get("index"):
+            pass
+        case _:
+            return
+    for part in parts:
+        match part:
+            case {"text": str(text)} if text:
+                yield Shown("thinking" if part.get("thought") is True else "text", text)
+            case {"functionCall": {"name": str(name)}} | {"function_call": {"name": str(name)}} if name:
+                yield Shown("tool", name)
+            case {"executableCode": {}} | {"executable_code": {}}:
+                yield Shown("tool", "code_execution")

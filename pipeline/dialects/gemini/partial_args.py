@@ -1,0 +1,68 @@
+"""Arguments of a call that come in pieces, each with its place: `{"jsonPath": "$.stops[0].city", "stringValue": "Pa"}`.
+
+Text for a place where a text stands already is appended, so that a text may come in several pieces. A place in a list
+behind its end is filled up with null.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any, Final
+
+from pipeline.assembly.dialect import Violation
+from topics.json_text import Fields
+
+STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+VALUES: Final = ("stringValue", "numberValue", "boolValue", "nullValue")
+MOST: Final = 10_000  # places of a list: a path is not to make us fill memory
+
+
+def put(args: Fields, piece: Fields) -> None:
+    """Put the value of one piece at its place. Violation where its path is none."""
+    steps = _steps(piece.get("jsonPath"))
+    name = next((key for key in VALUES if key in piece), None)
+    if name is None or not steps:
+        return
+    holder: Any = args
+    for step, following in pairwise(steps):
+        found = _at(holder, step)
+        if not isinstance(found, list if isinstance(following, int) else dict):
+            found = [] if isinstance(following, int) else {}
+            _set(holder, step, found)
+        holder = found
+    value = None if name == "nullValue" else piece[name]
+    before = _at(holder, steps[-1])
+    if isinstance(before, str) and isinstance(value, str):
+        value = before + value
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)
+    _set(holder, steps[-1], value)
+
+
+def _steps(path: Any) -> list[str | int]:
+    """As "$.a[0]" -> ["a", 0]."""
+    if not isinstance(path, str) or not path.startswith("$"):
+        raise Violation(f"'jsonPath' is a path, got {path!r:.80}")
+    found: list[str | int] = []
+    at = 1
+    while at < len(path):
+        match = STEP.match(path, at)
+        if match is None or (match[2] is not None and int(match[2][:6]) >= MOST):
+            raise Violation(f"'jsonPath' is a path, got {path!r:.80}")
+        name = next((group for group in (match[1], match[3], match[4]) if group is not None), "")
+        found.append(int(match[2]) if match[2] is not None else name)
+        at = match.end()
+    return found
+
+
+def _at(holder: Any, step: str | int) -> Any:
+    if isinstance(holder, dict):
+        return holder.get(step)
+    return holder[step] if isinstance(step, int) and step < len(holder) else None
+
+
+def _set(holder: Any, step: str | int, value: Any) -> None:
+    if isinstance(holder, list) and isinstance(step, int):
+        holder.extend([None] * (step + 1 - len(holder)))
+    holder[step] = value

@@ -1,0 +1,126 @@
+"""The bodies of `generateContent` requests -> what is new in their contents.
+
+user    parts: text | inlineData | fileData | functionResponse | …
+model   parts as the answers have them
+
+Calls and results may lack ids: then a call has the number that it has among all such calls of the conversation, and a
+result that of the first call of its function that nothing answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pipeline.dialects.google_adk.parts import return_part, user_prompts
+from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.dialects.model_calls import RequestReader
+from pipeline.turns.lineage import History
+from topics.json_text import Fields
+
+MADE_UP: Final = "call:"  # begins the ids of calls that came without one
+
+
+def call_id(number: int) -> str:
+    """The id of the n-th call of the conversation that has none."""
+    return f"{MADE_UP}{number}"
+
+
+def items(body: Any) -> list[Fields]:
+    """The contents of a body, spelled alike, and with an id for each call and result. Code Assist wraps the body."""
+    if isinstance(body, dict) and isinstance(body.get("request"), dict):
+        body = body["request"]
+    contents = body.get("contents") if isinstance(body, dict) else None
+    contents = contents if isinstance(contents, list) else [contents]
+    ids = _Ids()
+    return [ids.given(_content(content)) for content in contents if isinstance(content, dict | str)]
+
+
+def made_up(contents: Iterable[Fields]) -> int:
+    """How many calls in these contents came without an id."""
+    calls = (part.get("functionCall") for content in contents for part in content["parts"])
+    return sum(isinstance(call, dict) and str(call.get("id")).startswith(MADE_UP) for call in calls)
+
+
+def is_own(content: Fields) -> bool:
+    """Whether the model said this."""
+    return content.get("role") == "model"
+
+
+def parts(content: Fields) -> list[Fields]:
+    """What a Content of the user's says: results of functions, then words and files."""
+    if is_own(content):
+        return []
+    answers = [part for part in content["parts"] if isinstance(part.get("functionResponse"), dict)]
+    found = [
+        return_part(part, part["functionResponse"]["id"], str(part["functionResponse"].get("name") or ""))
+        for part in answers
+    ]
+    return [*found, *_prompts([part for part in content["parts"] if part not in answers])]
+
+
+def names(content: Fields) -> dict[str, str]:
+    """The calls of a Content of the model's: id -> name."""
+    calls = (part.get("functionCall") for part in content["parts"])
+    return {call["id"]: str(call.get("name") or "") for call in calls if isinstance(call, dict)}
+
+
+def repeated(body: Any) -> History:
+    """What a request repeats of its conversation."""
+    return History(items(body))
+
+
+class _Ids:
+    """Gives ids to the calls and results of a conversation, in their order."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.unanswered: list[tuple[str, str]] = []  # (name, id)
+
+    def given(self, content: Fields) -> Fields:
+        return {**content, "parts": [self._given(part) for part in content["parts"]]}
+
+    def _given(self, part: Fields) -> Fields:
+        call, answer = part.get("functionCall"), part.get("functionResponse")
+        if isinstance(call, dict):
+            call = spelled(call)
+            if not _is_id(call.get("id")):
+                call["id"], self.made = call_id(self.made), self.made + 1
+            self.unanswered.append((str(call.get("name")), call["id"]))
+            return {**part, "functionCall": call}
+        if isinstance(answer, dict):
+            answer = spelled(answer)
+            if not _is_id(answer.get("id")):
+                answer["id"] = self._id_of(str(answer.get("name")))
+            self.unanswered = [pair for pair in self.unanswered if pair[1] != answer["id"]]
+            return {**part, "functionResponse": answer}
+        return part
+
+    def _id_of(self, name: str) -> str:
+        return next((found for called, found in self.unanswered if called == name), f"return:{name}")
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _content(content: Fields | str) -> Fields:
+    if isinstance(content, str):
+        return {"role": "user", "parts": [{"text": content}]}
+    said = spelled(content)
+    found = said.get("parts")
+    return {
+        **said,
+        "parts": [spelled(part) for part in found if isinstance(part, dict)] if found.__class__ is list else [],
+    }
+
+
+def _prompts(said: list[Fields]) -> list[Fields]:
+    try:
+        return user_prompts(said)
+    except (TypeError, KeyError, AttributeError):  # a body may be any JSON
+        content = [{"kind": "custom:google-adk", "part": part} for part in said]
+        return [{"part_kind": "user-prompt", "content": content}]
+
+
+READER: Final = RequestReader(items, is_own, parts, names)

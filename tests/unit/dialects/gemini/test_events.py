@@ -1,0 +1,151 @@
+"""The Gemini API: what its responses become, in all the forms in which they come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.assembled import Assembled, assembled
+
+Fields = dict[str, Any]
+CALL: Fields = {"functionCall": {"name": "f", "args": {"a": 1}}}
+
+
+def piece(*parts: Fields, finish: str | None = None, **rest: Any) -> Fields:
+    candidate: Fields = {"content": {"role": "model", "parts": list(parts)}}
+    return {"candidates": [candidate | ({"finishReason": finish} if finish else {})], **rest}
+
+
+def request(*contents: Fields) -> Fields:
+    return {"type": "threadmill.request", "request": {"contents": list(contents)}}
+
+
+def user(*parts: Fields) -> Fields:
+    return {"role": "user", "parts": list(parts)}
+
+
+def model(*parts: Fields) -> Fields:
+    return {"role": "model", "parts": list(parts)}
+
+
+def run(*events: Any, **rest: Any) -> Assembled:
+    return assembled("gemini", list(events), **rest)
+
+
+def status(got: Assembled) -> str:
+    return str(got.agent_turns[-1]["completion_status"])
+
+
+ASKED = request(user({"text": "Weather?"}))
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [piece({"text": "Hel"}), piece({"text": "lo"}, finish="STOP")],
+        [{"event": None, "data": [piece({"text": "Hel"}), piece({"text": "lo"}, finish="STOP")]}],
+        [{"response": piece({"text": "Hel"})}, {"response": piece({"text": "lo"}, finish="STOP"), "traceId": "t"}],
+        [piece({"text": "Hel"}, finish="STOP"), piece({"text": "lo"}, finish="STOP")],
+        [piece({"text": "Hello"}, finish="STOP")],
+        [{"candidates": [{"content": {"parts": [{"text": "Hello"}]}, "finish_reason": "STOP"}]}],
+    ],
+    ids=["pieces", "array", "code assist", "finish in each", "whole", "snake case"],
+)
+def test_a_text_in_all_its_forms(events: list[Fields]) -> None:
+    got = run(ASKED, *events)
+    assert [(part["part_kind"], part["content"]) for part in got.parts("response")] == [("text", "Hello")]
+    assert got.user_turns[0]["parts"] == [{"part_kind": "user-prompt", "content": "Weather?"}]
+    assert status(got) == "complete"
+    assert got.refused == []
+
+
+def test_calls_without_ids_are_numbered_and_answered_by_name() -> None:
+    twice = [CALL, {"functionCall": {"name": "g"}}]
+    results = [{"functionResponse": {"name": name, "response": {"from": name}}} for name in ("g", "f")]
+    history = [user({"text": "Weather?"}), model(*twice), user(*results)]
+    got = run(ASKED, piece(*twice, finish="STOP"), request(*history), piece(CALL, finish="STOP"))
+    assert [part["tool_call_id"] for part in got.parts("response")] == ["call:0", "call:1", "call:2"]
+    returned = {part["tool_call_id"]: (part["tool_name"], part["content"]) for part in got.parts("request")}
+    assert returned == {"call:0": ("f", {"from": "f"}), "call:1": ("g", {"from": "g"})}
+    assert got.refused == []
+
+
+def test_a_result_whose_call_an_earlier_run_made_keeps_the_name_that_it_tells() -> None:
+    result = {"functionResponse": {"id": "x", "name": "f", "response": {"result": 1}}}
+    got = run(request(user(result)), piece({"text": "Done."}, finish="STOP"))
+    assert [(part["tool_name"], part["tool_call_id"]) for part in got.parts("request")] == [("f", "x")]
+
+
+def test_a_signature_stays_with_the_text_that_it_ends() -> None:
+    pieces = [{"text": "Hm", "thought": True}, {"text": "A"}, {"text": "b", "thoughtSignature": "s1"}, {"text": "c"}]
+    got = run(ASKED, *(piece(part) for part in pieces), piece(finish="STOP"))
+    said = [(part["part_kind"], part["content"], part.get("meta:thought_signature")) for part in got.parts("response")]
+    assert said == [("thinking", "Hm", None), ("text", "Ab", "s1"), ("text", "c", None)]
+
+
+def test_a_prompt_that_was_blocked_is_a_turn_without_an_answer() -> None:
+    got = run(ASKED, {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 7}})
+    (message,) = got.messages("response")
+    assert (status(got), message["finish_reason"], message["parts"]) == ("complete", "content_filter", [])
+    assert got.agent_turns[-1]["total_usage"]["input_tokens"] == 7
+
+
+def test_the_first_attempt_of_a_call_that_is_tried_again_is_in_no_turn() -> None:
+    error = {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}
+    got = run(ASKED, piece({"text": "It"}), error, ASKED, piece({"text": "Sunny."}, finish="STOP"))
+    assert [part["content"] for part in got.parts("response")] == ["Sunny."]
+    assert status(got) == "complete"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"error": {"code": 500, "message": "no"}},
+        {"type": "threadmill.error", "status": 429, "body": {"error": {"code": 429, "message": "no"}}},
+    ],
+    ids=["in the stream", "instead of it"],
+)
+def test_an_error_interrupts_and_nothing_follows_it(last: Fields) -> None:
+    got = run(ASKED, piece({"text": "It"}), last, piece({"text": "late"}, finish="STOP"))
+    assert status(got) == "interrupted"
+    assert got.agent_turns[-1]["interruption"]["reason"] == "error"
+    assert [refused.split(":")[0] for refused in got.refused] == ["protocol_violation"]
+
+
+def test_an_answer_that_goes_on_in_the_next_request_is_not_over() -> None:
+    events = [ASKED, piece({"text": "Once"}, finish="CONTINUATION")]
+    assert status(run(*events, end="complete")) == "complete"
+    got = run(*events, ASKED, piece({"text": " upon"}, finish="STOP"))
+    assert [part["content"] for part in got.parts("response")] == ["Once", " upon"]
+
+
+def test_other_candidates_are_alternatives() -> None:
+    other = {"index": 1, "content": {"parts": [{"text": "Rain."}]}, "finishReason": "STOP"}
+    whole = piece({"text": "Sun."}, finish="STOP")
+    got = run(ASKED, {"candidates": [*whole["candidates"], other]})
+    assert [part["content"] for part in got.parts("response")] == ["Sun."]
+    (choice,) = [message["event_data"] for message in got.messages("system")]
+    assert choice == {"index": 1, "finish_reason": "STOP", "parts": [{"part_kind": "text", "content": "Rain."}]}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"candidates": "x"},
+        {"candidates": [5]},
+        piece({"functionCall": {"id": "c"}}),
+        piece({"text": 5}),
+        {"event": None, "data": [piece({"text": "no"}), 5]},
+        {"type": 5},
+    ],
+)
+def test_what_is_malformed_is_refused_and_leaves_no_trace(event: Fields) -> None:
+    got = run(ASKED, piece({"text": "Hel"}), event, piece({"text": "lo"}, finish="STOP"))
+    assert len(got.refused) == 1
+    assert [part["content"] for part in got.parts("response")] == ["Hello"]
+
+
+def test_unknown_events_are_kept() -> None:
+    got = run(ASKED, {"type": "speech", "level": 3}, piece({"text": "Hi."}, finish="STOP"))
+    assert [(m["event_type"], m["event_data"]) for m in got.messages("system")] == [("data-app-speech", {"level": 3})]

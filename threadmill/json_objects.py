@@ -1,0 +1,97 @@
+"""Bytes -> the JSON objects in them, one after the other, whatever stands between them.
+
+That is how a JSON array is read while it streams (`[{…}, {…}]`), and objects that are written over several lines.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+BETWEEN: Final = b" \t\r\n,[]\xef\xbb\xbf"  # a byte order mark, too
+STRUCTURE: Final = re.compile(rb'["{}\\]')
+IN_TEXT: Final = re.compile(rb'["\\]')
+
+
+class Found(NamedTuple):
+    """An object, or bytes between objects that are none. `line` is where it starts, from 1. `cut`: it is too long, and
+    `raw` is its beginning alone.
+    """
+
+    line: int
+    raw: bytes
+    cut: bool
+
+
+class Cutter:
+    """Incremental: holds one object at most, of at most `most` bytes; of a longer one `kept` bytes."""
+
+    __slots__ = ("_cut", "_depth", "_escaped", "_held", "_kept", "_line", "_most", "_pieces", "_started", "_text")
+
+    def __init__(self, most: int, kept: int) -> None:
+        self._most, self._kept = most, kept
+        self._pieces: list[bytes] = []
+        self._held = self._depth = 0
+        self._line = self._started = 1
+        self._text = self._escaped = self._cut = False
+
+    def feed(self, chunk: bytes) -> list[Found]:
+        """-> the objects that are whole now."""
+        found: list[Found] = []
+        start = at = 0
+        while at < len(chunk):
+            if not self._depth:
+                start = at = self._begin(chunk, at, found)
+                continue
+            at = self._read(chunk, at)
+            if not self._depth:
+                self._hold(chunk[start:at])
+                found.append(self._take())
+        if self._depth:
+            self._hold(chunk[start:])
+        self._line += chunk.count(b"\n")
+        return found
+
+    def _begin(self, chunk: bytes, at: int, found: list[Found]) -> int:
+        """Where the next object begins, or the end of the chunk."""
+        brace = chunk.find(b"{", at)
+        end = len(chunk) if brace < 0 else brace
+        between = chunk[at:end].strip(BETWEEN)
+        self._started = self._line + chunk.count(b"\n", 0, end)
+        if between:
+            found.append(Found(self._started, between[: self._kept], len(between) > self._kept))
+        if brace >= 0:
+            self._depth = 1
+            self._hold(b"{")
+            return brace + 1
+        return end
+
+    def _read(self, chunk: bytes, at: int) -> int:
+        """Read on to what changes the depth, or to the end of the chunk -> the place behind it."""
+        if self._escaped:
+            self._escaped = False
+            return at + 1
+        match = (IN_TEXT if self._text else STRUCTURE).search(chunk, at)
+        if match is None:
+            return len(chunk)
+        byte = match[0]
+        if byte == b'"':
+            self._text = not self._text
+        elif byte == b"\\":
+            self._escaped = True
+        else:
+            self._depth += 1 if byte == b"{" else -1
+        return match.end()
+
+    def _hold(self, piece: bytes) -> None:
+        if self._cut or self._held + len(piece) > self._most:
+            self._cut = True
+            piece = piece[: max(0, self._kept - self._held)]
+        self._pieces.append(piece)
+        self._held += len(piece)
+
+    def _take(self) -> Found:
+        found = Found(self._started, b"".join(self._pieces), self._cut)
+        self._pieces.clear()
+        self._held, self._cut = 0, False
+        return found
