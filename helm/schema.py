@@ -47,6 +47,8 @@ ELSEWHERE: Final = {
     "gateway_port": "gateway.port",
     "gateway_tokens": "gateway.tokens.existingSecret",
 }
+# Settings of agents that publish to a gateway, which no container of the chart does.
+OF_AGENTS: Final = frozenset({"publish_url", "publish_token", "publish_token_file"})
 
 TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
 ANY: Final[Schema] = {"type": "object"}  # of Kubernetes, whose API server knows what is right
@@ -224,7 +226,9 @@ def values_schema() -> Schema:
         "settings": {
             "type": "object",
             "additionalProperties": False,
-            "properties": {name: setting(name) for name in Settings.model_fields if name not in ELSEWHERE},
+            "properties": {
+                name: setting(name) for name in Settings.model_fields if name not in ELSEWHERE.keys() | OF_AGENTS
+            },
         },
     }
     return {

@@ -25,25 +25,25 @@ class Delivery:
     """Takes records with `put`, and sees to it that they reach the broker; `room` keeps memory within bounds.
 
     `connect` gives a producer, or raises BrokerError where there is no broker: it is called again and again, unless
-    there is no `spool`. With `drop`, records for which there is no room anywhere are dropped and counted.
+    there is no `spool`. `address` names the broker, or the gateway, in messages. With `drop`, records for which there
+    is no room anywhere are dropped and counted.
     """
 
     def __init__(
         self,
         connect: Connect,
-        topic: str,
-        brokers: str,
+        address: str,
         counts: Counts,
         spool: Spool | None = None,
         *,
         drop: bool = False,
     ) -> None:
-        self._brokers = brokers
+        self._address = address
         self._counts = counts
         self._drop = drop
         self._transit = Transit(counts)
-        self._spooling = None if spool is None else Spooling(spool, self._transit, brokers, drop=drop)
-        sending = Sending(connect, topic, brokers, self._transit, self._spooling)
+        self._spooling = None if spool is None else Spooling(spool, self._transit, address, drop=drop)
+        sending = Sending(connect, address, self._transit, self._spooling)
         self._task = asyncio.create_task(sending.run(), name="publisher")
         self._task.add_done_callback(self._stopped)
 
@@ -86,7 +86,7 @@ class Delivery:
         while self._is_full and self.failure is None and not (self._drop and spooling is not None and spooling.active):
             await self._transit.next_change()
         if self.failure:
-            raise BrokerError(f"{self._brokers} refuses what is published: {self.failure}")
+            raise BrokerError(f"{self._address} refuses what is published: {self.failure}")
 
     async def drained(self, within: float) -> int:
         """Wait until all is confirmed, for at most `within` seconds. -> how many records are not."""

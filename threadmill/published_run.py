@@ -58,7 +58,7 @@ class PublishedRun:
 
     @property
     def thread_id(self) -> str:
-        """The thread's UUID."""
+        """The thread's UUID; over HTTP its name, as the caller gave it."""
         return str(self._batch.identity["thread_id"])
 
     @property

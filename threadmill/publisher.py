@@ -5,9 +5,9 @@
             async for chunk in run.tee(chunks):  # unchanged, and published on the way
                 yield chunk
 
-A run's events are numbered, dated, packed into records for at most 50 ms, and sent by an idempotent producer. What is
-not confirmed within a second, or does not fit into memory, goes to a spool on disk, which drains in order when the
-broker takes records again: now, or at the next start.
+A run's events are numbered, dated, packed into records for at most 50 ms, and sent by an idempotent producer, or to a
+gateway over HTTP where THREADMILL_PUBLISH_URL names one. What is not confirmed within a second, or does not fit into
+memory, goes to a spool on disk, which drains in order when the broker takes records again: now, or at the next start.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from threadmill import traceparent as w3c
@@ -30,10 +31,10 @@ from threadmill.published_run import PublishedRun
 from threadmill.wires import WIRES
 
 if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when something is published
-    from aiokafka import AIOKafkaProducer
-
     from threadmill.delivery import Delivery
+    from threadmill.producer import Producer
     from threadmill.run_info import RunInfo
+    from threadmill.sending import Connect
     from threadmill.settings import ClientSettings
     from threadmill.spool import Spool
 
@@ -45,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class Publisher:
-    """The connection to the broker that all runs of a process share.
+    """The connection to the broker, or to the gateway, that all runs of a process share.
 
     With the spool, a broker that is away is no error. Without (`spool=False`), its absence at the start is a
     BrokerError, `send` waits for a slow one, and what is not confirmed at the end is a BrokerError, too.
@@ -58,7 +59,6 @@ class Publisher:
 
             settings = load_settings()
         self._settings = settings
-        self._topic = settings.events_topic
         self._spooled = spool
         self._spool: Spool | None = None
         self._delivery: Delivery | None = None
@@ -69,22 +69,18 @@ class Publisher:
     async def __aenter__(self) -> Self:
         """Raises CallerError for settings that can't work, and BrokerError without a spool."""
         from threadmill.delivery import Delivery  # noqa: PLC0415  # as above
-        from threadmill.kafka.client import client_options  # noqa: PLC0415
-        from threadmill.kafka.producer import connected  # noqa: PLC0415
         from threadmill.spool import Spool  # noqa: PLC0415
 
         settings = self._settings
-        client_options(settings)
+        connect, folder = _over_kafka(settings) if settings.publish_url is None else _over_http(settings)
         self.counts = Counts()  # what an earlier block has left on disk is adopted
-        connect = partial(connected, settings, self._topic)
         if self._spooled:
-            folder = settings.spool_folder / self._topic
-            self._spool = await asyncio.to_thread(Spool, folder, settings.spool_bytes)
+            self._spool = await asyncio.to_thread(Spool, settings.spool_folder / folder, settings.spool_bytes)
             self.counts.adopted += self._spool.adopted
         else:
             connect = partial(_given, await connect())
         drop = settings.spool_policy == "drop"
-        self._delivery = Delivery(connect, self._topic, settings.brokers, self.counts, self._spool, drop=drop)
+        self._delivery = Delivery(connect, settings.address, self.counts, self._spool, drop=drop)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
@@ -98,7 +94,7 @@ class Publisher:
             return
         why = delivery.failure or delivery.trouble or f"no answer for {within:.0f} s"
         message = (
-            f"{self._settings.brokers} has not confirmed {left} record{'' if left == 1 else 's'}, which may be lost "
+            f"{self._settings.address} has not confirmed {left} record{'' if left == 1 else 's'}, which may be lost "
             f"({why}): `threadmill doctor` says what is wrong"
         )
         if error is not None:
@@ -139,7 +135,8 @@ class Publisher:
         `first_seq`: the number of the first event, where others of the run were published before. `traceparent` (W3C):
         the span of which the run is a part, by default OpenTelemetry's current one; one of another form is left out.
 
-        A `thread_id` that is no UUID becomes one, and is kept as the thread's external id. Raises CallerError for
+        A `thread_id` that is no UUID becomes one, and is kept as the thread's external id; over HTTP the gateway makes
+        it, which knows the tenant. Raises CallerError for
         arguments that can't be right, InvalidRecord for an `info` that is too large.
         """
         from pydantic import ValidationError  # noqa: PLC0415  # as above
@@ -158,7 +155,8 @@ class Publisher:
         except ValidationError as error:
             raise CallerError(f"info: {error.errors(include_url=False)[0]['msg']}") from error
         uuid, external_id = thread_uuid(thread_id, tenant)
-        identity = {"thread_id": uuid, "run_id": run_id or str(uuid4()), "agent_id": agent_id, "dialect": dialect}
+        named = uuid if self._settings.publish_url is None else thread_id
+        identity = {"thread_id": named, "run_id": run_id or str(uuid4()), "agent_id": agent_id, "dialect": dialect}
         if tenant:
             identity["tenant"] = tenant
         facts = known.model_dump(exclude_none=True)
@@ -182,14 +180,14 @@ class Publisher:
         """Return when all that was sent so far is confirmed. Raises BrokerError after `within` seconds."""
         self._linger_is_over()
         if await self.delivery.drained(within):
-            raise BrokerError(f"{self._settings.brokers} did not confirm all records within {within:.0f} s")
+            raise BrokerError(f"{self._settings.address} did not confirm all records within {within:.0f} s")
 
     async def kept(self, within: float = FLUSH_WITHIN) -> None:
         """Return when all that was sent so far is confirmed, or in the spool. Raises BrokerError after `within` s."""
         self._linger_is_over()
         if not await self.delivery.kept(within):
             why = self.delivery.failure or self.delivery.trouble or f"no answer for {within:.0f} s"
-            raise BrokerError(f"{self._settings.brokers} has not confirmed what was published: {why}")
+            raise BrokerError(f"{self._settings.address} has not confirmed what was published: {why}")
 
     @property
     def delivery(self) -> Delivery:
@@ -215,5 +213,23 @@ class Publisher:
         self._runs.discard(run)
 
 
-async def _given(producer: AIOKafkaProducer) -> AIOKafkaProducer:
+def _over_kafka(settings: ClientSettings) -> tuple[Connect, str]:
+    """-> how to connect, and the spool's folder. Raises CallerError for settings that can't work."""
+    from threadmill.kafka.client import client_options  # noqa: PLC0415  # as above
+    from threadmill.kafka.producer import connected  # noqa: PLC0415
+
+    client_options(settings)
+    return partial(connected, settings, settings.events_topic), settings.events_topic
+
+
+def _over_http(settings: ClientSettings) -> tuple[Connect, str]:
+    """The same for a gateway. Its spool is another one: its records name threads as the caller does."""
+    from threadmill.credentials import secret  # noqa: PLC0415  # as above
+    from threadmill.gateway_producer import connected  # noqa: PLC0415
+
+    secret(settings, "publish_token")
+    return partial(connected, settings), f"gateway-{urlsplit(settings.address).netloc.replace(':', '_')}"
+
+
+async def _given(producer: Producer) -> Producer:
     return producer

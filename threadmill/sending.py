@@ -1,4 +1,4 @@
-"""The task that hands a publisher's records to the broker, over one producer after another."""
+"""The task that hands a publisher's records over, to one producer after another."""
 
 from __future__ import annotations
 
@@ -8,28 +8,23 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, RecordListTooLargeError
-
-from threadmill.errors import ThreadmillError
-from threadmill.kafka.producer import disconnect
+from threadmill.errors import BrokerError, ThreadmillError
+from threadmill.producer import Producer
 from threadmill.spooling import Spooling
 from threadmill.transit import Parcel, Transit
 
 FIRST_DELAY: Final = 0.2  # seconds until a broker is tried again
 LONGEST_DELAY: Final = 5.0
-REFUSED: Final = (MessageSizeTooLargeError, RecordListTooLargeError)  # for good, whenever it is tried
 
-Connect = Callable[[], Awaitable[AIOKafkaProducer]]
+Connect = Callable[[], Awaitable[Producer]]
 
 
 class Sending:
     """The broker's side of a delivery; without `spooling` its first failure is the last."""
 
-    def __init__(self, connect: Connect, topic: str, brokers: str, transit: Transit, spooling: Spooling | None) -> None:
+    def __init__(self, connect: Connect, address: str, transit: Transit, spooling: Spooling | None) -> None:
         self._connect = connect
-        self._topic = topic
-        self._brokers = brokers
+        self._address = address
         self._transit = transit
         self._spooling = spooling
         self._broken: BaseException | None = None  # what is wrong with the current producer
@@ -44,18 +39,18 @@ class Sending:
                     self._broken = None
                     await self._hand_over(producer)
                 finally:
-                    await disconnect(producer)
-            except (KafkaError, ThreadmillError) as error:
+                    await producer.close()
+            except ThreadmillError as error:
                 if self._spooling is None:
-                    transit.fail(repr(error))
+                    transit.fail(str(error))
                     return
-                transit.troubled(str(error) or repr(error))
+                transit.troubled(str(error))
             delay = FIRST_DELAY if transit.trouble is None else min(delay * 2, LONGEST_DELAY)
             transit.land()
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311  # jitter
 
-    async def _hand_over(self, producer: AIOKafkaProducer) -> None:
-        """Send for as long as the producer is good for it; then raise what is wrong with it."""
+    async def _hand_over(self, producer: Producer) -> None:
+        """Send for as long as the producer is good for it; then raise BrokerError with what is wrong with it."""
         transit = self._transit
         while self._broken is None:
             if not transit.waiting and self._spooling is not None:
@@ -70,21 +65,25 @@ class Sending:
             transit.flying[parcel] = None
             try:
                 await self._hand(producer, parcel)
-            except REFUSED as error:  # it never left: it is larger than what the producer sends at all
-                self._refuse(parcel, error)
+            except Exception as error:
+                if not producer.refuses(error):
+                    raise
+                self._refuse(parcel, error)  # it never left: it is larger than what the producer sends at all
                 continue
             if parcel.alone:
                 await self._all_answered()
-        raise self._broken
+        if isinstance(self._broken, ThreadmillError):
+            raise self._broken
+        raise BrokerError(repr(self._broken)) from self._broken
 
-    async def _hand(self, producer: AIOKafkaProducer, parcel: Parcel) -> None:
+    async def _hand(self, producer: Producer, parcel: Parcel) -> None:
         while self._broken is None:
             try:
-                parcel.future = await producer.send(self._topic, parcel.value, parcel.key, headers=parcel.headers)
-            except KafkaTimeoutError:
-                self._transit.troubled(f"{self._brokers} takes nothing")
+                parcel.future = await producer.send(parcel.key, parcel.value, parcel.headers)
+            except TimeoutError:
+                self._transit.troubled(f"{self._address} takes nothing")
                 continue
-            parcel.future.add_done_callback(partial(self._answered, parcel))
+            parcel.future.add_done_callback(partial(self._answered, producer, parcel))
             return
 
     async def _all_answered(self) -> None:
@@ -93,7 +92,7 @@ class Sending:
             await asyncio.wait(futures)
             await asyncio.sleep(0)  # for their callbacks
 
-    def _answered(self, parcel: Parcel, future: asyncio.Future[Any]) -> None:
+    def _answered(self, producer: Producer, parcel: Parcel, future: asyncio.Future[Any]) -> None:
         error = asyncio.CancelledError() if future.cancelled() else future.exception()
         if parcel.future is not future:  # of a producer that was given up
             return
@@ -102,11 +101,11 @@ class Sending:
             self._transit.counts.confirmed += 1
             self._settle(parcel)
             return
-        if self._spooling is not None and isinstance(error, REFUSED):
+        if self._spooling is not None and producer.refuses(error):
             if parcel.alone:
                 self._refuse(parcel, error)
             parcel.alone = True
-        self._broken = self._broken or (error if isinstance(error, KafkaError) else KafkaError(repr(error)))
+        self._broken = self._broken or error
         self._transit.more.set()
 
     def _refuse(self, parcel: Parcel, error: BaseException) -> None:

@@ -29,6 +29,13 @@ def _brokers(value: str) -> str:
     return ",".join(address.strip() for address in value.split(","))
 
 
+def _gateway(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme in ("http", "https") and parts.hostname and not (parts.username or parts.query or parts.fragment):
+        return value.rstrip("/")
+    raise ValueError("https://host[:port][/path] is expected, the address of a gateway, without a token in it")
+
+
 def _token_url(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme in ("http", "https") and parts.hostname and not parts.username:
@@ -51,7 +58,8 @@ class ClientSettings(BaseSettings):
     )
     ssl_ca_file: Path | None = Field(
         None,
-        description="PEM file of the authorities whose brokers are trusted; by default those that the system trusts.",
+        description="PEM file of the authorities whose brokers, or gateway, are trusted; by default those that "
+        "the system trusts.",
     )
     ssl_certificate_file: Path | None = Field(
         None, description="PEM file of our own certificate, for brokers that ask for one (mutual TLS)."
@@ -81,6 +89,16 @@ class ClientSettings(BaseSettings):
         "threadmill",
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
         description="Topics are named PREFIX.events, PREFIX.turns, …; consumer groups likewise.",
+    )
+    publish_url: Annotated[str, AfterValidator(_gateway)] | None = Field(
+        None,
+        description="Address of a gateway, `https://…`: publishers send to it over HTTP, instead of to the brokers.",
+    )
+    publish_token: SecretStr | None = Field(
+        None, description="The token that the gateway of THREADMILL_PUBLISH_URL asks for."
+    )
+    publish_token_file: Path | None = Field(
+        None, description="File that holds that token instead; it is read for each connection, as it is renewed."
     )
     home: Path = Field(
         Path(".threadmill"),
@@ -117,6 +135,11 @@ class ClientSettings(BaseSettings):
     def spool_folder(self) -> Path:
         """The publishers' spool, the default filled in."""
         return self.spool or self.home / "spool"
+
+    @property
+    def address(self) -> str:
+        """Where publishers send to, as messages name it: the gateway, or the brokers."""
+        return self.publish_url or self.brokers
 
     @property
     def broker_list(self) -> list[str]:

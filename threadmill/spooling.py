@@ -22,10 +22,10 @@ log = logging.getLogger("threadmill.delivery")
 class Spooling:
     """The spool's side of a delivery. While it is `active`, new records queue behind those on disk."""
 
-    def __init__(self, spool: Spool, transit: Transit, brokers: str, *, drop: bool) -> None:
+    def __init__(self, spool: Spool, transit: Transit, address: str, *, drop: bool) -> None:
         self._spool = spool
         self._transit = transit
-        self._brokers = brokers
+        self._address = address
         self._drop = drop
         self.active = spool.unread
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
@@ -47,7 +47,7 @@ class Spooling:
         transit.trouble = transit.trouble or "no answer, or not fast enough"
         log.warning(
             "%s has not confirmed %d records (%s): they go to the spool %s until it does",
-            *(self._brokers, transit.counts.unconfirmed, transit.trouble, self._spool.folder),
+            *(self._address, transit.counts.unconfirmed, transit.trouble, self._spool.folder),
         )
         latest: deque[Parcel] = deque()
         while transit.waiting and transit.waiting[-1].place is None:
@@ -76,7 +76,7 @@ class Spooling:
             self._spool.ack(places)
         if self.active and not self._spool.unread and not self._transit.overflow:
             self.active = False
-            log.info("%s has taken what was spooled", self._brokers)
+            log.info("%s has taken what was spooled", self._address)
 
     def refuse(self, parcel: Parcel, error: BaseException) -> None:
         """Keep a record that the broker never takes in a file of its own, and log that."""
@@ -84,7 +84,7 @@ class Spooling:
             kept = f"it is kept in {self._spool.refuse(parcel.key, parcel.value, repr(error))}"
         except OSError as full:
             kept = f"and it could not be kept: {full.strerror}"
-        log.error("%s refuses a record of %d bytes: %r; %s", self._brokers, len(parcel.value), error, kept)
+        log.error("%s refuses a record of %d bytes: %r; %s", self._address, len(parcel.value), error, kept)
 
     def stop(self) -> None:
         """Let no timer run any more."""

@@ -137,8 +137,10 @@ def publish(
         f"({summary.bytes:,} bytes) in {summary.seconds:.1f} s: {summary.events_per_second:,.0f} events/s"
     )
     if len(chosen) == 1:
+        name = chosen[0].thread_id
         tenant = chosen[0].tenant if isinstance(chosen[0], Stream) else None
-        click.echo(f"thread {thread_uuid(chosen[0].thread_id, tenant)[0]}")
+        # A gateway makes the id, as it knows the tenant.
+        click.echo(f"thread {thread_uuid(name, tenant)[0] if settings.publish_url is None else name}")
 
 
 def progress(console: Console) -> Progress:

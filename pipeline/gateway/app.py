@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from pipeline.gateway import docs_page, holds, ingest, problems, runs, search, status, threads, usage
+from pipeline.gateway import docs_page, holds, ingest, problems, records, runs, search, status, threads, usage
 from pipeline.gateway.connections import Gateway
 from pipeline.gateway.dashboard import dead_letters, ledger, live_figures, page, turn_usage
 from pipeline.gateway.facts import HEADERS
@@ -20,6 +20,7 @@ from pipeline.settings import Settings
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     ingest.router,
+    records.router,
     threads.router,
     runs.router,
     holds.router,

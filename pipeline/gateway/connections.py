@@ -10,7 +10,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Final, Generic, TypeVar
@@ -149,7 +149,8 @@ class Gateway:
         self.erased = Erased(self.store)
         self.searching = asyncio.Semaphore(SEARCHES)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
-        self._publisher = Opened(lambda: Publisher(settings).__aenter__())
+        # To the brokers, also where this environment names a gateway for agents: it would publish to itself.
+        self._publisher = Opened(lambda: Publisher(settings.model_copy(update={"publish_url": None})).__aenter__())
 
     async def store(self) -> ThreadStore:
         """The thread store. Raises StoreError."""
@@ -172,9 +173,14 @@ class Gateway:
 
     def count_upload(self, upload: Upload) -> None:
         """Count an upload's accepted and refused events."""
-        if upload.dialect is not None:
-            self.metrics.add(m.UPLOADED_EVENTS, upload.accepted, dialect=upload.dialect.name)
-        for reason, count in upload.reasons.items():
+        accepted = {} if upload.dialect is None else {upload.dialect.name: upload.accepted}
+        self.count_events(accepted, upload.reasons)
+
+    def count_events(self, accepted: Mapping[str, int], refused: Mapping[str, int]) -> None:
+        """Count events that came over HTTP: those accepted by dialect, those refused by reason."""
+        for dialect, count in accepted.items():
+            self.metrics.add(m.UPLOADED_EVENTS, count, dialect=dialect)
+        for reason, count in refused.items():
             self.metrics.add(m.REFUSED_EVENTS, count, reason=reason)
 
     def count_cut(self) -> None:

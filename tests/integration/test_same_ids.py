@@ -35,6 +35,7 @@ TENANT: Final = {"acme": "acme", "globex": "globex", "operator": ""}
 Operation = Literal["own", "own list", "nothing", "refused", "publishes", "deletes"]
 OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
     ("post", "/v1/threads/{thread_id}/runs/{run_id}/stream"): "publishes",
+    ("post", "/v1/records"): "nothing",
     ("get", "/v1/threads"): "own list",
     ("get", "/v1/threads/{thread_id}"): "own",
     ("delete", "/v1/threads/{thread_id}"): "deletes",

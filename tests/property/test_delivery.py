@@ -1,14 +1,17 @@
-"""Whatever the broker does and whenever the process dies: each run's records arrive in order, and all of them."""
+"""Whatever the broker or the gateway does, and whenever the process dies: each run's records arrive in order, and all
+of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import httpx
 import pytest
 from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError
 from hypothesis import given, settings
@@ -16,13 +19,17 @@ from hypothesis import strategies as st
 
 from pipeline.errors import BrokerError
 from threadmill import delivery as delivery_module
-from threadmill import sending, spooling
+from threadmill import gateway_producer, sending, spooling
 from threadmill.counts import Counts
 from threadmill.delivery import Delivery
+from threadmill.gateway_producer import GatewayProducer
+from threadmill.kafka.producer import KafkaProducer
+from threadmill.producer import Producer
 from threadmill.spool import Spool
 
 FAULTS = st.lists(st.sampled_from(["", "late", "lost", "unheard", "no broker", "stuck"]), max_size=30)
 KEYS = (b"a", b"b")
+TOO_LARGE = b"\0"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -33,6 +40,9 @@ def _quick() -> Iterator[None]:
         patch.setattr(sending, "FIRST_DELAY", 0.002)
         patch.setattr(sending, "LONGEST_DELAY", 0.004)
         patch.setattr(delivery_module, "UNCONFIRMED_BYTES", 200)
+        patch.setattr(gateway_producer, "PAUSE", 0.001)
+        patch.setattr(gateway_producer, "BATCH_BYTES", 100)
+        patch.setattr(gateway_producer, "QUEUED_BYTES", 150)
         yield
 
 
@@ -42,12 +52,11 @@ class ToyBroker:
     def __init__(self, faults: list[str]) -> None:
         self.faults = iter(faults)
         self.log: list[tuple[bytes, bytes]] = []
-        self.too_large = b"\0"
 
-    async def connect(self) -> Any:
+    async def connect(self) -> Producer:
         if next(self.faults, "") == "no broker":
             raise BrokerError("no broker")
-        return ToyProducer(self)
+        return KafkaProducer(ToyProducer(self), "events")
 
 
 class ToyProducer:
@@ -60,7 +69,7 @@ class ToyProducer:
         self.last: asyncio.Task[None] | None = None
 
     async def send(self, topic: str, value: bytes, key: bytes, headers: None = None) -> asyncio.Future[None]:
-        if value.startswith(self.broker.too_large):
+        if value.startswith(TOO_LARGE):
             raise MessageSizeTooLargeError("too large")
         await self.room.acquire()
         self.last = asyncio.create_task(self._deliver(self.last, key, value, next(self.broker.faults, "")))
@@ -82,6 +91,33 @@ class ToyProducer:
 
     async def stop(self) -> None:
         self.failed = True
+
+
+class ToyGateway(ToyBroker):
+    """The same over HTTP: a request holds several records, and a fault is that of a request."""
+
+    async def connect(self) -> Producer:
+        if next(self.faults, "") == "no broker":
+            raise BrokerError("no gateway")
+        return GatewayProducer(httpx.AsyncClient(transport=httpx.MockTransport(self._answer)), "http://toy")
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        fault = next(self.faults, "")
+        if fault in ("late", "stuck"):
+            await asyncio.sleep(0.002 if fault == "late" else 0.015)
+        if fault == "no broker":
+            return httpx.Response(503, json={"detail": "the broker is away"})
+        if fault == "lost":
+            raise httpx.ConnectError("lost")
+        refusals = []
+        for number, line in enumerate(request.content.split(b"\n"), 1):
+            if line.startswith(TOO_LARGE):
+                refusals.append({"line": number, "reason": "too_large", "detail": "too large"})
+            else:
+                self.log.append((line[:1], line))
+        if fault == "unheard":
+            raise httpx.ReadError("unheard")
+        return httpx.Response(200, content=json.dumps({"records": 0, "refusals": refusals}))
 
 
 def in_order(log: list[tuple[bytes, bytes]], key: bytes) -> list[int]:
@@ -109,15 +145,18 @@ async def put_all(delivery: Delivery, pauses: list[int]) -> dict[bytes, int]:
     return numbers
 
 
+BROKERS = st.sampled_from([ToyBroker, ToyGateway])
 PAUSES = st.lists(st.sampled_from([0, 0, 0, 0, 1, 9]), min_size=1, max_size=60)
 
 
 @settings(max_examples=60)
-@given(FAULTS, PAUSES, st.sampled_from([300, 100_000]))
-def test_nothing_is_lost_and_order_is_kept(faults: list[str], pauses: list[int], most: int) -> None:
+@given(BROKERS, FAULTS, PAUSES, st.sampled_from([300, 100_000]))
+def test_nothing_is_lost_and_order_is_kept(
+    toy: type[ToyBroker], faults: list[str], pauses: list[int], most: int
+) -> None:
     async def play(folder: Path) -> None:
-        broker, counts, spool = ToyBroker(faults), Counts(), Spool(folder, most)
-        delivery = Delivery(broker.connect, "events", "toy", counts, spool)
+        broker, counts, spool = toy(faults), Counts(), Spool(folder, most)
+        delivery = Delivery(broker.connect, "toy", counts, spool)
         numbers = await put_all(delivery, pauses)
         assert await delivery.drained(20) == 0
         assert (counts.confirmed, delivery.waiting, delivery._transit.bytes, spool.size) == (len(pauses), 0, 0, 0)
@@ -130,13 +169,13 @@ def test_nothing_is_lost_and_order_is_kept(faults: list[str], pauses: list[int],
 
 
 @settings(max_examples=40)
-@given(faults=FAULTS, later_faults=FAULTS, pauses=PAUSES, killed=st.booleans())
+@given(toy=BROKERS, faults=FAULTS, later_faults=FAULTS, pauses=PAUSES, killed=st.booleans())
 def test_a_process_that_ends_leaves_all_that_it_has_spooled_to_the_next(
-    faults: list[str], later_faults: list[str], pauses: list[int], *, killed: bool
+    toy: type[ToyBroker], faults: list[str], later_faults: list[str], pauses: list[int], *, killed: bool
 ) -> None:
     async def first(folder: Path, broker: ToyBroker) -> tuple[dict[bytes, int], set[tuple[bytes, bytes]]]:
         spool = Spool(folder, 100_000)
-        delivery = Delivery(broker.connect, "events", "toy", Counts(), spool)
+        delivery = Delivery(broker.connect, "toy", Counts(), spool)
         numbers = await put_all(delivery, pauses)
         if not killed:
             assert await delivery.close(0.0) == 0
@@ -148,13 +187,13 @@ def test_a_process_that_ends_leaves_all_that_it_has_spooled_to_the_next(
     async def second(folder: Path, broker: ToyBroker) -> None:
         counts, spool = Counts(), Spool(folder, 100_000)
         counts.adopted = spool.adopted
-        delivery = Delivery(broker.connect, "events", "toy", counts, spool)
+        delivery = Delivery(broker.connect, "toy", counts, spool)
         assert await delivery.drained(20) == 0
         assert await delivery.close(1) == 0
         assert (counts.confirmed, list(folder.iterdir())) == (spool.adopted, [])
 
     with tempfile.TemporaryDirectory() as name:
-        broker = ToyBroker(faults)
+        broker = toy(faults)
         numbers, lost = asyncio.run(first(Path(name), broker))
         broker.faults = iter(later_faults)
         asyncio.run(second(Path(name), broker))

@@ -14,6 +14,7 @@ from tests.simulation.loop import START, Process
 from tests.simulation.tenants import Run
 from threadmill.counts import Counts
 from threadmill.delivery import Delivery
+from threadmill.kafka.producer import KafkaProducer
 from threadmill.micro_batch import MicroBatch
 from threadmill.spool import Spool
 
@@ -54,7 +55,7 @@ class Agent:
         rng = self.broker.rng
         self.spool = Spool(self.folder, SPOOL_BYTES)
         counts = Counts(adopted=self.spool.adopted)
-        delivery = Delivery(self._connect, EVENTS, "simulated", counts, self.spool)
+        delivery = Delivery(self._connect, "simulated", counts, self.spool)
         left = [
             (run, MicroBatch(run.identity, run.info, max_events=rng.randint(1, 4)), iter(run.events))
             for run in self.runs
@@ -92,13 +93,13 @@ class Agent:
     def _now(self) -> int:
         return int((START + self.broker.loop.now + self.process.skew) * 1000)
 
-    async def _connect(self) -> AgentProducer:
+    async def _connect(self) -> KafkaProducer:
         await asyncio.sleep(self.broker.delay())
         if self.broker.down:
             from threadmill.errors import BrokerError
 
             raise BrokerError("no broker answers")
-        return AgentProducer(self.broker, self.process)
+        return KafkaProducer(AgentProducer(self.broker, self.process), EVENTS)
 
 
 def ready(left: Sequence[Any]) -> list[Any]:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import logging
 import ssl
-from pathlib import Path
 from typing import Any, Final
 
-from pydantic import SecretStr
-
+from threadmill.credentials import cause, secret, trusting, variable
 from threadmill.errors import CallerError
 from threadmill.kafka.tokens import ClientCredentials, TokenFile, TokenProvider
-from threadmill.settings import PREFIX, ClientSettings
+from threadmill.settings import ClientSettings
 
 Names = tuple[str, ...]
 SASL_AUTHENTICATE: Final = 36  # the request that holds a password or token
@@ -43,7 +41,7 @@ def client_options(settings: ClientSettings) -> dict[str, Any]:
         options["sasl_oauth_token_provider"] = TokenProvider(_token_source(settings))
     elif mechanism is not None:
         options["sasl_plain_username"] = settings.sasl_username
-        options["sasl_plain_password"] = _secret(settings, "sasl_password")
+        options["sasl_plain_password"] = secret(settings, "sasl_password")
     return options
 
 
@@ -56,26 +54,26 @@ def _missing(settings: ClientSettings) -> list[str]:
     """-> a problem for each setting that another one needs and that is not there, or is there twice."""
     protocol, mechanism = settings.security_protocol, settings.sasl_mechanism
     needs: list[tuple[bool, str, Names]] = [
-        (settings.speaks_sasl, f"{_variable('security_protocol')}={protocol}", ("sasl_mechanism",)),
-        (_by_password(settings), f"{_variable('sasl_mechanism')}={mechanism}", ("sasl_username",)),
-        (_by_password(settings), f"{_variable('sasl_mechanism')}={mechanism}", ("sasl_password", "sasl_password_file")),
-        (_by_token(settings), f"{_variable('sasl_mechanism')}={mechanism}", ("oauth_token_file", "oauth_token_url")),
-        (_asks_for_token(settings), _variable("oauth_token_url"), ("oauth_client_id",)),
+        (settings.speaks_sasl, f"{variable('security_protocol')}={protocol}", ("sasl_mechanism",)),
+        (_by_password(settings), f"{variable('sasl_mechanism')}={mechanism}", ("sasl_username",)),
+        (_by_password(settings), f"{variable('sasl_mechanism')}={mechanism}", ("sasl_password", "sasl_password_file")),
+        (_by_token(settings), f"{variable('sasl_mechanism')}={mechanism}", ("oauth_token_file", "oauth_token_url")),
+        (_asks_for_token(settings), variable("oauth_token_url"), ("oauth_client_id",)),
         (
             _asks_for_token(settings),
-            _variable("oauth_token_url"),
+            variable("oauth_token_url"),
             ("oauth_client_secret", "oauth_client_secret_file"),
         ),
-        (settings.ssl_key_file is not None, _variable("ssl_key_file"), ("ssl_certificate_file",)),
-        (settings.ssl_key_password is not None, _variable("ssl_key_password"), ("ssl_certificate_file",)),
+        (settings.ssl_key_file is not None, variable("ssl_key_file"), ("ssl_certificate_file",)),
+        (settings.ssl_key_password is not None, variable("ssl_key_password"), ("ssl_certificate_file",)),
     ]
     problems = []
     for needed, why, names in needs:
         given = [name for name in names if getattr(settings, name) is not None]
         if needed and not given:
-            problems.append(f"{why} needs {' or '.join(map(_variable, names))}: set it")
+            problems.append(f"{why} needs {' or '.join(map(variable, names))}: set it")
         elif len(given) > 1:
-            problems.append(f"{' and '.join(map(_variable, given))} are both set: unset one")
+            problems.append(f"{' and '.join(map(variable, given))} are both set: unset one")
     return problems
 
 
@@ -89,15 +87,15 @@ def _idle(settings: ClientSettings) -> list[str]:
         (_by_token(settings), "OAUTHBEARER", ("oauth_token_file", "oauth_token_url")),
         (
             _asks_for_token(settings),
-            _variable("oauth_token_url"),
+            variable("oauth_token_url"),
             ("oauth_client_id", "oauth_client_secret", "oauth_client_secret_file", "oauth_scope"),
         ),
     ]
-    wire = f"{_variable('security_protocol')}={settings.security_protocol}"
+    wire = f"{variable('security_protocol')}={settings.security_protocol}"
     if settings.sasl_mechanism is not None:
-        wire += f", {_variable('sasl_mechanism')}={settings.sasl_mechanism}"
+        wire += f", {variable('sasl_mechanism')}={settings.sasl_mechanism}"
     return [
-        f"{_variable(name)} is set and would not be used, as it is for {who} ({wire}): unset it, or change those"
+        f"{variable(name)} is set and would not be used, as it is for {who} ({wire}): unset it, or change those"
         for used, who, names in uses
         for name in names
         if not used and getattr(settings, name) is not None
@@ -118,32 +116,20 @@ def _asks_for_token(settings: ClientSettings) -> bool:
 
 def _tls(settings: ClientSettings) -> ssl.SSLContext:
     """TLS 1.2 or later; the broker's certificate and its name are always checked."""
-    context = _trusting(settings.ssl_ca_file)
+    context = trusting(settings.ssl_ca_file)
     certificate, key, password = settings.ssl_certificate_file, settings.ssl_key_file, settings.ssl_key_password
     if certificate is None:
         return context
     # An empty answer where no password is set: OpenSSL would ask for one on the terminal.
     passphrase = password.get_secret_value() if password else ""
-    names = _variable("ssl_certificate_file") + (f", {_variable('ssl_key_file')}" if key else "")
+    names = variable("ssl_certificate_file") + (f", {variable('ssl_key_file')}" if key else "")
     try:
         context.load_cert_chain(certificate, key, lambda: passphrase)
     except FileNotFoundError as error:
         raise CallerError(f"{names}: {key or certificate} or {certificate} is not there") from error
     except OSError as error:
-        hint = f"one PEM certificate with its own private key, and {_variable('ssl_key_password')} if that is encrypted"
-        raise CallerError(f"{names}: {certificate} can't be used ({_cause(error)}): {hint}, is expected") from error
-    return context
-
-
-def _trusting(ca_file: Path | None) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=ca_file)
-    except OSError as error:
-        raise CallerError(
-            f"{_variable('ssl_ca_file')}: {ca_file} can't be used ({_cause(error)}): a PEM file with the certificates "
-            "of the authorities that sign the brokers' is expected"
-        ) from error
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+        hint = f"one PEM certificate with its own private key, and {variable('ssl_key_password')} if that is encrypted"
+        raise CallerError(f"{names}: {certificate} can't be used ({cause(error)}): {hint}, is expected") from error
     return context
 
 
@@ -152,33 +138,12 @@ def _token_source(settings: ClientSettings) -> TokenFile | ClientCredentials:
         return TokenFile(settings.oauth_token_file)
     assert settings.oauth_token_url is not None  # `_missing` has checked it
     assert settings.oauth_client_id is not None
+    client_secret = secret(settings, "oauth_client_secret")
+    assert client_secret is not None
     return ClientCredentials(
         settings.oauth_token_url,
         settings.oauth_client_id,
-        _secret(settings, "oauth_client_secret"),
+        client_secret,
         settings.oauth_scope,
-        _trusting(settings.ssl_ca_file) if settings.oauth_token_url.startswith("https:") else None,
+        trusting(settings.ssl_ca_file) if settings.oauth_token_url.startswith("https:") else None,
     )
-
-
-def _secret(settings: ClientSettings, name: str) -> str:
-    """-> the value of the variable, or of the file that `…_file` names, without its last line end."""
-    value: SecretStr | None = getattr(settings, name)
-    if value is not None:
-        return value.get_secret_value()
-    path: Path = getattr(settings, f"{name}_file")
-    try:
-        secret = path.read_text().rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CallerError(f"{_variable(f'{name}_file')}: {path} can't be read ({_cause(error)})") from error
-    if not secret:
-        raise CallerError(f"{_variable(f'{name}_file')}: {path} is empty")
-    return secret
-
-
-def _cause(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error)
-
-
-def _variable(name: str) -> str:
-    return PREFIX + name.upper()

@@ -1,15 +1,22 @@
-"""The Kafka producer of a publisher: made, and given up without waiting for a broker that is gone."""
+"""The Kafka producer of a publisher: made, used, and given up without waiting for a broker that is gone."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, ProducerClosed
+from aiokafka.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    ProducerClosed,
+    RecordListTooLargeError,
+)
 
+from threadmill.envelope import Headers
 from threadmill.errors import BrokerError
 from threadmill.kafka.client import client_options
 from threadmill.kafka.client_log import Chatter, client_log
@@ -20,13 +27,42 @@ CONNECT_WITHIN: Final = 10.0  # seconds
 TOPIC_WITHIN: Final = 3.0  # seconds for a topic that was created just now to be known to the broker that is asked
 REQUEST_TIMEOUT_MS: Final = 10_000
 BATCH_BYTES: Final = 512 * 1024  # of one produce request's part for a partition
+REFUSED: Final = (MessageSizeTooLargeError, RecordListTooLargeError)  # for good, whenever it is tried
 RARELY: Final = Chatter().filter  # while a broker is away, each try is a line in the log of the agent's program
 
 log = logging.getLogger(__name__)
 
 
-async def connected(settings: ClientSettings, topic: str) -> AIOKafkaProducer:
-    """An idempotent producer that knows `topic`. Raises BrokerError after about 10 s, with the address."""
+class KafkaProducer:
+    """An idempotent producer for one topic; see `threadmill.producer`."""
+
+    def __init__(self, producer: AIOKafkaProducer, topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+
+    async def send(self, key: bytes, value: bytes, headers: Headers | None) -> asyncio.Future[Any]:
+        """Put a record into the batch of its partition; waits where that is full."""
+        try:
+            future: asyncio.Future[Any] = await self._producer.send(self._topic, value, key, headers=headers)
+        except KafkaTimeoutError as error:
+            raise TimeoutError from error
+        except REFUSED:
+            raise
+        except KafkaError as error:
+            raise BrokerError(repr(error)) from error
+        return future
+
+    def refuses(self, error: BaseException) -> bool:
+        """Whether a record, or a batch with it, is larger than what the topic or the client takes."""
+        return isinstance(error, REFUSED)
+
+    async def close(self) -> None:
+        """Disconnect within a second."""
+        await _disconnect(self._producer)
+
+
+async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
+    """A producer that knows `topic`. Raises BrokerError after about 10 s, with the address."""
     producer = AIOKafkaProducer(
         **client_options(settings),
         client_id=f"{settings.topic_prefix}-publisher",
@@ -46,15 +82,15 @@ async def connected(settings: ClientSettings, topic: str) -> AIOKafkaProducer:
         async with asyncio.timeout(TOPIC_WITHIN):
             await producer.partitions_for(topic)
     except (KafkaError, OSError, TimeoutError) as error:
-        await disconnect(producer)
+        await _disconnect(producer)
         raise await refusal(settings) or BrokerError(wrong) from error
     except BaseException:
-        await disconnect(producer)
+        await _disconnect(producer)
         raise
-    return producer
+    return KafkaProducer(producer, topic)
 
 
-async def disconnect(producer: AIOKafkaProducer) -> None:
+async def _disconnect(producer: AIOKafkaProducer) -> None:
     """Stop a producer, also one whose broker is gone: its own `stop` would wait for the broker."""
     try:
         async with asyncio.timeout(1.0):

@@ -49,9 +49,9 @@ def test_a_publisher_reads_the_environment_or_takes_settings(monkeypatch: pytest
     monkeypatch.setenv("THREADMILL_TOPIC_PREFIX", "acme")
     monkeypatch.setenv("THREADMILL_STORE", "sqlite:///threads.db")
     assert Publisher()._settings == load_settings()
-    assert Publisher()._topic == "acme.events"
+    assert Publisher()._settings.events_topic == "acme.events"
     for settings in (ClientSettings(topic_prefix="own"), Settings(topic_prefix="own")):
-        assert Publisher(settings)._topic == "own.events"
+        assert Publisher(settings)._settings.events_topic == "own.events"
     monkeypatch.setenv("THREADMILL_BROKERS", "nowhere")
     with pytest.raises(CallerError, match="THREADMILL_BROKERS: host:port"):
         Publisher()

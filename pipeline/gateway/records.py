@@ -1,0 +1,148 @@
+"""Records over HTTP, as `threadmill.Publisher` sends them where THREADMILL_PUBLISH_URL names a gateway.
+
+They are those of the events topic, but that a thread may have any name: which tenant it is of, its token says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+from starlette.requests import ClientDisconnect
+
+from pipeline.dialects import DIALECTS
+from pipeline.errors import InvalidRecord, Reason
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow, chunks
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.security import Principal, Sender
+from threadmill.envelope import checked, encode, loads
+from threadmill.identity import thread_uuid
+from topics.catalog import EVENTS
+
+BATCH_BYTES: Final = 8 * 1024 * 1024  # that a request may have: it is held in memory as a whole
+UNKNOWN: Final = "unknown"  # dialect, in metrics: such records become dead letters
+
+router = APIRouter(prefix="/v1", tags=["runs"])
+
+
+class Refused(BaseModel):
+    """A record that was not published."""
+
+    line: Annotated[int, Field(description="Of the body, from 1.")]
+    reason: str
+    detail: str
+
+
+class Taken(BaseModel):
+    """What became of a batch. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
+
+    records: Annotated[int, Field(description="That were published.")]
+    refusals: Annotated[list[Refused], Field(description="All that were not, and never will be.")]
+
+
+BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": "Records of the events topic, one a line; `thread_id` may be any name.",
+        "content": {
+            "application/x-ndjson": {
+                "schema": {"type": "string"},
+                "example": '{"v":1,"thread_id":"chat-17","run_id":"r1","agent_id":"weather","seq":0,"ts":1767225600000,'
+                '"dialect":"vercel-ai","events":[{"type":"start"}],"run":{"external_id":"chat-17"}}\n',
+            }
+        },
+    }
+}
+
+
+@dataclass(slots=True)
+class Batch:
+    """The records of a body: key and value of those that can be published, and what is wrong with the others."""
+
+    records: list[tuple[bytes, bytes]] = field(default_factory=list)
+    refusals: list[Refused] = field(default_factory=list)
+    events: Counter[str] = field(default_factory=Counter)  # by dialect
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """How many were refused, by reason."""
+        return Counter(refused.reason for refused in self.refusals)
+
+
+@router.post(
+    "/records",
+    summary="Publish records",
+    openapi_extra=BODY,
+    responses=documented("bad-request", "too-slow", "too-large"),
+)
+async def publish(request: Request, gateway: TheGateway, principal: Sender) -> Taken:
+    """Send records of any runs, in the order of each run; the answer comes when all of them are safe.
+
+    Sending them again changes nothing: events are numbered. An empty body asks whether the token is good.
+    """
+    settings = gateway.settings
+    try:
+        with gateway.coming_in():
+            most = min(BATCH_BYTES, settings.gateway_body_bytes)
+            async with asyncio.timeout(settings.run_timeout):
+                body = b"".join([chunk async for chunk in chunks(request, settings.gateway_body_idle, most)])
+            batch = read(body, principal)
+            if batch.records:
+                publisher = await gateway.publisher()
+                for key, value in batch.records:
+                    await publisher.put(key, value)
+                await publisher.kept()
+    except (BodyTooSlow, TimeoutError):
+        raise Problem("too-slow", f"nothing came for {settings.gateway_body_idle:g} s") from None
+    except BodyTooLarge:
+        raise Problem("too-large", f"one request may have {most:,} bytes: send the records in several") from None
+    except ClientDisconnect:
+        raise Problem("bad-request", "the body broke off: nothing of it was published") from None
+    gateway.count_events(batch.events, batch.reasons)
+    return Taken(records=len(batch.records), refusals=batch.refusals)
+
+
+def read(body: bytes, principal: Principal) -> Batch:
+    """JSON lines -> records as the events topic holds them. A line that is none does not stop the others."""
+    batch = Batch()
+    for number, line in enumerate(body.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            envelope = owned(loads(line), principal)
+            value = encode(envelope)
+            if len(value) > EVENTS.max_message_bytes:
+                detail = f"a record may have {EVENTS.max_message_bytes:,} bytes, this one has {len(value):,}"
+                raise InvalidRecord(Reason.TOO_LARGE, detail)
+        except InvalidRecord as error:
+            batch.refusals.append(Refused(line=number, reason=error.reason, detail=error.detail))
+            continue
+        batch.records.append((envelope["thread_id"].encode(), value))
+        batch.events[envelope["dialect"] if envelope["dialect"] in DIALECTS else UNKNOWN] += len(envelope["events"])
+    return batch
+
+
+def owned(value: Any, principal: Principal) -> dict[str, Any]:
+    """A record as it was sent -> one whose threads have ids, and whose tenant is the token's. Raises InvalidRecord."""
+    if isinstance(value, dict):
+        tenant = value.get("tenant") or None
+        if principal.tenant is not None:
+            if tenant not in (None, principal.tenant):
+                detail = f"the token is bound to its own tenant: leave out tenant {tenant!r:.80}"
+                raise InvalidRecord(Reason.NOT_AN_ENVELOPE, detail)
+            tenant = value["tenant"] = principal.tenant
+        of = tenant if isinstance(tenant, str) else None
+        value["thread_id"] = _id(value.get("thread_id"), of)
+        run = value.get("run")
+        if isinstance(run, dict) and run.get("parent_thread_id") is not None:
+            value["run"] = {**run, "parent_thread_id": _id(run["parent_thread_id"], of)}
+    return checked(value)
+
+
+def _id(name: Any, tenant: str | None) -> Any:
+    return thread_uuid(name, tenant)[0] if isinstance(name, str) and name else name
