@@ -17,10 +17,12 @@ from typing import Final
 
 import grimp
 
+from pipeline.__main__ import COMMANDS
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.run_states import TRANSITIONS, State
 from pipeline.dialects import DIALECTS, package_of
 from pipeline.dialects.shared_hash import CARRIERS
+from pipeline.extras import CLIENT, EXTRAS
 from pipeline.gateway.app import create_app
 from pipeline.gateway.problems import KINDS
 from pipeline.observability import metrics
@@ -92,6 +94,19 @@ def roles_table() -> str:
         needs += [f"`THREADMILL_{role.needs_setting.upper()}`"] if role.needs_setting is not None else []
         rows.append((f"`{role.name}`", role.does, role.topic.name, ", ".join(writes), ", ".join(needs)))
     return markdown(("role", "does", "reads", "writes", "needs"), rows)
+
+
+def extras_table() -> str:
+    """Every extra of the package: what for, with which others, and the commands that need it."""
+    rows = [("", "the client, and what needs no more than it", "", _commands_of(CLIENT))]
+    for name, extra in EXTRAS.items():
+        included = ", ".join(f"`{other}`" for other in extra.includes)
+        rows.append((f"`{name}`", extra.use, included, _commands_of(name)))
+    return markdown(("extra", "for", "includes", "commands that need it"), rows)
+
+
+def _commands_of(extra: str) -> str:
+    return ", ".join(f"`{name}`" for name, (_, needed) in COMMANDS.items() if needed == extra)
 
 
 def events_table(dialect: Dialect) -> str:
@@ -197,6 +212,7 @@ def run_states_table() -> str:
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
+    "extras": extras_table,
     "gateway-endpoints": endpoints_table,
     "gateway-problems": problems_table,
     "metrics": metrics_table,

@@ -11,36 +11,38 @@ from typing import Final
 import click
 
 from pipeline.errors import ThreadmillError
+from pipeline.extras import CLIENT, missing, need
 from topics import CORE
 
-# Command -> the module of pipeline.cli that holds it: loaded when asked for, so that `--help` is quick.
-COMMANDS: Final[dict[str, str]] = {
-    "archive": "archive",
-    "assemble": "assemble",
-    "bench": "bench",
-    "convert": "documents",
-    "demo": "demo",
-    "dlq": "dlq",
-    "doctor": "doctor",
-    "down": "broker",
-    "export": "threads",
-    "gateway": "gateway",
-    "hash": "documents",
-    "import": "history",
-    "publish": "publish",
-    "replay": "replay",
-    "runs": "runs",
-    "schema": "validate",
-    "search": "search",
-    "settings": "settings",
-    "store": "store",
-    "tenants": "tenants",
-    "threads": "threads",
-    "topics": "topics",
-    "up": "broker",
-    "usage": "usage",
-    "validate": "validate",
-    "worker": "worker",
+# Command -> the module of pipeline.cli that holds it, loaded when it is asked for; and the extra of the package that it
+# needs (pipeline/extras.py).
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "archive": ("archive", "archive"),
+    "assemble": ("assemble", CLIENT),
+    "bench": ("bench", "all"),
+    "convert": ("documents", CLIENT),
+    "demo": ("demo", "demo"),
+    "dlq": ("dlq", "worker"),
+    "doctor": ("doctor", "worker"),
+    "down": ("broker", "demo"),
+    "export": ("threads", "worker"),
+    "gateway": ("gateway", "gateway"),
+    "hash": ("documents", CLIENT),
+    "import": ("history", CLIENT),
+    "publish": ("publish", CLIENT),
+    "replay": ("replay", "worker"),
+    "runs": ("runs", "worker"),
+    "schema": ("validate", CLIENT),
+    "search": ("search", "worker"),
+    "settings": ("settings", CLIENT),
+    "store": ("store", "worker"),
+    "tenants": ("tenants", "worker"),
+    "threads": ("threads", "worker"),
+    "topics": ("topics", "worker"),
+    "up": ("broker", "demo"),
+    "usage": ("usage", "worker"),
+    "validate": ("validate", CLIENT),
+    "worker": ("worker", "worker"),
 }
 
 
@@ -55,13 +57,27 @@ class Commands(click.Group):
         """-> the command of that name, or None."""
         if cmd_name not in COMMANDS:
             return None
+        module_name, extra = COMMANDS[cmd_name]
+        if missing(extra):
+            return _absent(cmd_name, extra)
         gc.disable()  # what is imported stays: to look for garbage in it, now or later, would be a fifth of the start
         try:
-            module = import_module(f"pipeline.cli.{COMMANDS[cmd_name]}")
+            module = import_module(f"pipeline.cli.{module_name}")
         finally:
             gc.freeze()
             gc.enable()
         return next((command for command in module.commands if command.name == cmd_name), None)
+
+
+def _absent(name: str, extra: str) -> click.Command:
+    """Stands in for a command whose extra is not installed: it is listed, and however it is called, it says so."""
+    return click.Command(
+        name,
+        callback=lambda: need(extra, f"`threadmill {name}`"),
+        short_help=f"(needs threadmill[{extra}])",
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

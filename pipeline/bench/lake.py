@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 from pipeline.settings import LAKE, load
 from pipeline.stores import lake_rows
 from pipeline.stores.archive import Archive
+from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import lake_of
 from pipeline.stores.lake import Lake
 from pipeline.stores.lake_commit import Change
 from pipeline.stores.lake_read import offsets_of
-from pipeline.stores.segments import Entry
 from topics import turn_record
 from topics.thread_key import ThreadKey
 

@@ -21,7 +21,8 @@ from rich.text import Text
 
 from pipeline.cli.demo_stage import Worker, settings_of_demo, stage, variables
 from pipeline.cli.output import wide_console
-from pipeline.cli.publish import Summary, progress, publish_all, repeated
+from pipeline.cli.progress import progress
+from pipeline.cli.publish import Summary, publish_all, repeated
 from pipeline.cli.recordings import Recording, files_of, read
 from pipeline.cli.thread_view import plain, view
 from pipeline.cli.threads import thread_table

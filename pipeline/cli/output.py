@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PIPE_WIDTH: Final = 160  # columns, where the output is no terminal
 
 
 def wide_console() -> Console:
     """A console on standard output; without a terminal, at least PIPE_WIDTH wide, for scripts that grep tables."""
+    from rich.console import Console  # noqa: PLC0415  # commands of the client alone need not have it
+
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, PIPE_WIDTH)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipeline.cli.options import dialect_option
 from pipeline.cli.output import many
@@ -112,7 +112,6 @@ def publish(
     What is read by its first events alone is told on stderr.
     """
     settings = load()
-    console = Console(stderr=True, highlight=False)
     overrides = {"thread_id": thread_id, "agent_id": agent_id, "run_id": run_id}
     named = None if dialect == AUTO else dialect
     recordings, warnings = _read_all(paths, named, {key: text for key, text in overrides.items() if text})
@@ -122,11 +121,8 @@ def publish(
         raise CallerError(f"--run names one run, and {len(recordings)} are given: leave it out")
     chosen = list(islice(repeated(recordings, repeat, same_thread=bool(thread_id)), limit))
     total = sum(recording.size for recording in chosen)
-    with progress(console) as bar:
-        task = bar.add_task("publishing", total=total)
-        summary = asyncio.run(
-            publish_all(settings, chosen, speed, concurrency, batch, lambda count: bar.advance(task, count))
-        )
+    with _bar(total) as advance:
+        summary = asyncio.run(publish_all(settings, chosen, speed, concurrency, batch, advance))
     if as_json:
         click.echo(
             json.dumps({**dataclasses.asdict(summary), "events_per_second": round(summary.events_per_second, 1)})
@@ -143,10 +139,14 @@ def publish(
         click.echo(f"thread {thread_uuid(name, tenant)[0] if settings.publish_url is None else name}")
 
 
-def progress(console: Console) -> Progress:
-    """A progress bar; on a terminal only."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)
+@contextmanager
+def _bar(total: int) -> Iterator[Advance]:
+    """-> what moves a progress bar; on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with click.progressbar(length=total, label="publishing", show_pos=True, file=sys.stderr) as bar:
+        yield bar.update
 
 
 def repeated(recordings: Sequence[Recording], times: int, *, same_thread: bool) -> Iterator[Recording]:

@@ -17,7 +17,7 @@ import click
 from rich.console import Console
 
 from pipeline.cli.output import many
-from pipeline.cli.publish import progress
+from pipeline.cli.progress import progress
 from pipeline.errors import CallerError
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import INLINE, Settings, load

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import textwrap
+from typing import Final
 
 import click
-from rich.table import Table
-from rich.text import Text
 
-from pipeline.cli.output import wide_console
 from pipeline.settings import load, table
 
-COLUMNS = ("variable", "value", "default", "meaning")
+COLUMNS: Final = ("variable", "value", "default", "meaning")
+INDENT: Final = "    "
+WIDTH: Final = 120  # columns that a text has at most
 
 
 @click.command(short_help="Show every THREADMILL_* variable and its value.")
@@ -27,12 +29,12 @@ def settings(*, as_json: bool, markdown: bool) -> None:
         for name, _, default, meaning in rows:
             click.echo(f"| `{name}` | {f'`{default}`' if default else ''} | {meaning.replace('|', '&#124;')} |")
     else:
-        view = Table(*COLUMNS, box=None, pad_edge=False)
-        view.columns[0].no_wrap = True
+        width = min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH)
         for name, value, default, meaning in rows:
-            style = "" if value == default or not value else "bold"
-            view.add_row(name, Text(value, style=style), Text(default), Text(meaning))
-        wide_console().print(view)
+            differs = value not in ("", default)
+            shown = f"{click.style(value, bold=True)}{f' (default {default})' if default else ''}" if differs else value
+            click.echo(f"{name} = {shown}")
+            click.echo(textwrap.fill(meaning, width, initial_indent=INDENT, subsequent_indent=INDENT))
 
 
 commands = [settings]

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date
 from typing import Final, Self
 
@@ -21,37 +20,14 @@ import pyarrow as pa
 from pipeline.errors import CallerError, StoreError
 from pipeline.settings import Settings
 from pipeline.stores import segments
+from pipeline.stores.archive_records import Entry, Erased, Expired, Held, Removed, Written, never
 from pipeline.stores.objects import NotThere, Objects
-from pipeline.stores.segments import Entry, Refusal
 from topics.thread_key import ThreadKey
 
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 8  # objects that an erasure reads at the same time
 SUFFIX: Final = ".parquet"
-
-Erased = Callable[[Sequence[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -> those of them that were erased
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Rows and bytes of a written segment's objects, the records that are no turn records, and how many were left out
-    as they had expired.
-    """
-
-    rows: int
-    bytes: int
-    refused: tuple[Refusal, ...]
-    expired: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """Rows of expired threads, the objects that had them, and which threads these were."""
-
-    rows: int
-    objects: int
-    threads: frozenset[ThreadKey]
 
 
 class Archive:
@@ -81,8 +57,8 @@ class Archive:
         begin: int,
         end: int,
         entries: Sequence[Entry],
-        expired: segments.Expired = segments.never,
-        held: segments.Held | None = None,
+        expired: Expired = never,
+        held: Held | None = None,
     ) -> Written:
         """Write a segment, offsets from `begin` to before `end`, without what has expired of threads that are not held;
         it is safe when this returns. Raises StoreError.

@@ -7,9 +7,9 @@ from datetime import date
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline.errors import CallerError
+from pipeline.extras import need
 from pipeline.settings import LAKE, Settings
-from pipeline.stores.archive import Archive, Erased, Removed, Written
-from pipeline.stores.segments import Entry, Expired, Held, never
+from pipeline.stores.archive_records import Entry, Erased, Expired, Held, Removed, Written, never
 from topics.thread_key import ThreadKey
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
     """The archive. Raises CallerError where none is set, or what it needs is missing."""
     if settings.archive is not None and settings.archive.startswith(LAKE):
         return lake_of(settings, erased)
+    need("archive", "THREADMILL_ARCHIVE")
+    from pipeline.stores.archive import Archive  # noqa: PLC0415  # who has no archive need not have Arrow
+
     return Archive.of(settings, erased)
 
 
@@ -62,9 +65,8 @@ def lake_of(settings: Settings, erased: Erased) -> Lake:
         raise CallerError(
             f"THREADMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder"
         )
-    try:
-        from pipeline.stores.lake import Lake  # noqa: PLC0415  # who has no tables need not have pyiceberg
-        from pipeline.stores.lake_place import Place  # noqa: PLC0415  # as above
-    except ModuleNotFoundError as error:
-        raise CallerError(f"{settings.archive} needs pyiceberg ({error}): install `threadmill[lake]`") from None
+    need("archive", "THREADMILL_ARCHIVE")
+    from pipeline.stores.lake import Lake  # noqa: PLC0415  # as above; nor pyiceberg
+    from pipeline.stores.lake_place import Place  # noqa: PLC0415  # as above
+
     return Lake(Place.of(settings), erased)

@@ -14,13 +14,13 @@ from typing import Final
 
 from pipeline.observability.audit import about, audit
 from pipeline.settings import Settings
+from pipeline.stores.archive_records import EPOCH
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore, digests_in
 from pipeline.stores.erasure import delete_older, older_digests
 from pipeline.stores.expired_threads import Place, Ripe
 from pipeline.stores.expiring import LEAVINGS_AT_ONCE
 from pipeline.stores.leavings import Leaving
-from pipeline.stores.segments import EPOCH
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.times import bounded
 from topics.catalog import TURNS

@@ -22,15 +22,14 @@ from pyiceberg.expressions import And
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipeline.errors import StoreError, ThreadmillError
-from pipeline.stores import lake_merge, lake_rows, lake_upkeep, segments
-from pipeline.stores.archive import Erased, Removed, Written
+from pipeline.stores import archive_records, lake_merge, lake_rows, lake_upkeep, segments
+from pipeline.stores.archive_records import Entry, Erased, Held, Removed, Written, never
 from pipeline.stores.lake_offsets import Source
 from pipeline.stores.lake_place import Place, TableState
 from pipeline.stores.lake_read import of_tenant, of_threads, on_days
 from pipeline.stores.lake_standing import Standing
 from pipeline.stores.lake_table import Committed, LakeTable
 from pipeline.stores.lake_upkeep import Compacted, Expired
-from pipeline.stores.segments import Entry
 from topics.thread_key import ThreadKey
 
 log = logging.getLogger(__name__)
@@ -58,8 +57,8 @@ class Lake:
         begin: int,
         end: int,
         entries: Sequence[Entry],
-        expired: segments.Expired = segments.never,
-        held: segments.Held | None = None,
+        expired: archive_records.Expired = never,
+        held: Held | None = None,
     ) -> Written:
         """Write a segment, offsets from `begin` to before `end`, without what has expired of threads that are not held;
         it is safe when this returns. Raises StoreError.

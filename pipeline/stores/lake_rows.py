@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.stores import lake_merge, segments
+from pipeline.stores.archive_records import Entry, Expired, Refusal, never
 from pipeline.stores.lake_merge import Key, Rank
 from pipeline.stores.rows import RecordRows, Row
-from pipeline.stores.segments import Entry, Refusal
 from topics.thread_key import ThreadKey
 
 TIME: Final = pa.timestamp("us", tz="UTC")  # Iceberg has no milliseconds
@@ -69,7 +69,7 @@ class Batch:
         return Batch(turns, usage, ranks, self.days, self.refused, self.expired)
 
 
-def batch(partition: int, entries: Iterable[Entry], expired: segments.Expired = segments.never) -> Batch:
+def batch(partition: int, entries: Iterable[Entry], expired: Expired = never) -> Batch:
     """Records of one partition -> rows, without what has expired."""
     refused: list[Refusal] = []
     old: list[ThreadKey] = []

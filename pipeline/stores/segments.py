@@ -6,8 +6,7 @@ A row is one turn record: fields that queries need in columns, the turn and the 
 from __future__ import annotations
 
 import io
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any, Final
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.stores.archive_records import EPOCH, Entry, Expired, Held, Refusal, never
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.keys import key_of
 from pipeline.stores.rows import RecordRows, Row, record_rows
@@ -29,15 +29,11 @@ MEDIA_TYPE: Final = "application/vnd.apache.parquet"
 ROLES: Final = ("user", "agent", "facts")
 TIME: Final = pa.timestamp("ms", tz="UTC")
 LAST_MS: Final = 253_402_300_799_999  # of the year 9999
-EPOCH: Final = date(1970, 1, 1)
 SUMS: Final = ("requests", *COUNTS)
 OWN: Final = (
     *("thread_id", "turn_id", "run_id", "ordinal", "agent_id", "tenant", "dialect", "status", "interruption"),
     *("revision", "events", "digest", "hash", "external_id", "title"),
 )  # as in the store's table of turns
-
-Expired = Callable[[ThreadKey, int], bool]  # a thread, and when a record of it has ended -> whether that has expired
-Held = Callable[[Collection[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -> those of them that are held
 
 SCHEMA: Final = pa.schema(
     [
@@ -58,28 +54,6 @@ SCHEMA: Final = pa.schema(
         pa.field("recorded_at", TIME),
     ]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A record of the turns topic; `at`: the broker's time, epoch ms."""
-
-    offset: int
-    at: int
-    value: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A record that is no turn record, and why."""
-
-    offset: int
-    why: str
-
-
-def never(_thread: ThreadKey, _ended_at: int) -> bool:
-    """What is kept for ever."""
-    return False
 
 
 async def sparing(expired: Expired, old: Collection[ThreadKey], held: Held | None) -> Expired | None:

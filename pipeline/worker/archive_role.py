@@ -16,8 +16,8 @@ from pipeline.kafka.outbox import Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import archive_of
-from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.retry import Retry
 from pipeline.worker.work import Records

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pipeline.dialects import DIALECTS
-from pipeline.errors import CallerError
+from pipeline.extras import need
 from pipeline.kafka.outbox import Producer
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
@@ -37,10 +37,7 @@ def _traces(settings: Settings, topic: str, metrics: Metrics) -> Callable[[Seque
     """Where spans of turns go; None where they are not asked for. Raises CallerError without the SDK."""
     if settings.otlp_endpoint is None:
         return None
-    try:
-        from pipeline.observability.turn_traces import TurnTraces  # noqa: PLC0415  # OpenTelemetry's SDK is an extra
-    except ImportError as error:
-        raise CallerError(
-            f"THREADMILL_OTLP_ENDPOINT needs OpenTelemetry's SDK ({error}): install `threadmill[otlp]`"
-        ) from None
+    need("otlp", "THREADMILL_OTLP_ENDPOINT")
+    from pipeline.observability.turn_traces import TurnTraces  # noqa: PLC0415  # OpenTelemetry's SDK is an extra
+
     return TurnTraces(settings.otlp_endpoint, topic, metrics)

@@ -12,8 +12,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from pipeline.cli.doctor import examine
 from pipeline.settings import Settings
+from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import lake_of
-from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.roles import ROLES
 from tests.support.commands import threadmill

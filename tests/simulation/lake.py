@@ -17,10 +17,10 @@ from pipeline.errors import StoreError
 from pipeline.settings import Settings, load
 from pipeline.stores import lake_commit, lake_upkeep
 from pipeline.stores.archive import Written
+from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import lake_of
 from pipeline.stores.keys import key_of
 from pipeline.stores.lake import Lake
-from pipeline.stores.segments import Entry
 from pipeline.turns.thread_document import newest
 from tests.simulation.broker import Entry as BrokerEntry
 from tests.simulation.sqlite import result_of

@@ -22,10 +22,10 @@ from typing import Any, Final
 from pipeline.errors import StoreError, UnstorableData
 from pipeline.retention import FOREVER, Retention
 from pipeline.stores.archive import Written
+from pipeline.stores.archive_records import Entry
 from pipeline.stores.objects import Found, NotThere
 from pipeline.stores.rows import RecordRows, record_of, record_rows
 from pipeline.stores.schema import agents, links, usage
-from pipeline.stores.segments import Entry
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.versions import taken
 from tests.simulation.wire import marks

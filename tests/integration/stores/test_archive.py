@@ -17,8 +17,8 @@ from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores.archive import Archive
+from pipeline.stores.archive_records import Entry
 from pipeline.stores.erasure import erase
-from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.worker.archive_role import ArchiveWork

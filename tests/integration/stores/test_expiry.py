@@ -23,6 +23,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.retention import DAY_MS, Retention
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores import lake_upkeep
+from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore
 from pipeline.stores.erasure import erase
@@ -30,7 +31,6 @@ from pipeline.stores.expired_threads import Place
 from pipeline.stores.expiry import AGAIN_MS, Expired, Expiry
 from pipeline.stores.schema import expired as expired_table
 from pipeline.stores.schema import threads, usage_state
-from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.usage_report import UsageQuery

@@ -25,10 +25,10 @@ from pipeline.errors import CallerError, StoreError
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores import lake_commit, lake_files, lake_schema, lake_table, lake_upkeep
+from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import lake_of
 from pipeline.stores.erasure import erase
 from pipeline.stores.lake import COLUMNS, Lake
-from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.archive_role import ArchiveWork
 from tests.support.lake import by_duckdb, digests, expected, files_with, table, turns, usage_rows
@@ -570,6 +570,6 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             load({"THREADMILL_ARCHIVE": value})
     with pytest.raises(CallerError, match="THREADMILL_ARCHIVE_CATALOG"):
         load({"THREADMILL_ARCHIVE_CATALOG": "catalog"})
-    monkeypatch.setitem(sys.modules, "pipeline.stores.lake", None)
-    with pytest.raises(CallerError, match=r"threadmill\[lake\]"):
+    monkeypatch.setitem(sys.modules, "pyiceberg", None)
+    with pytest.raises(CallerError, match=r"^THREADMILL_ARCHIVE needs .*threadmill\[archive\]"):
         lake_of(load({}, home=tmp_path, archive="iceberg+file:///x"), nobody)

@@ -15,10 +15,10 @@ from pipeline.errors import StoreError
 from pipeline.kafka.topic_plan import Found, Partition
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores import tenant_erasure
+from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore
 from pipeline.stores.expiry import Expiry
-from pipeline.stores.segments import Entry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import Left, erase_tenant, what_is_left
 from pipeline.stores.usage_tallies import SPANS

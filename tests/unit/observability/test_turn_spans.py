@@ -190,6 +190,6 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in ("collector:4318", "grpc://collector:4317", "http://", "http://collector?x=1"):
         with pytest.raises(CallerError, match="THREADMILL_OTLP_ENDPOINT: http://host:port"):
             load({"THREADMILL_OTLP_ENDPOINT": wrong})
-    monkeypatch.setitem(sys.modules, "pipeline.observability.turn_traces", None)
-    with pytest.raises(CallerError, match=r"install `threadmill\[otlp\]`"):
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
+    with pytest.raises(CallerError, match=r"^THREADMILL_OTLP_ENDPOINT needs .*threadmill\[otlp\]"):
         _traces(Settings(otlp_endpoint="http://collector:4318"), "events", Metrics())

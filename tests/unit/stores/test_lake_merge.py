@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.stores import lake_merge, lake_offsets, lake_rows
+from pipeline.stores.archive_records import Entry
 from pipeline.stores.lake_offsets import Source
-from pipeline.stores.segments import Entry
 from pipeline.turns.thread_document import newest, rank
 from tests.support.turn_records import make_record
 from topics import turn_record

@@ -1,0 +1,59 @@
+"""What goes into an archive, and what comes out of a call of it: the terms of `TurnArchive`, without Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from topics.thread_key import ThreadKey
+
+EPOCH: Final = date(1970, 1, 1)  # the day of what has no time
+
+Erased = Callable[[Sequence[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -> those of them that were erased
+Expired = Callable[[ThreadKey, int], bool]  # a thread, and when a record of it has ended -> whether that has expired
+Held = Callable[[Collection[ThreadKey]], Awaitable[set[ThreadKey]]]  # threads -> those of them that are held
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record of the turns topic; `at`: the broker's time, epoch ms."""
+
+    offset: int
+    at: int
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record that is no turn record, and why."""
+
+    offset: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Rows and bytes of a written segment's objects, the records that are no turn records, and how many were left out
+    as they had expired.
+    """
+
+    rows: int
+    bytes: int
+    refused: tuple[Refusal, ...]
+    expired: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Rows of expired threads, the objects that had them, and which threads these were."""
+
+    rows: int
+    objects: int
+    threads: frozenset[ThreadKey]
+
+
+def never(_thread: ThreadKey, _ended_at: int) -> bool:
+    """What is kept for ever."""
+    return False

