@@ -27,7 +27,7 @@ def path_of(line: str) -> str:
 
 def method_of(line: str) -> str:
     given = re.search(r"-X (PUT|DELETE)", line)
-    return given[1] if given else "POST" if "/stream" in line else "GET"
+    return given[1] if given else "POST" if " -d " in line or "/stream" in line else "GET"
 
 
 async def test_each_endpoint_has_a_line(gateway: Running) -> None:

@@ -30,6 +30,12 @@ LOOP = 0.2
 MEMORY = 256 * 1024 * 1024
 
 
+@schemathesis.serializer("application/x-ndjson")
+def lines(_: schemathesis.SerializationContext, value: str) -> bytes:
+    """A body of JSON lines is generated as any text."""
+    return value.encode("utf-8", "replace")
+
+
 def fuzz(gateway: Running) -> int:
     """Call every operation with generated input. -> how many operations there were."""
     schema = schemathesis.openapi.from_url(f"{gateway.url}/openapi.json").exclude(path=list(ENDLESS))
