@@ -1,4 +1,4 @@
-"""Write the tables of the documentation that come from the code: `make docs`; `--check` only compares.
+"""Write the tables of the documentation, and the schemas, that come from the code: `make docs`; `--check` compares.
 
 A page says where a table stands: `<!-- generated: NAME -->`, the table, `<!-- end -->`.
 """
@@ -29,8 +29,10 @@ from pipeline.observability import metrics
 from pipeline.settings import Settings, table
 from pipeline.worker.roles import ROLES
 from topics.catalog import CATALOG
+from topics.record_schemas import texts
 
 DOCS: Final = Path(__file__).parent
+SCHEMAS: Final = DOCS.parent / "topics" / "schemas"
 BLOCK: Final = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 AT_A_GLANCE: Final = (
     "SDK",
@@ -243,6 +245,12 @@ def main() -> int:
             stale.append(page.name)
             if not check:
                 page.write_text(fresh, encoding="utf-8")
+    for name, text in texts().items():
+        path = SCHEMAS / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+            if not check:
+                path.write_text(text, encoding="utf-8")
     for name in stale:
         print(f"{name}: {'does not match the code; run `make docs`' if check else 'written'}")  # noqa: T201  # a script
     return 1 if check and stale else 0

@@ -5,76 +5,27 @@ https://www.asyncapi.com/docs/reference/specification/v3.0.0, Kafka bindings 0.5
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, get_type_hints
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from threadmill import traceparent
-from threadmill.errors import Reason
-from topics import dead_letter
-from topics.agent_event import AgentEvent
-from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS, Topic
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, Topic
 from topics.operation import Operation
-from topics.telemetry import TelemetryRecord
-from topics.thread import AgentConfig, Turn
-from topics.turn_record import TurnRecord
+from topics.record_models import MODELS, dead_letter_headers
+from topics.record_schemas import schema_id
 
 VERSION = "3.0.0"
 KAFKA_BINDING = "0.5.0"
 REF = "#/components/schemas/{model}"
+SCHEMA: Final = "x-json-schema"  # of a message: the `$id` of its topic's schema, in the folder `schemas`
 
 Document = dict[str, Any]
 
 TRACE_HEADERS: Final[Document] = {
     "type": "object",
     "properties": {traceparent.HEADER: {"type": "string", "description": "The span of the run's producer (W3C)."}},
-}
-
-
-class StateSegment(BaseModel):
-    """One line of this JSON, and behind it raw records of one open run, so many bytes each; `at` is broker ms.
-
-    `clocks`: since when the run is open, waits for a missing event, has ended by its stream (broker ms). `read`: the
-    raw offset up to which the events of a parked run were read.
-    """
-
-    v: Literal[1]
-    tenant: str | None = None
-    at: int
-    sizes: list[int]
-    clocks: tuple[int, int | None, int | None] | None = None
-    read: int | None = None
-    traceparent: str | None = None
-
-
-class StateMark(BaseModel):
-    """A run that is over; all events up to `seq` were seen."""
-
-    v: Literal[1]
-    tenant: str | None = None
-    seq: int
-    complete: bool
-    at: int
-    revision: int
-    cut: bool = False
-
-
-def _model(record: type, described: Mapping[str, Any]) -> type[BaseModel]:
-    """A TypedDict as a model; `described`: field -> a ThreadProtocol model that describes it more closely."""
-    required: frozenset[str] = record.__required_keys__  # type: ignore[attr-defined]  # a TypedDict has it
-    hints = {**get_type_hints(record), **described}
-    fields: dict[str, Any] = {name: (hint, ... if name in required else None) for name, hint in hints.items()}
-    config = ConfigDict(extra="allow", protected_namespaces=())
-    return create_model(record.__name__, __config__=config, __doc__=record.__doc__, **fields)
-
-
-MODELS: Final[Mapping[str, Sequence[type[BaseModel]]]] = {
-    EVENTS.name: [AgentEvent],
-    TURNS.name: [_model(TurnRecord, {"turn": Turn | None, "agents": list[AgentConfig]})],
-    TELEMETRY.name: [_model(TelemetryRecord, {})],
-    STATE.name: [StateSegment, StateMark],
 }
 
 
@@ -152,7 +103,8 @@ def _messages(topic: Topic) -> dict[str, Document]:
             "DeadLetter": {
                 "summary": "The record as it came, byte for byte.",
                 "contentType": "application/octet-stream",
-                "headers": _dead_letter_headers(),
+                SCHEMA: schema_id(topic),
+                "headers": dead_letter_headers(),
                 "bindings": key,
             }
         }
@@ -160,16 +112,9 @@ def _messages(topic: Topic) -> dict[str, Document]:
         model.__name__: {
             "summary": (model.__doc__ or "").strip().splitlines()[0],
             "payload": {"$ref": REF.format(model=model.__name__)},
+            SCHEMA: schema_id(topic),
             "bindings": key,
             **({"headers": TRACE_HEADERS} if topic is EVENTS else {}),
         }
         for model in MODELS[topic.name]
     }
-
-
-def _dead_letter_headers() -> Document:
-    sample = dead_letter.DeadLetter(Reason.UNDECODABLE, "", "", 0, 0, 0, None, None)
-    names = [name for name, _ in sample.headers()]
-    properties: Document = {name: {"type": "string"} for name in names}
-    properties[f"{dead_letter.PREFIX}reason"]["enum"] = [reason.value for reason in Reason]
-    return {"type": "object", "required": names, "properties": properties}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from threadmill.errors import Reason
 
+VERSION = 1
 PREFIX = "threadmill."
 MAX_DETAIL = 500
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, Tag
+from pydantic import Field, Tag, WithJsonSchema
 
 from topics.thread_parts import MessagePart, Open, by
 
@@ -20,7 +20,8 @@ SCHEMA_ID: Final = f"urn:threadprotocol:thread:{VERSION}"
 
 Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Identifier = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
-Tokens = Annotated[int | float, Field(ge=0)]
+# Pydantic writes the bound of a union as a keyword that JSON Schema does not have.
+Tokens = Annotated[int | float, Field(ge=0), WithJsonSchema({"type": "number", "minimum": 0})]
 FinishReason = Literal["stop", "length", "content_filter", "tool_call", "error"]
 
 

@@ -1,4 +1,4 @@
-"""`threadmill validate` and `threadmill schema`: ThreadProtocol documents against the specification."""
+"""`threadmill validate` and `threadmill schema`: ThreadProtocol documents against the specification, and schemas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import click
 
 from pipeline.cli.json_files import Unreadable, documents, read
 from pipeline.cli.output import many
+from topics.catalog import CATALOG
 from topics.findings import Finding
+from topics.record_schemas import packaged
 from topics.thread import json_schema
 from topics.thread_rules import check
 
@@ -63,10 +65,17 @@ def validate(files: tuple[str, ...], *, as_json: bool) -> None:
         sys.exit(status)
 
 
-@click.command("schema", short_help="Print the JSON Schema of a thread document.")
-def schema() -> None:
-    """Print the JSON Schema of a thread document (ThreadProtocol 0.0.4)."""
-    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+@click.command("schema", short_help="Print the JSON Schema of a thread document, or of a topic's records.")
+@click.argument("topic", type=click.Choice([topic.name for topic in CATALOG]), required=False)
+def schema(topic: str | None) -> None:
+    """Print the JSON Schema of the records of TOPIC, or of a thread document (ThreadProtocol 0.0.4).
+
+    Of dead letters, whose values are any bytes, it is that of their headers.
+    """
+    if topic is None:
+        click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        return
+    click.echo(packaged(next(one for one in CATALOG if one.name == topic)), nl=False)
 
 
 def _print(report: Report, *, as_json: bool) -> None:

@@ -1,0 +1,84 @@
+"""The records of the topics as pydantic models, from which schemas and documents are made.
+
+Workers neither read nor write records by them: `threadmill.envelope` and the modules of this package do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NotRequired, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from threadmill.errors import Reason
+from topics import dead_letter, telemetry, turn_record
+from topics.agent_event import AgentEvent
+from topics.catalog import EVENTS, STATE, TELEMETRY, TURNS
+from topics.telemetry import TelemetryRecord
+from topics.thread import AgentConfig, Turn
+from topics.turn_record import TurnRecord
+
+
+class StateSegment(BaseModel):
+    """One line of this JSON, and behind it raw records of one open run, so many bytes each; `at` is broker ms.
+
+    `clocks`: since when the run is open, waits for a missing event, has ended by its stream (broker ms). `read`: the
+    raw offset up to which the events of a parked run were read.
+    """
+
+    v: Literal[1]
+    tenant: str | None = None
+    at: int
+    sizes: list[int]
+    clocks: tuple[int, int | None, int | None] | None = None
+    read: int | None = None
+    traceparent: str | None = None
+
+
+class StateMark(BaseModel):
+    """A run that is over; all events up to `seq` were seen."""
+
+    v: Literal[1]
+    tenant: str | None = None
+    seq: int
+    complete: bool
+    at: int
+    revision: int
+    cut: bool = False
+
+
+def _model(record: type, described: Mapping[str, Any]) -> type[BaseModel]:
+    """A TypedDict as a model; `described`: field -> a ThreadProtocol model that describes it more closely."""
+    # A TypedDict's own `__required_keys__` has all of them where annotations are text.
+    marks = get_type_hints(record, include_extras=True)
+    hints = {**get_type_hints(record), **described}
+    fields: dict[str, Any] = {
+        name: (hint, Field(None, json_schema_extra=_without_default) if get_origin(marks[name]) is NotRequired else ...)
+        for name, hint in hints.items()
+    }
+    config = ConfigDict(extra="allow", protected_namespaces=())
+    return create_model(record.__name__, __config__=config, __doc__=record.__doc__, **fields)
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    """A field that may be missing is never null."""
+    del schema["default"]
+
+
+MODELS: Final[Mapping[str, Sequence[type[BaseModel]]]] = {
+    EVENTS.name: [AgentEvent],
+    TURNS.name: [
+        _model(TurnRecord, {"v": Literal[turn_record.VERSION], "turn": Turn | None, "agents": list[AgentConfig]})
+    ],
+    TELEMETRY.name: [_model(TelemetryRecord, {"v": Literal[telemetry.VERSION]})],
+    STATE.name: [StateSegment, StateMark],
+}
+
+
+def dead_letter_headers() -> dict[str, Any]:
+    """-> JSON Schema of a dead letter's headers; its key and value are any bytes."""
+    sample = dead_letter.DeadLetter(Reason.UNDECODABLE, "", "", 0, 0, 0, None, None)
+    names = [name for name, _ in sample.headers()]
+    properties: dict[str, Any] = {name: {"type": "string"} for name in names}
+    properties[f"{dead_letter.PREFIX}reason"]["enum"] = [reason.value for reason in Reason]
+    return {"type": "object", "required": names, "properties": properties}

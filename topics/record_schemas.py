@@ -1,0 +1,60 @@
+"""JSON Schemas of the topics' records, in files of this package: `topics/schemas/TOPIC.vN.json`.
+
+N is the records' own version, `v`. Within one version a schema may change only so that programs of before go on: what
+producers write stays valid on `events`, and what consumers read stays valid for them on the others. `make docs` writes
+the files; https://json-schema.org/draft/2020-12.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+from pydantic.json_schema import models_json_schema
+
+from threadmill import envelope
+from topics import dead_letter, state, telemetry, turn_record
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS, Topic
+from topics.record_models import MODELS, dead_letter_headers
+
+DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+VERSIONS: Final[Mapping[str, int]] = {
+    EVENTS.name: envelope.VERSION,
+    TURNS.name: turn_record.VERSION,
+    TELEMETRY.name: telemetry.VERSION,
+    DEAD_LETTERS.name: dead_letter.VERSION,
+    STATE.name: state.VERSION,
+}
+
+
+def schema_id(topic: Topic) -> str:
+    """-> the `$id` of the schema of a topic's records."""
+    return f"urn:threadmill:schema:{topic.name}:{VERSIONS[topic.name]}"
+
+
+def made(topic: Topic) -> dict[str, Any]:
+    """-> the schema as the code has it now: of a record's value; of the headers, where the value is any bytes."""
+    head = {"$schema": DRAFT, "$id": schema_id(topic), "title": topic.value, "description": topic.summary}
+    if topic is DEAD_LETTERS:
+        return {**head, "description": f"{topic.summary} These are its headers.", **dead_letter_headers()}
+    models = MODELS[topic.name]
+    definitions = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")[1]
+    kinds = [{"$ref": f"#/$defs/{model.__name__}"} for model in models]
+    return {**head, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds}), "$defs": definitions["$defs"]}
+
+
+def texts() -> dict[str, str]:
+    """-> name of a file -> what it must hold."""
+    return {name(topic): json.dumps(made(topic), indent=2, ensure_ascii=False) + "\n" for topic in CATALOG}
+
+
+def name(topic: Topic) -> str:
+    """-> the file of a topic's schema."""
+    return f"{topic.name}.v{VERSIONS[topic.name]}.json"
+
+
+def packaged(topic: Topic) -> str:
+    """-> the schema as the package holds it."""
+    return (files("topics") / "schemas" / name(topic)).read_text("utf-8")
