@@ -234,6 +234,13 @@ class Settings(ClientSettings):
     gateway_live_bytes: Count = Field(
         67_108_864, description="Recent records that the gateway holds in memory for live streams."
     )
+    gateway_proxy: str = Field(
+        "",
+        description="Providers that the gateway passes requests on to, and publishes: `openai,anthropic`, or "
+        "`NAME=https://host/path` for any other server. By default none.",
+    )
+    gateway_proxy_first_byte: Seconds = Field(900.0, description="Time in which such a server must begin to answer.")
+    gateway_proxy_idle: Seconds = Field(300.0, description="Silence in the middle of its answer that ends it.")
     log_level: str = Field(
         "INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log line that is written."
     )

@@ -16,6 +16,7 @@ from pipeline.gateway.dashboard import dead_letters, ledger, live_figures, page,
 from pipeline.gateway.facts import HEADERS
 from pipeline.gateway.headers import Guard
 from pipeline.gateway.live import routes as live
+from pipeline.gateway.proxy.path_token import PathToken
 from pipeline.settings import Settings
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
@@ -50,12 +51,19 @@ class App(FastAPI):
 def create_app(settings: Settings) -> FastAPI:
     """-> the app; it connects to broker and store when they are first needed. Raises CallerError for bad settings."""
     gateway = Gateway(settings)
+    proxy = None
+    if settings.gateway_proxy:
+        from pipeline.gateway.proxy.passing import Proxy  # noqa: PLC0415  # who has no proxy does not load it
+
+        proxy = Proxy(gateway)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             yield
         finally:
+            if proxy is not None:
+                await proxy.close()
             await gateway.close()
 
     app = App(
@@ -74,6 +82,8 @@ def create_app(settings: Settings) -> FastAPI:
     problems.add_handlers(app)
     for router in ROUTERS:
         app.include_router(router)
+    if proxy is not None:
+        app.router.routes.append(proxy.route)
     if settings.gateway_origin_list:
         app.add_middleware(
             CORSMiddleware,
@@ -88,4 +98,6 @@ def create_app(settings: Settings) -> FastAPI:
         header_bytes=settings.gateway_header_bytes,
         guard=gateway.authenticator.guard,
     )
+    if proxy is not None:
+        app.add_middleware(PathToken)
     return app

@@ -46,6 +46,7 @@ KINDS: Final[dict[str, Kind]] = {
     "not-found": Kind(404, "No such page", "`/docs` lists the paths."),
     "unknown-thread": Kind(404, "No such thread", "`GET /v1/threads` lists those that the token may read."),
     "unknown-branch": Kind(404, "No such branch", "`meta:run_id` of the thread's turns names its runs."),
+    "unknown-upstream": Kind(404, "No such upstream", "THREADMILL_GATEWAY_PROXY lists those that there are."),
     "unknown-turn": Kind(404, "No such turn", "`meta:turn_id` of the thread's turns names them."),
     "method-not-allowed": Kind(405, "Another method is needed", "The header `Allow` lists them."),
     "too-slow": Kind(408, "The body stood still for too long", "Send it again; what is there already is not doubled."),
@@ -54,9 +55,14 @@ KINDS: Final[dict[str, Kind]] = {
     "unsupported-media-type": Kind(415, "A body of another type is needed", "Send SSE or JSON lines, not encoded."),
     "invalid-parameters": Kind(422, "A parameter is wrong or missing", "`errors` names each, and why."),
     "unreadable-stream": Kind(422, "No event of the body can be used", "`refused` says why; is `dialect` right?"),
+    "no-websocket": Kind(426, "The proxy passes on no WebSocket", "Use the same API over HTTP."),
     "rate-limited": Kind(429, "Too many requests", "Wait for as many seconds as `Retry-After` says."),
     "headers-too-large": Kind(431, "The request's headers are too large", "Send fewer cookies and shorter headers."),
     "internal": Kind(500, "A fault of the gateway", "Its log has the cause, under the id in `detail`."),
+    "upstream-failed": Kind(502, "The upstream gave no answer", "Try again; `detail` says what failed."),
+    "upstream-silent": Kind(
+        504, "The upstream took too long", "Try again; THREADMILL_GATEWAY_PROXY_FIRST_BYTE bounds it."
+    ),
     "unavailable": Kind(503, "Something that is needed does not answer", "Try again after `Retry-After` seconds."),
 }
 # Status -> the first kind with it, for the framework's own errors.

@@ -9,20 +9,24 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from starlette.types import Scope as ASGIScope
 
 from pipeline.errors import CallerError
 from pipeline.gateway.headers import at_end
 from pipeline.gateway.json_web_tokens import JwtVerifier
 from pipeline.gateway.problems import Problem
 from pipeline.settings import LOOPBACK, Settings
+
+if TYPE_CHECKING:
+    from pipeline.gateway.connections import Gateway
 
 Scope = Literal["publish", "read", "admin"]
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
@@ -32,6 +36,7 @@ MEANING: Final = {
     "admin": "delete and hold threads, read dead letters",
 }
 PREFIX: Final = "tm_"  # so that scanners of secrets can tell what they found
+BEARER: Final = "send `Authorization: Bearer TOKEN`"
 VARIABLE: Final = "THREADMILL_GATEWAY_TOKENS"
 
 
@@ -158,12 +163,12 @@ class Authenticator:
             )
         self._origins = frozenset(settings.gateway_origin_list)
 
-    async def principal(self, token: str | None) -> Principal:
+    async def principal(self, token: str | None, advice: str = BEARER) -> Principal:
         """Raises Problem, 401 without a good token."""
         if self.open:
             return ANONYMOUS
         if not token:
-            raise _unauthorized("send `Authorization: Bearer TOKEN`", "")
+            raise _unauthorized(advice, "")
         found = self._table.find(token) if self._table is not None else None
         if found is None and self._jwt is not None and token.count(".") == 2:
             found_claims = await self._jwt.verify(token)
@@ -210,9 +215,16 @@ async def authenticated(
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Principal:
     """The principal of a request, who has the scopes that the route needs, and a request left. Raises Problem."""
-    gateway = request.app.state.gateway
-    principal: Principal = await gateway.authenticator.principal(credentials.credentials if credentials else None)
-    for scope in needs.scopes:
+    token = credentials.credentials if credentials else None
+    return await admitted(request.app.state.gateway, request.scope, token, needs.scopes, BEARER)
+
+
+async def admitted(
+    gateway: Gateway, request: ASGIScope, token: str | None, needs: Sequence[str], advice: str
+) -> Principal:
+    """Who has this token, the scopes `needs`, and a request left. `advice`: how to send one. Raises Problem."""
+    principal = await gateway.authenticator.principal(token, advice)
+    for scope in needs:
         if scope not in principal.scopes:
             challenge = f'Bearer realm="threadmill", error="insufficient_scope", scope="{scope}"'
             raise Problem(
@@ -222,7 +234,7 @@ async def authenticated(
             )
     if principal.limited:
         gateway.rate.take(principal.caller)
-        at_end(request.scope, gateway.at_once.begin(principal.caller))
+        at_end(request, gateway.at_once.begin(principal.caller))
     return principal
 
 

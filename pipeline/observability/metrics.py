@@ -281,6 +281,13 @@ UPLOADED_EVENTS: Final = Metric(
 REFUSED_EVENTS: Final = Metric(
     "threadmill_gateway_refused_events_total", "counter", "Uploaded events that could not be published.", ("reason",)
 )
+PROXIED: Final = Metric(
+    "threadmill_gateway_proxied_total", "counter", "Requests that were passed on.", ("upstream", "outcome")
+)
+PROXIED_BYTES: Final = Metric(
+    "threadmill_gateway_proxied_bytes_total", "counter", "Bytes of answers that were passed on.", ("upstream",)
+)
+PROXY_OPEN: Final = Metric("threadmill_gateway_proxy_open", "gauge", "Requests that are being passed on.")
 LIVE_READERS: Final = Metric("threadmill_gateway_live_readers", "gauge", "Live streams that are open.")
 LIVE_EVENTS: Final = Metric("threadmill_gateway_live_events_total", "counter", "Events sent on live streams.")
 LIVE_CUT: Final = Metric(
@@ -311,6 +318,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(ARCHIVE_SEGMENTS, ARCHIVE_ROWS, ARCHIVE_BYTES, ARCHIVE_REFUSED, ARCHIVE_FAILURES),
     *(SPANS, SPANS_EXPORTED, SPANS_FAILED),
     *(REQUESTS, REQUEST_SECONDS, UPLOADS, UPLOADED_EVENTS, REFUSED_EVENTS),
+    *(PROXIED, PROXIED_BYTES, PROXY_OPEN),
     *(LIVE_READERS, LIVE_EVENTS, LIVE_CUT, LIVE_HELD, LISTED_RUNS, SILENT_RUNS),
 )
 

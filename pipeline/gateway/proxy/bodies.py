@@ -1,0 +1,97 @@
+"""The bodies of requests: whole where they are published, else as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from pipeline.gateway.problems import RETRY_AFTER, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WHOLE_BYTES: Final = 67_108_864  # of a request to a model, which is held until it is answered
+ROOM: Final = 268_435_456  # for all of them together
+
+
+@dataclass(slots=True)
+class Room:
+    """How many bytes of requests the proxy may hold at once."""
+
+    left: int = ROOM
+
+    @contextmanager
+    def taken(self) -> Iterator[Taken]:
+        """Bytes that are held during the block."""
+        taken = Taken(self)
+        try:
+            yield taken
+        finally:
+            self.left += taken.bytes
+
+
+@dataclass(slots=True)
+class Taken:
+    """What one request holds of the room."""
+
+    room: Room
+    bytes: int = 0
+
+    def more(self, count: int) -> None:
+        """Take so many bytes more. Raises Problem where there is no room."""
+        if count > self.room.left:
+            raise Problem(
+                "unavailable",
+                "the gateway holds as many requests to models as it may",
+                headers={"Retry-After": str(RETRY_AFTER)},
+            )
+        self.room.left -= count
+        self.bytes += count
+
+
+async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[bytes]:
+    """A body's chunks as they come; `idle` in seconds, `most` in bytes. Raises Problem, and ClientDisconnect."""
+    size, more = 0, True
+    while more:
+        try:
+            async with asyncio.timeout(idle):
+                message = await receive()
+        except TimeoutError:
+            raise Problem("too-slow", f"nothing of the body came for {idle:g} s") from None
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk, more = message.get("body", b""), message.get("more_body", False)
+        size += len(chunk)
+        if size > most:
+            raise Problem("too-large", f"a body may have {most:,} bytes")
+        if chunk:
+            yield chunk
+
+
+async def whole(receive: Receive, idle: float, taken: Taken) -> bytes:
+    """A body of at most WHOLE_BYTES. Raises as `chunks` does."""
+    found = []
+    async for chunk in chunks(receive, idle, WHOLE_BYTES):
+        taken.more(len(chunk))
+        found.append(chunk)
+    return b"".join(found)
+
+
+def length(headers: list[tuple[bytes, bytes]]) -> str | None:
+    """How long a body is that is passed on as it comes; None: unknown, or there is none.
+
+    A request may claim a length beside `Transfer-Encoding`, which then says how it is framed: the claim does not count.
+    """
+    held = dict(headers)
+    return None if b"transfer-encoding" in held else held.get(b"content-length", b"").decode("latin-1") or None
+
+
+def is_there(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a request has a body."""
+    return b"transfer-encoding" in dict(headers) or length(headers) not in (None, "0")

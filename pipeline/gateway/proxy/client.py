@@ -1,0 +1,56 @@
+"""The connections to upstreams: one pool for the gateway.
+
+aiohttp rather than httpx: the gateway has it anyway, and it takes a quarter of the CPU for a stream
+(docs/performance.md). Nothing is followed, decoded, kept or added: no redirect, no compression, no cookie, no `.netrc`.
+"""
+
+from __future__ import annotations
+
+import aiohttp
+from aiohttp import hdrs
+
+CONNECT_WITHIN = 10.0  # seconds, with TLS
+IDLE_CONNECTION = 15.0  # seconds for which an unused connection is kept: less than servers do
+HEADER_BYTES = 65_536  # of one header of an answer
+HEADERS = 256
+
+# What aiohttp would add by itself.
+NOT_ADDED = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.USER_AGENT, hdrs.CONTENT_TYPE)
+
+
+def session() -> aiohttp.ClientSession:
+    """-> the pool."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION, ttl_dns_cache=30),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN, sock_read=None),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=NOT_ADDED,
+        auto_decompress=False,
+        trust_env=False,
+        requote_redirect_url=False,
+        max_line_size=HEADER_BYTES,
+        max_field_size=HEADER_BYTES,
+        max_headers=HEADERS,
+    )
+
+
+def reason(error: BaseException) -> str:
+    """Why an upstream gave no answer, in words of our own: those of the library may hold an address with a key."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return "it could not be connected to in time"
+        case aiohttp.ClientConnectorDNSError():
+            return "its name can't be resolved"
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
+            return "its certificate can't be trusted, or TLS failed"
+        case aiohttp.ClientConnectorError():
+            return "it refuses connections, or can't be reached"
+        case aiohttp.ServerDisconnectedError() | ConnectionError() | aiohttp.ClientOSError():
+            return "it closed the connection"
+        case TimeoutError():
+            return "it said nothing for too long"
+        case aiohttp.ClientPayloadError():
+            return "its answer broke off"
+        case aiohttp.ClientResponseError():
+            return "its answer is no HTTP"
+    return f"the request failed ({type(error).__name__})"

@@ -1,0 +1,67 @@
+"""Which headers pass, in both directions. Pure.
+
+Each side has a connection of its own, so what is about the connection (RFC 9110, 7.6.1), or about how a body is framed
+on it, does not pass. Cookies belong to the gateway's host, which several upstreams share; so do the rules for browsers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+Headers = list[tuple[str, str]]
+
+HOP: Final = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
+    | {"transfer-encoding", "upgrade", "http2-settings"}
+)
+OURS: Final = "threadmill-"  # the gateway's token, and what tells of the conversation
+# What says how the request came here: nobody upstream has to know.
+WAY: Final = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port"}) | {
+    *("x-forwarded-proto", "x-forwarded-prefix", "x-real-ip", "x-request-start")
+}
+NOT_UP: Final = HOP | WAY | {"host", "content-length", "cookie", "expect"}
+# A page of an upstream would be one of the gateway's own for a browser: the gateway's rules hold, not the upstream's.
+NOT_DOWN: Final = HOP | {"set-cookie", "date", "server", "alt-svc", "strict-transport-security", "clear-site-data"}
+RULES: Final = frozenset(
+    {"content-security-policy", "content-security-policy-report-only", "x-content-type-options", "x-frame-options"}
+    | {"referrer-policy", "cross-origin-opener-policy", "cross-origin-resource-policy", "permissions-policy"}
+    | {"cross-origin-embedder-policy", "service-worker-allowed", "refresh", "link", "reporting-endpoints", "nel"}
+)
+
+
+def upward(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """The request's headers, for the upstream: in their order, names as they came."""
+    held = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+    named = _named(held)
+    return [(name, value) for name, value in held if not _stops(name.lower(), named, NOT_UP)]
+
+
+def downward(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The answer's headers, for the client; names in lower case, as ASGI wants them."""
+    held = [(name.lower(), value) for name, value in headers]
+    if any(name == b"transfer-encoding" for name, _ in held):  # a length beside it does not count
+        held = [(name, value) for name, value in held if name != b"content-length"]
+    named = _named((name.decode("latin-1"), value.decode("latin-1")) for name, value in held)
+    return [
+        (name, value)
+        for name, value in held
+        if not _stops(text := name.decode("latin-1"), named, NOT_DOWN)
+        and text not in RULES
+        and not text.startswith("access-control-")
+    ]
+
+
+def of_call(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The request's headers as the capture wants them: it reads what tells of the conversation, and keeps none."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+
+
+def _named(headers: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """Headers that `Connection` names: they are for this hop, too."""
+    values = (value for name, value in headers if name.lower() == "connection")
+    return frozenset(one.strip().lower() for value in values for one in value.split(","))
+
+
+def _stops(name: str, named: frozenset[str], never: frozenset[str]) -> bool:
+    return name in never or name in named or name.startswith(OURS)

@@ -1,0 +1,274 @@
+"""`/proxy/NAME/…`: a request goes on to the upstream of that name, and its answer back, byte by byte as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import aiohttp
+from multidict import CIMultiDict
+from starlette.requests import ClientDisconnect
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+from yarl import URL
+
+from pipeline.gateway.problems import Problem
+from pipeline.gateway.proxy import bodies
+from pipeline.gateway.proxy.client import reason, session
+from pipeline.gateway.proxy.passed_headers import Headers, downward, of_call, upward
+from pipeline.gateway.proxy.path_token import AFTER, HEADER
+from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Followed, Publishing
+from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
+from pipeline.gateway.security import PREFIX, Principal, admitted
+from pipeline.observability import metrics as m
+from threadmill.capture.capture import Call
+from threadmill.capture.conversations import Conversations
+
+if TYPE_CHECKING:
+    from pipeline.gateway.connections import Gateway
+
+PATH: Final = "/proxy/{upstream}/{path:path}"
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request to an upstream. `read`: the body that came from the client is read, so that it may only go away."""
+
+    upstream: Upstream
+    method: str
+    url: str
+    headers: Headers
+    body: bytes | AsyncIterator[bytes] | None
+    read: asyncio.Event
+
+
+class Proxy:
+    """The ASGI app below `/proxy`."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        """Raises CallerError where THREADMILL_GATEWAY_PROXY is wrong."""
+        self._gateway = gateway
+        self._upstreams = upstreams(gateway.settings.gateway_proxy)
+        self._publishing = Publishing(gateway.publisher, Conversations())
+        self._room = bodies.Room()
+        self._session: aiohttp.ClientSession | None = None
+        self._open = 0
+        self.route = Route(PATH, self, methods=None, include_in_schema=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        scope["route"] = self.route
+        self._count(1)
+        try:
+            await self._serve(scope, receive, send)
+        except Problem as problem:
+            problem.more["error"] = {"type": problem.kind, "code": problem.kind, "message": problem.detail}
+            await problem.response()(scope, receive, send)
+        except ClientDisconnect:
+            return  # nobody is there to be answered
+        finally:
+            self._count(-1)
+
+    async def close(self) -> None:
+        """Publish what is left, and disconnect."""
+        await self._publishing.close()
+        if self._session is not None:
+            await self._session.close()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        settings, headers = self._gateway.settings, scope["headers"]
+        principal = await self._admitted(scope)
+        upstream, path = self._meant(scope["raw_path"])
+        _check(scope["method"], headers)
+        try:
+            url = upstream.address(path, scope["query_string"])
+        except NoSuchPath as error:
+            raise Problem("bad-request", str(error)) from None
+        dialect, passed, read = upstream.dialect(scope["method"], path), upward(headers), asyncio.Event()
+        if dialect is None:
+            size = bodies.length(headers)
+            if size is not None:
+                passed.append(("Content-Length", size))
+            there = bodies.is_there(headers)
+            body = self._as_it_comes(receive, read) if there else None
+            if not there:
+                read.set()
+            going = Outgoing(upstream, scope["method"], url, passed, body, read)
+            await self._pass_on(going, NOT_FOLLOWED, receive, send)
+            return
+        with self._room.taken() as taken:
+            asked = await bodies.whole(receive, settings.gateway_body_idle, taken)
+            read.set()
+            # Whatever may refuse a call to a model has its place here: it knows who calls, what, and for whom.
+            call = Call(
+                upstream.name, dialect, _path(url), _told(scope, principal), asked, client=_client(scope, principal)
+            )
+            followed = await self._publishing.begin(call, principal.tenant)
+            await self._pass_on(Outgoing(upstream, "POST", url, passed, asked, read), followed, receive, send)
+
+    async def _admitted(self, scope: Scope) -> Principal:
+        """Who calls. The gateway's token has a header of its own: `Authorization` is the provider's."""
+        headers = dict(scope["headers"])
+        authorization = headers.get(b"authorization", b"").decode("latin-1")
+        if authorization.partition(" ")[2].startswith(PREFIX):
+            raise Problem(
+                "unauthorized", "the gateway's token belongs into `Threadmill-Token`: `Authorization` is the provider's"
+            )
+        token = headers.get(HEADER, b"").decode("utf-8", "replace").strip()
+        return await admitted(
+            self._gateway, scope, token or None, ["publish"], "send `Threadmill-Token: TOKEN`, or use /proxy/t/TOKEN/…"
+        )
+
+    def _meant(self, raw_path: bytes) -> tuple[Upstream, bytes]:
+        """-> the upstream of a path, and what is left of the path. Raises Problem."""
+        name, slash, rest = raw_path.removeprefix(AFTER).partition(b"/")
+        upstream = self._upstreams.get(unquote(name.decode("latin-1")))
+        if upstream is None:
+            raise Problem("unknown-upstream", f"there are: {', '.join(self._upstreams)}")
+        return upstream, slash + rest
+
+    async def _as_it_comes(self, receive: Receive, read: asyncio.Event) -> AsyncIterator[bytes]:
+        settings = self._gateway.settings
+        async for chunk in bodies.chunks(receive, settings.gateway_body_idle, settings.gateway_body_bytes):
+            yield chunk
+        read.set()
+
+    async def _pass_on(self, going: Outgoing, followed: Followed, receive: Receive, send: Send) -> None:
+        """Until the answer is over, or the client has gone: then the upstream's connection is closed, too."""
+        passing = asyncio.create_task(self._exchange(going, followed, send))
+        leaving = asyncio.create_task(_left(receive, going.read))
+        try:
+            await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not passing.done():
+                followed.cancelled()
+                passing.cancel()
+        try:
+            outcome = await passing
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+        except Problem:
+            self._count_one(going, "failed")
+            raise
+        self._count_one(going, outcome)
+
+    async def _exchange(self, going: Outgoing, followed: Followed, send: Send) -> str:
+        """Send the request, and pass the answer on -> how it went. Raises Problem where there is no answer at all."""
+        answer = await self._asked(going, followed)
+        try:
+            followed.answered(answer.status, _names(answer.raw_headers))
+            start = {"type": "http.response.start", "status": answer.status, "headers": downward(answer.raw_headers)}
+            await send(start)
+            idle, passed = self._gateway.settings.gateway_proxy_idle, 0
+            try:
+                while True:
+                    async with asyncio.timeout(idle):
+                        chunk = await answer.content.readany()
+                    if not chunk:
+                        break
+                    followed.data(chunk)
+                    passed += len(chunk)
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                # The client sees what it would see without us: an answer without its end, and a closed connection.
+                followed.failed(reason(error))
+                return "broken"
+            finally:
+                self._gateway.metrics.add(m.PROXIED_BYTES, passed, upstream=going.upstream.name)
+            followed.finished()
+            await send({"type": "http.response.body", "body": b""})
+            return f"{answer.status // 100}xx"
+        finally:
+            if answer.content.at_eof():
+                answer.release()
+            else:
+                answer.close()
+
+    async def _asked(self, going: Outgoing, followed: Followed) -> aiohttp.ClientResponse:
+        """The head of the answer. Raises Problem."""
+        if self._session is None:
+            self._session = session()
+        within = self._gateway.settings.gateway_proxy_first_byte
+        try:
+            async with asyncio.timeout(within):
+                return await self._session.request(
+                    going.method,
+                    URL(going.url, encoded=True),
+                    headers=CIMultiDict(going.headers),
+                    data=going.body,
+                    allow_redirects=False,
+                )
+        except aiohttp.ConnectionTimeoutError as error:
+            kind, why = "upstream-failed", reason(error)
+        except TimeoutError:
+            kind, why = "upstream-silent", f"it did not begin to answer within {within:g} s"
+        except (Problem, ClientDisconnect):  # of the body that is passed on as it comes
+            followed.cancelled()
+            raise
+        except (aiohttp.ClientError, OSError) as error:
+            for cause in (error.__cause__, error.__context__):
+                if isinstance(cause, Problem | ClientDisconnect):
+                    raise cause from None
+            kind, why = "upstream-failed", reason(error)
+        followed.failed(why)
+        raise Problem(kind, f"{going.upstream.name}: {why}")
+
+    def _count(self, more: int) -> None:
+        self._open += more
+        self._gateway.metrics.set(m.PROXY_OPEN, self._open)
+
+    def _count_one(self, going: Outgoing, outcome: str) -> None:
+        self._gateway.metrics.add(m.PROXIED, upstream=going.upstream.name, outcome=outcome)
+
+
+def _check(method: str, headers: list[tuple[bytes, bytes]]) -> None:
+    """Raise Problem for what is not passed on."""
+    if any(name == b"upgrade" and b"websocket" in value.lower() for name, value in headers):
+        raise Problem(
+            "no-websocket",
+            "WebSockets are not passed on: use the same API over HTTP, with Server-Sent Events",
+            headers={"Upgrade": "HTTP/1.1", "Connection": "close"},
+        )
+    if method not in METHODS:
+        raise Problem("method-not-allowed", "this method is not passed on", headers={"Allow": ", ".join(METHODS)})
+
+
+async def _left(receive: Receive, read: asyncio.Event) -> None:
+    """Return when the client has gone."""
+    await read.wait()
+    with suppress(ClientDisconnect):
+        while (await receive())["type"] != "http.disconnect":
+            continue
+
+
+def _path(url: str) -> str:
+    return unquote(urlsplit(url).path)
+
+
+def _told(scope: Scope, principal: Principal) -> dict[str, str]:
+    """What the capture may know of the request beside its body: names of headers in lower case. It publishes none, and
+    takes secrets among them out of what a server says; a key in the query is one of these.
+    """
+    found = of_call(scope["headers"])
+    found.pop(HEADER.decode(), None)
+    if principal.name and principal.limited:
+        found.setdefault("threadmill-agent", principal.name)
+    for number, key in enumerate(parse_qs(scope["query_string"].decode("latin-1")).get("key", ())):
+        found[f"query-key-{number}"] = key
+    return found
+
+
+def _client(scope: Scope, principal: Principal) -> str:
+    """Who sends: one that sends the same again may try again, another one does not."""
+    host = (scope.get("client") or ("",))[0]
+    return f"{principal.tenant}\n{principal.name}\n{host}"
+
+
+def _names(headers: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}

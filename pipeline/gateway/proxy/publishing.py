@@ -1,0 +1,92 @@
+"""What passes is published, and nothing of that is ever in the way of what passes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+from pipeline.gateway.connections import Opened
+from threadmill.capture.capture import Call, Capture
+from threadmill.capture.conversations import Conversations
+from threadmill.publisher import Publisher
+
+AGENT: Final = "proxy"  # the agent of calls that name none, of callers without a name
+OPEN_WITHIN: Final = 1.0  # seconds that the first requests wait for the publisher
+TOLD_EVERY: Final = 60.0  # seconds between two lines of the log that say the same
+
+log = logging.getLogger(__name__)
+
+
+class Followed(Protocol):
+    """A call that is passed on, as `threadmill.capture.capture.CapturedCall` takes it."""
+
+    def answered(self, status: int, headers: Mapping[str, str], /) -> None:
+        """The head of the answer."""
+
+    def data(self, chunk: bytes, /) -> None:
+        """A piece of its body."""
+
+    def finished(self) -> None:
+        """The body is whole."""
+
+    def failed(self, error: str, /) -> None:
+        """There is no answer, or no more of it."""
+
+    def cancelled(self) -> None:
+        """The client wants no more of it."""
+
+
+class _NotFollowed:
+    """A request that is passed on and not published."""
+
+    def answered(self, status: int, headers: Mapping[str, str], /) -> None:
+        """Nothing."""
+
+    def data(self, chunk: bytes, /) -> None:
+        """Nothing."""
+
+    def finished(self) -> None:
+        """Nothing."""
+
+    def failed(self, error: str, /) -> None:
+        """Nothing."""
+
+    def cancelled(self) -> None:
+        """Nothing."""
+
+
+NOT_FOLLOWED: Final = _NotFollowed()
+
+
+class Publishing:
+    """The gateway's one Capture, which is made when it is first needed."""
+
+    def __init__(self, publisher: Callable[[], Awaitable[Publisher]], conversations: Conversations) -> None:
+        self._publisher = publisher
+        self._conversations = conversations
+        self._capture = Opened(self._open)
+        self._told = -TOLD_EVERY
+
+    async def begin(self, call: Call, tenant: str | None) -> Followed:
+        """Follow a call. Where that can't be done, the log says so, and the call is passed on all the same."""
+        try:
+            async with asyncio.timeout(OPEN_WITHIN):
+                capture = await self._capture.get()
+            return capture.begin(call, tenant=tenant)
+        except Exception:  # whatever it is, the program's call must not fail for it
+            if time.monotonic() >= self._told + TOLD_EVERY:
+                self._told = time.monotonic()
+                log.exception("calls are passed on, and are not published")
+            return NOT_FOLLOWED
+
+    async def close(self) -> None:
+        """Publish what is left."""
+        if self._capture.value is not None:
+            await self._capture.value.close()
+
+    async def _open(self) -> Capture:
+        capture = Capture(await self._publisher(), self._conversations, agent_id=AGENT)
+        return await capture.__aenter__()

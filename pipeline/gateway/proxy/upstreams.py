@@ -1,0 +1,103 @@
+"""The servers that THREADMILL_GATEWAY_PROXY names, and which address of theirs a path below `/proxy` means. Pure.
+
+    openai,anthropic,vllm=http://vllm.internal:8000
+
+A name alone is a provider that is known here; `NAME=URL` is any other server, or a provider at another address.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
+
+from pipeline.errors import CallerError
+from threadmill.capture.providers import APIS, PROVIDERS, Api
+
+VARIABLE: Final = "THREADMILL_GATEWAY_PROXY"
+BASES: Final = {
+    "anthropic": "https://api.anthropic.com",
+    "google": "https://generativelanguage.googleapis.com",
+    "groq": "https://api.groq.com",
+    "mistral": "https://api.mistral.ai",
+    "openai": "https://api.openai.com",
+    "openrouter": "https://openrouter.ai",
+}
+NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+TOKEN: Final = "t"  # noqa: S105  # in `/proxy/t/TOKEN/…` it stands where a name could
+PLAIN: Final = re.compile(rb"[!-~]*")  # of a path or a query: what a request line may hold
+DEPTH: Final = 4  # times that a path is decoded to look for what it hides
+
+
+class NoSuchPath(Exception):
+    """A path that is not below its upstream's address; the text says why, without the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """One server. `base`: its address, without a slash at the end. `apis`: those of its paths that are published."""
+
+    name: str
+    base: str
+    apis: tuple[Api, ...]
+
+    def address(self, path: bytes, query: bytes) -> str:
+        """The URL of a path as it came, below the base. Raises NoSuchPath."""
+        if not PLAIN.fullmatch(path) or not PLAIN.fullmatch(query) or b"#" in path + query:
+            raise NoSuchPath("a path holds printable characters, others percent-encoded")
+        if _leaves(path):
+            raise NoSuchPath("a path has no segments `.` or `..`, however they are encoded")
+        return self.base + path.decode() + (f"?{query.decode()}" if query else "")
+
+    def dialect(self, method: str, path: bytes) -> str | None:
+        """The wire of a request that is published; None: it is passed on alone."""
+        if method != "POST":
+            return None
+        whole = urlsplit(self.base).path + path.decode("ascii", "replace")
+        return next((api.dialect for api in self.apis if api.path.search(whole)), None)
+
+
+def upstreams(setting: str) -> dict[str, Upstream]:
+    """The setting, read. Raises CallerError that says which entry is wrong; a password in it is not shown."""
+    found: dict[str, Upstream] = {}
+    for entry in filter(None, (piece.strip() for piece in setting.split(","))):
+        name, given, url = (piece.strip() for piece in entry.partition("="))
+        if not NAME.fullmatch(name) or name == TOKEN:
+            raise CallerError(
+                f"{VARIABLE}: a name has small letters, digits and hyphens, and is not {TOKEN!r}: {name!r:.60}"
+            )
+        if name in found:
+            raise CallerError(f"{VARIABLE}: {name!r} is there twice")
+        if not given and name not in BASES:
+            raise CallerError(f"{VARIABLE}: say where {name!r} is, `{name}=https://host`; known are {', '.join(BASES)}")
+        provider = PROVIDERS[name].apis if not given and name in PROVIDERS else APIS
+        found[name] = Upstream(name, _base(name, url) if given else BASES[name], provider)
+    return found
+
+
+def _base(name: str, url: str) -> str:
+    problem = f"{VARIABLE}: {name}=https://host[:port][/path] is expected, without user, query and fragment"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise CallerError(problem) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or port == 0:
+        raise CallerError(problem)
+    if parts.query or parts.fragment or not PLAIN.fullmatch(url.encode()) or _leaves(parts.path.encode()):
+        raise CallerError(problem)
+    return SplitResult(parts.scheme, parts.netloc.lower(), parts.path.rstrip("/"), "", "").geturl()
+
+
+def _leaves(path: bytes) -> bool:
+    """Whether a server may read segments out of this path that go up: as it is, or decoded, once or more often."""
+    for _ in range(DEPTH):
+        segments = re.split(rb"[/\\]", path)
+        if any(segment.partition(b";")[0] in (b".", b"..") for segment in segments):
+            return True
+        decoded = unquote_to_bytes(path)
+        if decoded == path:
+            return any(byte < 0x20 or byte == 0x7F for byte in path)
+        path = decoded
+    return True
