@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from threadmill import traceparent as w3c
 from threadmill.counts import Counts
-from threadmill.envelope import ENDS, MAX_BYTES
+from threadmill.envelope import ENDS, MAX_BYTES, Headers
 from threadmill.errors import CallerError, InvalidRecord
 from threadmill.framing import Decoder, Framed, decoder_for
 from threadmill.log_ids import log_ids
@@ -65,6 +65,11 @@ class PublishedRun:
     def run_id(self) -> str:
         """The run's id."""
         return str(self._batch.identity["run_id"])
+
+    def tell(self, headers: Headers) -> None:
+        """Headers of the run's records from now on, each once; a record that was in the spool comes without them."""
+        told = [name for name, _ in headers]
+        self._headers = [*(pair for pair in self._headers or () if pair[0] not in told), *headers]
 
     async def __aenter__(self) -> Self:
         return self

@@ -59,6 +59,8 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if proxy is not None:
+            proxy.start()
         try:
             yield
         finally:
@@ -79,6 +81,7 @@ def create_app(settings: Settings) -> FastAPI:
         ),
     )
     app.state.gateway = gateway
+    app.state.proxy = proxy
     problems.add_handlers(app)
     for router in ROUTERS:
         app.include_router(router)

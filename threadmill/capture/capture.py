@@ -28,6 +28,7 @@ from threadmill.capture.exchange import Exchange, Verdict
 from threadmill.capture.normal import messages
 from threadmill.capture.passing import Call, CapturedCall, Note, Passing
 from threadmill.capture.providers import model_in
+from threadmill.capture.shared_facts import headers
 from threadmill.capture.told import Told, told
 from threadmill.current_span import current
 from threadmill.errors import InvalidRecord, ThreadmillError
@@ -66,7 +67,8 @@ class _Held:
 class Capture:
     """One for a process, or for a gateway. It publishes inside of `async with`; what is begun before that waits.
 
-    `tenant`: of all calls that `begin` names none for. `queue_bytes`: how much may wait to be read.
+    `tenant`: of all calls that `begin` names none for. `queue_bytes`: how much may wait to be read. `shared`: records
+    tell other processes what is known of a call (`threadmill.capture.shared_facts`).
     """
 
     def __init__(
@@ -77,11 +79,13 @@ class Capture:
         agent_id: str,
         tenant: str | None = None,
         queue_bytes: int = QUEUE_BYTES,
+        shared: bool = False,
     ) -> None:
         self._publisher = publisher
         self._conversations = conversations or Conversations()
         self._agent_id = agent_id
         self._tenant = tenant
+        self._shared = shared
         self._passing = Passing(queue_bytes)
         self._busy = self._is_full = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -89,7 +93,7 @@ class Capture:
         self._idle = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._open: dict[CapturedCall, _State] = {}
-        self._held: dict[tuple[str, str], _Held] = {}
+        self._held: dict[tuple[str, str, str], _Held] = {}
         self._logged: set[str] = set()
 
     async def __aenter__(self) -> Self:
@@ -202,7 +206,7 @@ class Capture:
         attempt = (request.client, request.path, hashlib.sha256(request.body).digest())
         asked = Asked(scope, messages(request.dialect, exchange.body), said, attempt)
         place = self._conversations.place(asked, str(uuid4()))
-        held = self._held.pop((place.thread, place.run), None) if place.again else None
+        held = self._held.pop((scope, place.thread, place.run), None) if place.again else None
         if held is not None:
             held.timer.cancel()
             run = held.state.run
@@ -242,12 +246,12 @@ class Capture:
             await self._over(call, verdict)
             return
         del self._open[call]
-        key = (state.place.thread, state.place.run)
+        key = (state.asked.scope, state.place.thread, state.place.run)
         self._conversations.failed(state.place, state.asked)
         timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", key, 0)
         self._held[key] = _Held(state, verdict, timer)
 
-    async def _given_up(self, key: tuple[str, str]) -> None:
+    async def _given_up(self, key: tuple[str, str, str]) -> None:
         """Nobody tried again, or somebody has meanwhile."""
         held = self._held.pop(key, None)
         if held is not None:
@@ -282,4 +286,6 @@ class Capture:
     def _remember(self, state: _State) -> None:
         answer = state.exchange.answer
         if answer.said is not None or answer.response_id is not None:
-            self._conversations.answered(state.place, state.asked, answer.said, answer.response_id)
+            fact = self._conversations.answered(state.place, state.asked, answer.said, answer.response_id)
+            if self._shared:
+                state.run.tell(headers(fact))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from threadmill.capture.normal import ASSISTANT, Said, chain, merged
 from threadmill.capture.told import Told
@@ -53,19 +53,20 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A call and its answer, as other processes may learn them: the keys by which it is found."""
+    """A call and its answer, as other processes may learn them: the keys by which it is found. `after`: the run that it
+    follows.
+    """
 
     scope: str
     thread: str
     run: str
     keys: tuple[bytes | str, ...]
+    after: str | None = None
 
 
-@dataclass(slots=True, eq=False)
-class _Answered:
+class _Answered(NamedTuple):
     thread: str
     run: str
-    follower: str | None = None  # the newest
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +77,7 @@ class Conversations:
     _known: OrderedDict[tuple[str, bytes | str], list[_Answered]] = field(default_factory=OrderedDict)
     _failed: OrderedDict[object, deque[Place]] = field(default_factory=OrderedDict)
     _named: OrderedDict[tuple[str, str, str], int] = field(default_factory=OrderedDict)
+    _followers: OrderedDict[tuple[str, str, str], str] = field(default_factory=OrderedDict)  # run -> its newest
 
     def __len__(self) -> int:
         return len(self._known)
@@ -93,7 +95,7 @@ class Conversations:
         run, first = self._run(asked, thread, run_id)
         if before is None:
             return Place(thread, run, continues=first)
-        replaces, before.follower = before.follower, run
+        replaces = self._follow(asked.scope, before.thread, before.run, run)
         return Place(thread, run, before.run, replaces)
 
     def answered(self, place: Place, asked: Asked, answer: Said | None, response_id: str | None = None) -> Fact:
@@ -104,7 +106,7 @@ class Conversations:
             keys.append(last)
         if response_id is not None:
             keys.append(response_id)
-        fact = Fact(asked.scope, place.thread, place.run, tuple(keys))
+        fact = Fact(asked.scope, place.thread, place.run, tuple(keys), place.continues)
         self.learn(fact)
         return fact
 
@@ -118,6 +120,8 @@ class Conversations:
                 del alike[:-ALIKE]
         while len(self._known) > self.most:
             self._known.popitem(last=False)
+        if fact.after is not None and (fact.scope, fact.thread, fact.after) not in self._followers:
+            self._follow(fact.scope, fact.thread, fact.after, fact.run)
 
     def failed(self, place: Place, asked: Asked) -> None:
         """A call failed so that it may be tried again: the next equal request belongs to its run."""
@@ -148,7 +152,17 @@ class Conversations:
         if not fit:
             return None
         self._known.move_to_end((asked.scope, key))
-        return next((one for one in fit if one.follower is None), fit[-1])
+        free = (one for one in fit if (asked.scope, one.thread, one.run) not in self._followers)
+        return next(free, fit[-1])
+
+    def _follow(self, scope: str, thread: str, before: str, run: str) -> str | None:
+        """A run follows another one -> the one that has followed it last so far."""
+        key = (scope, thread, before)
+        newest = self._followers.pop(key, None)
+        self._followers[key] = run
+        while len(self._followers) > self.most:
+            self._followers.popitem(last=False)
+        return newest
 
     def _run(self, asked: Asked, thread: str, run_id: str) -> tuple[str, str | None]:
         """-> the run's id, and the run that it follows by its name: a run that is named again goes on as NAME.2."""

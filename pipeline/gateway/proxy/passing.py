@@ -22,6 +22,7 @@ from pipeline.gateway.proxy.client import reason, session
 from pipeline.gateway.proxy.passed_headers import Headers, downward, of_call, upward
 from pipeline.gateway.proxy.path_token import AFTER, HEADER
 from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Followed, Publishing
+from pipeline.gateway.proxy.sharing import Sharing
 from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
 from pipeline.gateway.security import PREFIX, Principal, admitted
 from pipeline.observability import metrics as m
@@ -54,7 +55,9 @@ class Proxy:
         """Raises CallerError where THREADMILL_GATEWAY_PROXY is wrong."""
         self._gateway = gateway
         self._upstreams = upstreams(gateway.settings.gateway_proxy)
-        self._publishing = Publishing(gateway.publisher, Conversations())
+        self.conversations = Conversations()
+        self._publishing = Publishing(gateway.publisher, self.conversations)
+        self._sharing = Sharing(gateway.settings, self.conversations)
         self._room = bodies.Room()
         self._session: aiohttp.ClientSession | None = None
         self._open = 0
@@ -74,9 +77,13 @@ class Proxy:
         finally:
             self._count(-1)
 
+    def start(self) -> None:
+        """Begin to read what other gateways know."""
+        self._sharing.start()
+
     async def close(self) -> None:
         """Publish what is left, and disconnect."""
-        await self._publishing.close()
+        await asyncio.gather(self._publishing.close(), self._sharing.close())
         if self._session is not None:
             await self._session.close()
 

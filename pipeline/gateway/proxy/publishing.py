@@ -88,5 +88,5 @@ class Publishing:
             await self._capture.value.close()
 
     async def _open(self) -> Capture:
-        capture = Capture(await self._publisher(), self._conversations, agent_id=AGENT)
+        capture = Capture(await self._publisher(), self._conversations, agent_id=AGENT, shared=True)
         return await capture.__aenter__()
