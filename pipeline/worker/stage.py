@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Collection
 from typing import Final
 
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.worker.work import Batch, Source, Work
+from threadmill.ending import ended
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +48,8 @@ class Stage:
         self._busy = asyncio.Lock()
         self._ready = asyncio.Event()
         self._accept = False
-        self._building: asyncio.Task[None] | None = None
+        self._building: set[asyncio.Task[None]] = set()  # the last one, and those that do not end
+        self._assignments = 0  # how often partitions came or went: what is built for an earlier one does not count
 
     # ---- called by the consumer
 
@@ -58,13 +61,21 @@ class Stage:
         self._source, self.generation = source, generation
         self.metrics.add(m.REBALANCES)
         self._ready.clear()
-        if self._building is not None:
-            self._building.cancel()
-        self._building = asyncio.ensure_future(self._build(source))
+        self._assignments += 1
+        earlier = tuple(self._building)
+        for one in earlier:
+            one.cancel()
+        building = asyncio.create_task(self._build(source, earlier, self._assignments), name=f"{self.name} state")
+        self._building.add(building)
+        building.add_done_callback(self._building.discard)
 
-    async def _build(self, source: Source) -> None:
+    async def _build(self, source: Source, earlier: Collection[asyncio.Task[None]], assignment: int) -> None:
+        # A cancellation can be lost: two at once would mix the state of two assignments.
+        for one in earlier:
+            while not await ended(one):
+                pass
         delay = 0.2
-        while True:
+        while assignment == self._assignments:
             try:
                 starts = dict(await source.seek_to_starts())
                 await self.work.assign(starts)
@@ -73,6 +84,8 @@ class Stage:
                 log.exception("%s: could not take over its partitions; again in %.1f s", self.name, delay)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 10)
+        if assignment != self._assignments:
+            return
         self.next, self._handed = starts, dict(starts)
         self._holes.clear()
         self._idle.clear()
@@ -83,8 +96,9 @@ class Stage:
 
     def dropped(self) -> None:
         """All partitions are gone."""
-        if self._building is not None:
-            self._building.cancel()
+        self._assignments += 1
+        for one in self._building:
+            one.cancel()
         self._accept = False
         self._ready.clear()
         self.next, self._handed = {}, {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -289,3 +290,38 @@ async def test_a_tick_that_fails_ends_neither_the_worker_nor_those_of_other_part
     await stage.process(0, batch(0, 1), GENERATION)
     await stage.tick()
     assert (stage.ready, ticked) == (True, [0, 1])
+
+
+async def test_state_of_an_earlier_assignment_never_counts(stage: Stage, work: Work) -> None:
+    """A client that is being stopped takes the cancellation of its caller for its own, and goes on."""
+    built: list[int] = []
+    inside, most = 0, 0
+
+    class Deaf(Source):
+        async def seek_to_starts(self) -> dict[int, int]:
+            nonlocal inside, most
+            inside += 1
+            most = max(most, inside)
+            try:
+                for _ in range(3):
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.sleep(0.02)
+            finally:
+                inside -= 1
+            built.append(self.starts[0])
+            return self.starts
+
+    sources = [Deaf(), Deaf(), Deaf()]
+    for offset, source in enumerate(sources):
+        source.starts = {0: offset}
+        stage.assigned(source, GENERATION + offset)
+        await asyncio.sleep(0.01)
+    await stage.process(0, batch(2, 3), GENERATION + 2)
+    assert (built[0], built[-1], most) == (0, 2, 1)
+    assert (stage.next, work.offsets) == ({0: 3}, [2])
+
+    stage.assigned(sources[0], GENERATION + 3)
+    await asyncio.sleep(0.01)
+    stage.dropped()
+    await asyncio.sleep(0.1)
+    assert stage.next == {}
