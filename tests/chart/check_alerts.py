@@ -45,6 +45,12 @@ FIRES: Final[dict[str, list[dict[str, str]]]] = {
     "ThreadmillNoProgress": [
         {LAG: "10x90", PROGRESS: "60x90"},
         {LAG: "10x90", PROGRESS: "60x90", PROGRESS.replace('"a"', '"b"'): "0+60x90"},  # one of two workers
+        {  # one of two processes of a worker
+            LAG.replace("}", ',process="one"}'): "10x90",
+            LAG.replace('"0"}', '"1",process="two"}'): "0x90",
+            PROGRESS.replace("}", ',process="one"}'): "60x90",
+            PROGRESS.replace("}", ',process="two"}'): "0+60x90",
+        },
     ],
     "ThreadmillNoWorkers": [{LAG: "10x90"}, {PROGRESS.replace('"t"', '"another"'): "0+60x90"}],
     "ThreadmillCheckpointOld": [{CHECKPOINT: "60x90", READ: "0+60x90"}],
