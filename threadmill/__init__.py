@@ -1,4 +1,4 @@
-"""What agents import: it publishes the events of their runs.
+"""What agents import, to publish the events of their runs; and programs that want to hear of the turns.
 
     from threadmill import Publisher
 
@@ -7,8 +7,12 @@
             async for chunk in run.tee(chunks):  # unchanged, and published on the way
                 yield chunk
 
-`docs/publishing.md` describes all of it. A public name is loaded when it is first used, the Kafka client and pydantic
-when something is published. Nothing here imports `pipeline` or `topics`: a program may have modules of these names.
+    async for turn in Turns(group="billing"):
+        ...
+
+`docs/publishing.md` and `docs/consuming.md` say more. A public name is loaded when it is first used, the Kafka
+client and pydantic when something is published or consumed. Nothing here imports `pipeline` or `topics`: a program may
+have modules of these names.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "CallerError": "threadmill.errors",
     "ClientSettings": "threadmill.settings",
     "InvalidRecord": "threadmill.errors",
+    "Notice": "threadmill.notice",
+    "Notices": "threadmill.turns",
     "PublishStreams": "threadmill.integrations.asgi",
     "PublishedRun": "threadmill.published_run",
     "Publisher": "threadmill.publisher",
@@ -29,9 +35,13 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "RunIdentity": "threadmill.integrations.asgi",
     "RunInfo": "threadmill.run_info",
     "StreamRequest": "threadmill.integrations.asgi",
+    "SyncNotices": "threadmill.synchronous_turns",
     "SyncPublisher": "threadmill.synchronous",
     "SyncRun": "threadmill.synchronous",
+    "SyncTurns": "threadmill.synchronous_turns",
     "ThreadmillError": "threadmill.errors",
+    "Turn": "threadmill.turn",
+    "Turns": "threadmill.turns",
     "agent_events": "threadmill.integrations.pydantic_ai",
     "load_settings": "threadmill.environment",
     "published_response": "threadmill.integrations.pydantic_ai",
@@ -51,12 +61,18 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from threadmill.integrations.asgi import StreamRequest as StreamRequest
     from threadmill.integrations.pydantic_ai import agent_events as agent_events
     from threadmill.integrations.pydantic_ai import published_response as published_response
+    from threadmill.notice import Notice as Notice
     from threadmill.published_run import PublishedRun as PublishedRun
     from threadmill.publisher import Publisher as Publisher
     from threadmill.run_info import RunInfo as RunInfo
     from threadmill.settings import ClientSettings as ClientSettings
     from threadmill.synchronous import SyncPublisher as SyncPublisher
     from threadmill.synchronous import SyncRun as SyncRun
+    from threadmill.synchronous_turns import SyncNotices as SyncNotices
+    from threadmill.synchronous_turns import SyncTurns as SyncTurns
+    from threadmill.turn import Turn as Turn
+    from threadmill.turns import Notices as Notices
+    from threadmill.turns import Turns as Turns
 else:  # a type checker would take any name for one of ours
 
     def __getattr__(name: str) -> object:
