@@ -65,4 +65,14 @@ STATE = Topic(
     LARGEST,
 )
 
-CATALOG: tuple[Topic, ...] = (EVENTS, TURNS, TELEMETRY, DEAD_LETTERS, STATE)
+NOTICES = Topic(
+    "notices",
+    "thread_id, or budget",
+    "NoticeRecord",
+    "delete",
+    30 * DAY_MS,
+    "What is no turn, and consumers want to hear: deleted threads, budgets that are reached.",
+    LARGEST,
+)
+
+CATALOG: tuple[Topic, ...] = (EVENTS, TURNS, TELEMETRY, DEAD_LETTERS, STATE, NOTICES)

@@ -11,9 +11,10 @@ from typing import Any, Final, Literal, NotRequired, get_origin, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from threadmill.errors import Reason
-from topics import dead_letter, telemetry, turn_record
+from topics import dead_letter, notice, telemetry, turn_record
 from topics.agent_event import AgentEvent
-from topics.catalog import EVENTS, STATE, TELEMETRY, TURNS
+from topics.catalog import EVENTS, NOTICES, STATE, TELEMETRY, TURNS
+from topics.notice import NoticeRecord
 from topics.telemetry import TelemetryRecord
 from topics.thread import AgentConfig, Turn
 from topics.turn_record import TurnRecord
@@ -72,6 +73,7 @@ MODELS: Final[Mapping[str, Sequence[type[BaseModel]]]] = {
     ],
     TELEMETRY.name: [_model(TelemetryRecord, {"v": Literal[telemetry.VERSION]})],
     STATE.name: [StateSegment, StateMark],
+    NOTICES.name: [_model(NoticeRecord, {"v": Literal[notice.VERSION]})],
 }
 
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 from pydantic.json_schema import models_json_schema
 
 from threadmill import envelope
-from topics import dead_letter, state, telemetry, turn_record
-from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS, Topic
+from topics import dead_letter, notice, state, telemetry, turn_record
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.record_models import MODELS, dead_letter_headers
 
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -26,6 +26,7 @@ VERSIONS: Final[Mapping[str, int]] = {
     TELEMETRY.name: telemetry.VERSION,
     DEAD_LETTERS.name: dead_letter.VERSION,
     STATE.name: state.VERSION,
+    NOTICES.name: notice.VERSION,
 }
 
 

@@ -235,6 +235,7 @@ COST_LAST_HOUR: Final = Metric(
     "gauge",
     "Cost of the stored responses of the last hour, of all of which it is known; 0 where a worker has not looked.",
 )
+NOTICES: Final = Metric("threadmill_notices_total", "counter", "Notices that their topic has, by type.", ("type",))
 STORE_RETRIES: Final = Metric("threadmill_store_retries_total", "counter", "Transactions that were tried again.")
 STORE_FAILURES: Final = Metric("threadmill_store_failures_total", "counter", "Transactions that failed.")
 
@@ -313,7 +314,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, LAST_PROGRESS),
     *(REDACTIONS, CONTENT_OBJECTS, CONTENT_BYTES, CONTENT_FAILURES),
     *(STORE_BATCHES, STORE_ROWS, STORE_ERASED, STORE_EXPIRED, STORE_RETRIES, STORE_FAILURES),
-    COST_LAST_HOUR,
+    *(COST_LAST_HOUR, NOTICES),
     *(EXPIRED_THREADS, EXPIRED_TURNS, EXPIRED_OBJECTS, EXPIRED_BYTES, EXPIRED_ARCHIVED),
     *(ARCHIVE_SEGMENTS, ARCHIVE_ROWS, ARCHIVE_BYTES, ARCHIVE_REFUSED, ARCHIVE_FAILURES),
     *(SPANS, SPANS_EXPORTED, SPANS_FAILED),

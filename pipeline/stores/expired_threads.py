@@ -21,6 +21,7 @@ from pipeline.stores.documents import keys_of
 from pipeline.stores.holds import held_of
 from pipeline.stores.keys import key_text, older_text, own
 from pipeline.stores.leavings import Leaving, remember
+from pipeline.stores.notices import delete_turns
 from pipeline.stores.schema import threads, turns
 from pipeline.stores.write import erased_of, lock
 from pipeline.turns.column_text import column_text
@@ -132,7 +133,7 @@ async def expire(
         # Before the transaction ends: one that ends without the line would have removed it in silence.
         what = "expired thread %s, %d turns, the last of %s"
         audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
-        await connection.execute(statements.delete_turns(one.key))
+        await delete_turns(connection, one.key, "expired")
         before = retention.begin(one.key.tenant, now) or 0
         leaving = Leaving(one.key, before, one.first, one.last, tuple(older.get(one.key, ())), now)
         await remember(connection, [leaving])

@@ -275,5 +275,17 @@ expiry_state = Table(
     Column("until", BigInteger, nullable=False),
 )
 
+# What waits for the notices topic. `due`: when it is sent, by whoever looks first; none once the topic has it. So long
+# as `keep_until` a notice with this id is not taken a second time.
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", Name, primary_key=True),
+    Column("due", BigInteger),
+    Column("keep_until", BigInteger, nullable=False),
+    Column("record", Document, nullable=False),
+    Index("notices_due", "due", "id"),
+)
+
 # One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.
 compatibility = Table("compatibility", metadata, Column("oldest", Name, primary_key=True))

@@ -14,6 +14,7 @@ from pipeline.stores.expiring import Expiring
 from pipeline.stores.holding import Holding
 from pipeline.stores.holds import held_of, held_thread
 from pipeline.stores.keys import NO_TENANT, key_text, older_text
+from pipeline.stores.notices import Noticing, delete_turns
 from pipeline.stores.rows import record_rows
 from pipeline.stores.searching import Searched
 from pipeline.stores.summaries import Counts, Moved, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
@@ -30,7 +31,7 @@ THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 MOVED_AT_ONCE: Final = 200  # turns that one transaction moves: others wait for it
 
 
-class ThreadStore(OfTenants, Holding, Expiring, Searched):
+class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 
     Every method raises StoreError; its `transient` says whether the same call may work later.
@@ -68,7 +69,7 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched):
         async with self._writing() as connection:
             await lock(connection, [key])  # this waits for a writer that is adding the thread: its rows go, too
             found = await connection.scalar(statements.of_thread(key))
-            await connection.execute(statements.delete_turns(key))
+            await delete_turns(connection, key, "deleted")
             texts = sorted({key_text(key), older_text(key)})
             await connection.execute(statements.delete_empty(texts))
             await connection.execute(statements.refresh_threads(texts))

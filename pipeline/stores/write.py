@@ -15,6 +15,7 @@ from pipeline.stores import older_statements, statements
 from pipeline.stores.holds import held_of
 from pipeline.stores.keys import key_text, older_text
 from pipeline.stores.leavings import Leaving, remember
+from pipeline.stores.notices import delete_turns
 from pipeline.stores.rows import RecordRows, Row, record_of, record_rows, starters
 from pipeline.stores.schema import agents, links, usage
 from pipeline.stores.search_write import adding, with_places
@@ -45,7 +46,7 @@ async def write(connection: AsyncConnection, batch: Batch, retention: Retention 
     erased = erased & threads | orphans
     for thread in orphans:
         await mark_erased(connection, thread)
-        await connection.execute(statements.delete_turns(thread))
+        await delete_turns(connection, thread, "deleted")
     if empty := erased | others - threads:
         await connection.execute(statements.delete_empty(sorted(map(key_text, empty))))
     for thread in sorted((older & threads) - erased, key=key_text):

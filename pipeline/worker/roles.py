@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
 
 from pipeline.errors import CallerError
-from topics.catalog import DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS, Topic
+from topics.catalog import DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.operation import Operation
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ _ROLES: Final = (
         (
             Operation("storeTurns", "receive", TURNS, "Write turns to the thread store."),
             Operation("refuseTurns", "send", DEAD_LETTERS, "Keep what could not be stored, with the reason."),
+            Operation("publishNotices", "send", NOTICES, "Say which threads were deleted."),
         ),
         "store_role.store_work",
         needs_store=True,

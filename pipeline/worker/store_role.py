@@ -21,6 +21,7 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
+from pipeline.worker.notifying import Notifying
 from pipeline.worker.older_threads import OlderThreads
 from pipeline.worker.search_steps import SearchSteps
 from pipeline.worker.spending import Spending
@@ -117,7 +118,7 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
 
 class StoreWork(GroupWork):
     """Writes turns; in between, it keeps the sums of usage up, and what searches need, says what is spent, lets threads
-    expire, and moves what an older version has stored.
+    expire, sends notices, and moves what an older version has stored.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class StoreWork(GroupWork):
         expiring: Expiring,
         searches: SearchSteps,
         spending: Spending,
+        notifying: Notifying,
     ) -> None:
         super().__init__("store", writer.apply, writer.metrics)
         self.older = older
@@ -135,6 +137,7 @@ class StoreWork(GroupWork):
         self.expiring = expiring
         self.searches = searches
         self.spending = spending
+        self.notifying = notifying
 
     def drop(self) -> None:
         """What is spent is said by other workers, if this one has no partition any more."""
@@ -147,6 +150,7 @@ class StoreWork(GroupWork):
         self.expiring.step()
         self.searches.step()
         self.spending.step()
+        self.notifying.step()
         await self.older.step()
 
 
@@ -156,4 +160,5 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
     summing = Summing(writer.opened, wanted=settings.usage_sums)
     expiring = Expiring(settings, writer.opened, metrics)
     searches, spending = SearchSteps(writer.opened), Spending(writer.opened, metrics)
-    return StoreWork(writer, OlderThreads(writer.opened), summing, expiring, searches, spending)
+    notifying = Notifying(settings, writer.opened, metrics)
+    return StoreWork(writer, OlderThreads(writer.opened), summing, expiring, searches, spending, notifying)

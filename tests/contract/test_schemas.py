@@ -15,16 +15,18 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
+from pipeline.stores.notices import deleted
 from tests.same_bytes import START, THREAD_ID, streams
 from tests.support.schema_compatibility import Comparison
 from threadmill.envelope import encode
 from threadmill.errors import Reason
 from threadmill.framing import decode
-from topics import state, telemetry, turn_record
-from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS, Topic
+from topics import notice, state, telemetry, turn_record
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.dead_letter import DeadLetter
 from topics.record_schemas import packaged, texts
 from topics.state import Closed, Segment
+from topics.thread_key import ThreadKey
 
 SCHEMAS = Path(__file__).parents[2] / "topics" / "schemas"
 RELEASED = sorted((Path(__file__).parent / "released_schemas").glob("*.json"))
@@ -94,6 +96,7 @@ def test_real_records_are_as_the_schemas_say() -> None:
         for refused in partition.out.dead:
             letter = DeadLetter(refused.reason, refused.detail, "events", 0, 0, START, None, None)
             look(DEAD_LETTERS, {name: text.decode() for name, text in letter.headers()})
+    look(NOTICES, json.loads(notice.encode(deleted(ThreadKey.of(THREAD_ID, "acme"), "expired", START))))
     run = state.RunKey("acme", THREAD_ID, "r")
     segment = Segment(0, 1, START, [b"a", b"bc"], clocks=state.Clocks(START, None, START), read=1, traceparent="00-1")
     look(STATE, json.loads(state.encode(run, segment).partition(b"\n")[0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,6 +53,10 @@ async def test_nothing_of_it_is_left_and_a_replay_brings_nothing_back(
     after = await tables()
     assert [row[0] for row in after.pop("erased")] == [GONE]
     assert before.pop("erased") == []
+    [notice] = await store.due_notices(time.time_ns() // 1_000_000)  # its id and that it went, until the topic knows
+    assert (notice["thread_id"], notice["data"]) == (GONE, {"reason": "deleted"})
+    await store.notices_sent([notice["id"]], 1)
+    after["notices"] = (await tables())["notices"]
     assert after == before
     assert await store.find("gone") == ()
     assert await store.erased([ThreadKey(GONE), ThreadKey(KEPT)]) == {ThreadKey(GONE)}

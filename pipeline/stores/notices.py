@@ -1,0 +1,85 @@
+"""Notices on their way to their topic. A notice is written in the transaction that makes it true, and waits in the
+store until the topic has it: so none is lost, and none is sent of what was rolled back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from sqlalchemy import ColumnElement, and_, delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores import statements
+from pipeline.stores.connections import Connected
+from pipeline.stores.schema import notices
+from pipeline.stores.statements import INSERT
+from topics.notice import THREAD_DELETED, VERSION, NoticeRecord
+from topics.thread_key import ThreadKey
+
+AT_ONCE: Final = 500
+CLAIMED_MS: Final = 60_000  # after which others send what somebody wanted to send
+
+Row = dict[str, Any]
+
+
+async def delete_turns(connection: AsyncConnection, key: ThreadKey, reason: str) -> None:
+    """Delete a thread's turns, and leave a notice of it where there were any. `reason`: deleted, expired."""
+    gone = await connection.execute(statements.delete_turns(key))
+    if gone.rowcount:
+        await add(connection, [deleted(key, reason, time.time_ns() // 1_000_000)])
+
+
+def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:
+    """-> the notice of a deletion."""
+    record: NoticeRecord = {"v": VERSION, "id": str(uuid4()), "type": THREAD_DELETED, "at": at, "data": {}}
+    record["data"] = {"reason": reason}
+    record["thread_id"] = key.thread_id
+    if key.tenant:
+        record["tenant"] = key.tenant
+    return record
+
+
+async def add(connection: AsyncConnection, records: Sequence[NoticeRecord], keep_until: int = 0) -> None:
+    """Leave notices; one whose id is known already changes nothing. `keep_until` (epoch ms): so long its id stays
+    known after it was sent.
+    """
+    rows = [{"id": one["id"], "due": one["at"], "keep_until": keep_until, "record": one} for one in records]
+    if rows:
+        new = INSERT[connection.dialect.name](notices)
+        await connection.execute(new.on_conflict_do_nothing(index_elements=[notices.c.id]), rows)
+
+
+class Noticing(Connected):
+    """A store with notices. Every method raises StoreError; times in epoch ms."""
+
+    async def add_notices(self, records: Sequence[NoticeRecord], keep_until: int) -> None:
+        """See `add`."""
+        async with self._writing() as connection:
+            await add(connection, records, keep_until)
+
+    async def due_notices(self, now: int) -> list[NoticeRecord]:
+        """Some that are to be sent, the oldest first: they are the caller's for CLAIMED_MS."""
+        due = notices.c.due <= now
+        async with self._reading() as connection:  # nearly always there is none
+            if await connection.scalar(select(notices.c.id).where(due).limit(1)) is None:
+                return []
+        some = select(notices.c.id).where(due).order_by(notices.c.due, notices.c.id).limit(AT_ONCE)
+        mine = update(notices).where(notices.c.id.in_(some.with_for_update(skip_locked=True)))
+        claim = mine.values(due=now + CLAIMED_MS).returning(notices.c.record)
+        async with self._writing() as connection:
+            found: list[NoticeRecord] = list(await connection.scalars(claim))
+        return sorted(found, key=lambda one: (one["at"], one["id"]))
+
+    async def notices_sent(self, ids: Collection[str], now: int) -> None:
+        """The topic has these. Those whose ids are to stay known do so, and others are forgotten."""
+        async with self._writing() as connection:
+            mine = notices.c.id.in_(sorted(ids))
+            await connection.execute(update(notices).where(mine).values(due=None))
+            await connection.execute(delete(notices).where(_over(now)))
+
+
+def _over(now: int) -> ColumnElement[bool]:
+    return and_(notices.c.due.is_(None), notices.c.keep_until <= now)

@@ -1,0 +1,71 @@
+"""Sends the notices that wait in the store to their topic, beside the store role's own work."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiokafka.errors import KafkaError
+
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
+from pipeline.worker.steps import Steps
+from threadmill.errors import BrokerError
+from threadmill.kafka.producer import connected
+from topics import notice
+from topics.catalog import NOTICES
+from topics.notice import NoticeRecord
+
+EVERY: Final = 2.0  # seconds between two looks
+MORE: Final = 0.1  # the same, where there may be more
+AGAIN: Final = 10.0  # seconds after a failure
+
+log = logging.getLogger(__name__)
+
+
+class Notifying:
+    """One step at a time; several workers may do so at once, each with notices of its own."""
+
+    def __init__(self, settings: Settings, store: Callable[[], Awaitable[ThreadStore]], metrics: Metrics) -> None:
+        self._settings = settings
+        self._store = store
+        self._metrics = metrics
+        self.steps = Steps(self._step, AGAIN, log, "notices wait to be sent")
+
+    def step(self) -> None:
+        """Begin to send some, if it is time to."""
+        self.steps.begin()
+
+    async def _step(self) -> float:
+        store = await self._store()
+        some = await store.due_notices(time.time_ns() // 1_000_000)
+        if not some:
+            return EVERY
+        try:
+            await self._send(some)
+        except (
+            BrokerError,
+            KafkaError,
+            OSError,
+            TimeoutError,
+        ) as error:  # the claim ends by itself; then they are sent again
+            log.warning("%d notices wait to be sent: %s", len(some), error)
+            return AGAIN
+        await store.notices_sent([one["id"] for one in some], time.time_ns() // 1_000_000)
+        for one in some:
+            self._metrics.add(m.NOTICES, type=one["type"])
+        return MORE
+
+    async def _send(self, some: list[NoticeRecord]) -> None:
+        """Returns when the topic has them. They are few: the producer is there for them alone."""
+        producer = await connected(self._settings, NOTICES.full_name(self._settings.topic_prefix))
+        try:
+            sent = [await producer.send(notice.key_of(one), notice.encode(one), None) for one in some]
+            await asyncio.gather(*sent)
+        finally:
+            await producer.close()

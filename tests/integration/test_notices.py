@@ -1,0 +1,60 @@
+"""Notices from the store to the topic of a real broker, and out of it: none is lost where the way is cut."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pipeline.devbroker.ports import free_ports
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.notices import CLAIMED_MS
+from pipeline.stores.sql import ThreadStore
+from pipeline.worker import notifying
+from pipeline.worker.notifying import Notifying
+from tests.support.turn_records import make_record
+from threadmill import ClientSettings, Notices
+from threadmill.errors import BrokerError
+from topics.thread_key import ThreadKey
+
+
+async def test_a_notice_whose_sender_died_comes_again_with_its_id(
+    applied_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = applied_settings
+    records = [make_record(f"chat {n}") for n in range(3)]
+    heard: list[str] = []
+    async with await ThreadStore.open(settings.store_url) as store:
+        await store.write(records)
+        for record in records:
+            await store.delete_thread(ThreadKey.of(record["thread_id"], None))
+
+        async def opened() -> ThreadStore:
+            return store
+
+        async def dies(*_: object) -> None:
+            raise BrokerError("killed behind the send")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "notices_sent", dies)
+            with pytest.raises(BrokerError):
+                await Notifying(settings, opened, Metrics())._step()
+        monkeypatch.setattr(notifying.time, "time_ns", lambda: (2**50 + CLAIMED_MS) * 1_000_000)
+        away = settings.model_copy(update={"brokers": f"127.0.0.1:{free_ports(1)[0]}"})
+        monkeypatch.setattr("threadmill.kafka.producer.CONNECT_WITHIN", 1.0)
+        assert await Notifying(away, opened, Metrics())._step() == notifying.AGAIN
+        monkeypatch.setattr(notifying.time, "time_ns", lambda: (2**51 + CLAIMED_MS) * 1_000_000)
+        assert await Notifying(settings, opened, Metrics())._step() == notifying.MORE
+        assert await Notifying(settings, opened, Metrics())._step() == notifying.EVERY
+
+        client = ClientSettings(brokers=settings.brokers, topic_prefix=settings.topic_prefix, home=settings.home)
+        threads = set()
+        async with asyncio.timeout(60), Notices("copies", settings=client) as notices:
+            async for notice in notices:
+                heard.append(notice.id)
+                threads.add(notice.thread_id)
+                if len(heard) == 6:
+                    break
+    assert len(set(heard)) == 3
+    assert threads == {record["thread_id"] for record in records}
