@@ -1,15 +1,26 @@
 # Everything that is downloaded or made stays in this folder: .cache, .tools, .venv, .threadmill.
+# Python, a shell, make and git are all that this needs: recipes of the first commands call nothing else.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled wheel bytecode setup tools clean
+.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled wheel bytecode setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
+# make test PYTHON=3.13: that Python, in an environment of its own; pyenv's, where it has it, else uv finds or fetches one.
+ifeq ($(origin PYTHON),command line)
+PYENV := $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions
+export UV_PYTHON := $(or $(lastword $(sort $(wildcard $(PYENV)/$(PYTHON)/bin/python $(PYENV)/$(PYTHON).*/bin/python))),$(PYTHON))
+export UV_PROJECT_ENVIRONMENT := .venv-$(notdir $(PYTHON))
+export UV_PYTHON_DOWNLOADS := automatic
+export UV_PYTHON_INSTALL_DIR := $(CURDIR)/.cache/python
+else
 export UV_PYTHON_DOWNLOADS := never
+endif
 export UV_NO_PROGRESS := 1
 # The tests start some hundreds of Python processes: each would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
+export THREADMILL_CACHE ?= $(CURDIR)/.cache/threadmill
 ENVIRONMENT := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
@@ -57,6 +68,9 @@ format: setup  ## Format the code and mend what ruff can mend
 
 docs: setup  ## Write the generated parts of the documents
 	@$(RUN) python docs/generate.py
+
+jars: setup  ## Pin the jars of the development broker, after a change of pipeline/devbroker/pom.xml (needs Maven and Java)
+	@$(RUN) python -m pipeline.devbroker.pin_kafka
 
 chart: setup  ## Write the generated parts of the Helm chart, and its README
 	@$(RUN) python -m helm.generate
@@ -108,14 +122,11 @@ wheel: tools  ## A wheel with the core compiled, in dist/ (needs a C compiler)
 
 # The environment follows the lock file; what is up to date already takes a moment.
 setup: tools
-	@$(UV) python find '>=3.11' >/dev/null 2>&1 || { echo "Python 3.11 or newer is missing: install it" >&2; exit 2; }
+	@$(if $(filter never,$(UV_PYTHON_DOWNLOADS)),$(UV) python find '>=3.11' >/dev/null 2>&1 || { \
+	  echo "Python 3.11 or newer is missing: install it" >&2; exit 2; })
 	@$(UV) sync --frozen --quiet
 
 tools: $(if $(filter .tools/%,$(UV)),.tools/uv/bin/uv)
-	@command -v java >/dev/null || [ -n "$${JAVA_HOME:-}" ] || { \
-	  echo "Java 17 or newer is missing: install it (Debian: openjdk-17-jre-headless, macOS: openjdk@17)" >&2; exit 2; }
-	@command -v mvn >/dev/null || [ -n "$${KAFKA_HOME:-}" ] || ls -d .cache/threadmill/kafka-* >/dev/null 2>&1 || { \
-	  echo "Maven is missing, which downloads Kafka: install it, or unpack Apache Kafka 4 and set KAFKA_HOME" >&2; exit 2; }
 
 .tools/uv/bin/uv:
 	@command -v python3 >/dev/null || { echo "Python 3.11 or newer is missing: install it" >&2; exit 2; }
@@ -127,5 +138,5 @@ tools: $(if $(filter .tools/%,$(UV)),.tools/uv/bin/uv)
 
 clean:  ## Stop the development broker; remove all that was made, but not what was downloaded
 	@[ ! -x $(ENVIRONMENT)/bin/threadmill ] || $(ENVIRONMENT)/bin/threadmill down || true
-	@rm -rf .threadmill .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
-	@find . \( -name .venv -o -name .cache -o -name .tools \) -prune -o -name __pycache__ -print0 | xargs -0 rm -rf
+	@rm -rf .threadmill .cache/threadmill/demo* .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	@find . \( -name ".venv*" -o -name .cache -o -name .tools \) -prune -o -name __pycache__ -print0 | xargs -0 rm -rf

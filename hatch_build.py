@@ -1,7 +1,10 @@
-"""Compiles the core for wheels, where HATCH_BUILD_HOOKS_ENABLE is set; without it they are pure Python."""
+"""What a wheel has beside the packages: the demo's recordings; and, where HATCH_BUILD_HOOKS_ENABLE is set, the compiled
+core: without it a wheel is pure Python.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -10,19 +13,32 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+# Where pipeline/cli/demo.py looks for them.
+RECORDINGS = ("fleet", "wires", "weather.sse", "weather.sse.run.json")
+PLACE = "pipeline/cli/examples"
 
-class CompiledCore(BuildHookInterface[Any]):
-    """Puts the extension modules and their stamp into a wheel, whose name then says for which Python it is."""
+
+class WheelParts(BuildHookInterface[Any]):
+    """Puts the recordings into a wheel; and the extension modules with their stamp: then its name says for which Python
+    it is. An editable install has neither: its checkout has the examples, and `make compile` alone compiles it.
+    """
 
     def dependencies(self) -> list[str]:
         """What compiling needs, in the versions of uv.lock."""
+        if not self._compiles():
+            return []
         locked = Path(self.root, "uv.lock").read_text(encoding="utf-8")
         versions = dict(re.findall(r'^name = "([^"]+)"\nversion = "([^"]+)"', locked, re.MULTILINE))
         return [f"{name}=={versions[name]}" for name in self._core().NEEDS]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, but not for an editable install: a checkout is compiled by `make compile` alone."""
+        """Add the recordings, where they are (the image is built without), and compile."""
         if version == "editable":
+            return
+        examples = Path(self.root, "examples")
+        if examples.is_dir():
+            build_data["force_include"] |= {str(examples / name): f"{PLACE}/{name}" for name in RECORDINGS}
+        if not self._compiles():
             return
         self._folder = TemporaryDirectory()
         compiled, work = Path(self._folder.name, "compiled"), Path(self._folder.name, "work")
@@ -32,8 +48,11 @@ class CompiledCore(BuildHookInterface[Any]):
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what is in the wheel now."""
-        if version != "editable":
+        if version != "editable" and self._compiles():
             self._folder.cleanup()
+
+    def _compiles(self) -> bool:
+        return bool(os.environ.get("HATCH_BUILD_HOOKS_ENABLE"))
 
     def _core(self) -> Any:
         if self.root not in sys.path:

@@ -47,8 +47,8 @@ ELSEWHERE: Final = {
     "gateway_port": "gateway.port",
     "gateway_tokens": "gateway.tokens.existingSecret",
 }
-# Settings of agents that publish to a gateway, which no container of the chart does.
-OF_AGENTS: Final = frozenset({"publish_url", "publish_token", "publish_token_file"})
+# Settings of agents that publish to a gateway, and of a development broker: no container of the chart is one of these.
+NOT_OFFERED: Final = frozenset({"publish_url", "publish_token", "publish_token_file", "maven_repository"})
 
 TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
 ANY: Final[Schema] = {"type": "object"}  # of Kubernetes, whose API server knows what is right
@@ -227,7 +227,7 @@ def values_schema() -> Schema:
             "type": "object",
             "additionalProperties": False,
             "properties": {
-                name: setting(name) for name in Settings.model_fields if name not in ELSEWHERE.keys() | OF_AGENTS
+                name: setting(name) for name in Settings.model_fields if name not in ELSEWHERE.keys() | NOT_OFFERED
             },
         },
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -105,6 +106,13 @@ def _keys(value: str) -> str:
     return value
 
 
+def _repository(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("https://host/path of a Maven repository is expected")
+    return value
+
+
 def _collector(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
@@ -119,7 +127,18 @@ Seconds = Annotated[float, Field(gt=0)]
 class Settings(ClientSettings):
     """The options of all parts, with their defaults; durations in seconds, sizes in bytes."""
 
-    cache: Path = Field(Path(".cache/threadmill"), description="Folder for what is downloaded once: Kafka's jars.")
+    cache: Path | None = Field(
+        None,
+        description="Folder for what is downloaded once, Kafka's jars, and for what the demo makes; by default "
+        "`.cache/threadmill` where that is there, else `threadmill` in the user's own cache folder (`~/.cache`; on "
+        "macOS `~/Library/Caches`).",
+    )
+    maven_repository: Annotated[str, AfterValidator(_repository)] | None = Field(
+        None,
+        description="Where Kafka's jars are downloaded from: `https://host/path`, also with `user:password@`. By "
+        "default the mirror of Maven Central that `~/.m2/settings.xml` names, else Maven Central.",
+        json_schema_extra={"secret": True},
+    )
     store: Annotated[str, AfterValidator(_store)] | None = Field(
         None,
         description="`sqlite:///path` or `postgresql://…`; by default `threads.db` in THREADMILL_HOME.",
@@ -288,6 +307,12 @@ class Settings(ClientSettings):
     )
 
     @property
+    def cache_folder(self) -> Path:
+        """The folder of what is downloaded, the default filled in; absolute."""
+        here = Path(".cache") / "threadmill"
+        return (self.cache or (here if here.is_dir() else _user_cache() / "threadmill")).absolute()
+
+    @property
     def store_url(self) -> str:
         """The store's address, the default filled in."""
         return self.store or f"sqlite:///{self.home / 'threads.db'}"
@@ -328,8 +353,16 @@ def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings
 
 
 def tool_home(name: Literal["JAVA_HOME", "KAFKA_HOME"]) -> Path | None:
-    """Where another program is installed, by its own standard variable: the only ones read beside THREADMILL_*."""
+    """Where another program is installed, by its own standard variable."""
     return Path(os.environ[name]) if os.environ.get(name) else None
+
+
+def _user_cache() -> Path:
+    """Where programs of this user keep what can be had again (XDG's base directories; Apple's on macOS)."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(named) if named.startswith("/") else Path.home() / ".cache"
 
 
 def table(settings: Settings) -> list[tuple[str, str, str, str]]:
@@ -338,6 +371,7 @@ def table(settings: Settings) -> list[tuple[str, str, str, str]]:
     derived: dict[str, object] = {
         "store": settings.store_url,
         "content": settings.content_url or INLINE,
+        "cache": settings.cache_folder,
         "spool": settings.spool_folder,
     }
     for name, field in Settings.model_fields.items():

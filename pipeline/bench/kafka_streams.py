@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.devbroker.file_lock import locked
-from pipeline.devbroker.jars import java, maven_jars
+from pipeline.devbroker.java import java
+from pipeline.devbroker.maven import maven_jars
 from pipeline.errors import CallerError
 from pipeline.settings import Settings
 
@@ -18,11 +19,11 @@ JAVA: Final = Path(__file__).with_name("java")
 
 def command(settings: Settings) -> list[str]:
     """The command that runs it, without arguments. Raises CallerError where a tool is missing or javac fails."""
-    jars = maven_jars(settings, JAVA / "pom.xml", "kafka-streams", "Kafka Streams (once, about 80 MB)")
+    jars = maven_jars(settings, JAVA / "pom.xml", "kafka-streams")
     source = JAVA / "Assemble.java"
     classes = jars.with_name(f"{jars.name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}")
     path = f"{classes}:{jars}/*"
-    with locked(settings.cache.absolute() / "kafka-streams.lock"):
+    with locked(settings.cache_folder / "kafka-streams.lock"):
         if not classes.is_dir():
             _compile(source, path, classes)
     return [str(java()), "-cp", path, "Assemble"]

@@ -7,9 +7,12 @@ import time
 import click
 from rich.console import Console
 
+from pipeline.cli.progress import transfer
 from pipeline.devbroker import local
+from pipeline.devbroker.jars import Progress, jars
+from pipeline.devbroker.java import java
 from pipeline.errors import CallerError
-from pipeline.settings import load
+from pipeline.settings import Settings, load
 
 
 @click.command("up", short_help="Start the development broker, a real Apache Kafka.")
@@ -19,8 +22,8 @@ from pipeline.settings import load
 def up(brokers: str | None) -> None:
     """Start the development broker: Apache Kafka on the first address of THREADMILL_BROKERS.
 
-    It runs until `threadmill down`; data and logs are in THREADMILL_HOME. The first time, Maven downloads Kafka's
-    jars into THREADMILL_CACHE, unless KAFKA_HOME is set.
+    It runs until `threadmill down`; data and logs are in THREADMILL_HOME. The first time, Kafka's jars are downloaded
+    into THREADMILL_CACHE, unless KAFKA_HOME is set.
     """
     settings = load()
     if settings.security_protocol != "PLAINTEXT":
@@ -29,6 +32,7 @@ def up(brokers: str | None) -> None:
             f"THREADMILL_SECURITY_PROTOCOL={settings.security_protocol}"
         )
     console = Console(highlight=False)
+    download_kafka(settings, console, console.print)
     began = time.monotonic()
     with console.status("starting") as status:
         cluster = local.start(settings, int(brokers) if brokers else None, progress=status.update)
@@ -38,6 +42,18 @@ def up(brokers: str | None) -> None:
     else:
         console.print(f"Kafka runs already on {cluster.bootstrap} ({many})")
     console.print(f"Data and logs: {settings.home / 'kafka'}; `threadmill down` stops it.", soft_wrap=True)
+
+
+def download_kafka(settings: Settings, console: Console, say: Progress) -> None:
+    """Download Kafka's jars where they are not there yet, with a bar. Raises CallerError, also without a Java."""
+    java()
+    with transfer(console) as bar:
+        task = bar.add_task("downloading Kafka", total=None, visible=False)
+
+        def received(have: int, total: int) -> None:
+            bar.update(task, completed=have, total=total, visible=True)
+
+        jars(settings, say, received)
 
 
 @click.command("down")

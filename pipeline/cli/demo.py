@@ -19,6 +19,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.cli.broker import download_kafka
 from pipeline.cli.demo_stage import Worker, settings_of_demo, stage, variables
 from pipeline.cli.output import wide_console
 from pipeline.cli.progress import progress
@@ -36,7 +37,8 @@ from pipeline.stores.usage_report import UsageQuery
 from pipeline.worker.ledger import Ledger, take_stock
 from pipeline.worker.roles import default_roles
 
-EXAMPLES: Final = Path(__file__).parents[2] / "examples"
+IN_WHEEL: Final = Path(__file__).with_name("examples")
+EXAMPLES: Final = IN_WHEEL if IN_WHEEL.is_dir() else Path(__file__).parents[2] / "examples"
 RECORDINGS: Final = EXAMPLES / "fleet"  # of agents that speak the wires of the AI SDK and of Pydantic AI
 OF_WIRES: Final = EXAMPLES / "wires"  # of an agent for each of the others
 SHOWN_THREAD: Final = "trip-lisbon"
@@ -80,6 +82,7 @@ def demo(runs: int, *, keep: bool) -> None:
     def say(text: str) -> None:
         steps.print(f"[dim]{time.monotonic() - began:5.1f} s[/] {text}", soft_wrap=True)
 
+    download_kafka(settings, steps, say)
     with stage(settings, say, keep=keep) as start_worker:
         asyncio.run(apply_topics(settings))
         say(f"starting a worker, with metrics on http://127.0.0.1:{settings.port}/metrics")
@@ -87,7 +90,7 @@ def demo(runs: int, *, keep: bool) -> None:
         say(f"publishing {len(recordings):,} runs of {len({r.thread_id for r in recordings}):,} threads")
         with progress(steps) as bar:
             outcome = asyncio.run(_run(settings, recordings, worker, bar))
-        say("all is stored")
+        say(f"all is stored; until the next demo, data and logs are in {settings.home}")
         asyncio.run(_report(settings, outcome))
         if keep:
             _what_next(settings, worker)
@@ -96,8 +99,6 @@ def demo(runs: int, *, keep: bool) -> None:
 
 
 def _recordings(runs: int) -> list[Recording]:
-    if not RECORDINGS.is_dir():
-        raise CallerError(f"the demo's recordings are not in {RECORDINGS}: run it in a checkout of the project")
     recordings: list[Recording] = []
     for file in files_of([OF_WIRES, RECORDINGS]):
         found = read(file, None, {})

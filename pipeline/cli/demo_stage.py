@@ -1,4 +1,4 @@
-"""The demo's own broker, worker and store, on free ports, under THREADMILL_HOME/demo."""
+"""The demo's own broker, worker and store, on free ports, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -81,9 +81,13 @@ class Worker:
 
 
 def settings_of_demo(base: Settings) -> Settings:
-    """Settings with free ports and an own folder, so that the demo touches no other broker or store; else defaults."""
+    """Settings with free ports and an own folder, so that the demo touches no other broker or store; else defaults.
+
+    Who has not named a folder does not look for a new one where the command was called: it is in the cache then.
+    """
     broker, port = free_ports(2)
-    home, cache = (base.home / "demo").absolute(), base.cache.absolute()
+    cache = base.cache_folder
+    home = (base.home if "home" in base.model_fields_set else cache).absolute() / "demo"
     return Settings(home=home, cache=cache, brokers=f"127.0.0.1:{broker}", port=port)
 
 

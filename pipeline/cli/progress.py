@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 
 def progress(console: Console) -> Progress:
     """Bars that count."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)
+    return _bars(console, MofNCompleteColumn(), TimeElapsedColumn())
+
+
+def transfer(console: Console) -> Progress:
+    """Bars that count bytes, and say how fast they come."""
+    return _bars(console, DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+
+
+def _bars(console: Console, *columns: ProgressColumn) -> Progress:
+    text = TextColumn("{task.description}")
+    return Progress(text, BarColumn(), *columns, console=console, disable=not console.is_terminal)

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from pipeline.devbroker import processes
 from pipeline.devbroker.file_lock import locked
-from pipeline.devbroker.jars import Progress, jars, java
+from pipeline.devbroker.jars import Progress, jars
+from pipeline.devbroker.java import java
 from pipeline.devbroker.ports import check_listenable, free_ports, next_addresses
 from pipeline.devbroker.processes import Launcher, last_lines, pid_of
 from pipeline.devbroker.properties import Node, render, server_properties

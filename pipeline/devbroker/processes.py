@@ -19,8 +19,8 @@ STOP_WITHIN = 15.0  # seconds for a clean stop; a broker that waits for a lost q
 # Starts a process that is nobody's child, so that nobody has to reap it, and tells its id. $0 is its log.
 START = '"$@" >"$0" 2>&1 </dev/null & echo $!'
 # Waits for its input to end, which happens when whoever holds the other end is dead, however it died; then kills
-# its whole process group.
-WATCH = "cat >/dev/null; kill -KILL 0"
+# its whole process group. All of it is the shell's own: a PATH may lack everything else.
+WATCH = "while read -r _; do :; done; kill -KILL 0"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from helm.generate import CHART, DASHBOARDS, files
-from helm.schema import ELSEWHERE, OF_AGENTS, comments, values_schema
+from helm.schema import ELSEWHERE, NOT_OFFERED, comments, values_schema
 from pipeline.__main__ import COMMANDS
 from pipeline.cli.gateway import STOP_DEADLINE as GATEWAY_DEADLINE
 from pipeline.cli.worker import STOP_DEADLINE
@@ -54,8 +54,8 @@ def test_every_key_has_a_comment_or_one_above() -> None:
 
 def test_every_setting_is_offered_once() -> None:
     offered = set(SCHEMA["$defs"]["settings"]["properties"])
-    assert offered | set(ELSEWHERE) | OF_AGENTS == set(Settings.model_fields)
-    assert not offered & (set(ELSEWHERE) | OF_AGENTS)
+    assert offered | set(ELSEWHERE) | NOT_OFFERED == set(Settings.model_fields)
+    assert not offered & (set(ELSEWHERE) | NOT_OFFERED)
 
 
 def test_settings_that_are_secrets_never_come_from_the_config_map() -> None:
@@ -65,7 +65,7 @@ def test_settings_that_are_secrets_never_come_from_the_config_map() -> None:
         for name, field in described.items()
         if "password" in json.dumps(field.get("anyOf", [])) or field.get("secret")
     }
-    assert secret <= set(ELSEWHERE) | OF_AGENTS
+    assert secret <= set(ELSEWHERE) | NOT_OFFERED
 
 
 def test_what_stands_elsewhere_is_a_key_of_the_values() -> None:

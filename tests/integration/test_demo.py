@@ -1,4 +1,4 @@
-"""The demo from start to end, and that nothing of it stays behind."""
+"""However the demo ends, nothing of it stays behind; from start to end it runs in test_wheel.py."""
 
 from __future__ import annotations
 
@@ -74,22 +74,6 @@ def test_a_second_one_in_the_same_folder_says_so(
     demo, broker, _ = running_demo
     assert demo.poll() is None
     assert ask(broker) is not None
-
-
-def test_it_balances_and_leaves_nothing_running(variables: dict[str, str], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "--runs", "60"], env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "runs 60 = stored 59 + dead letters 1 + open 0" in done.stdout
-    assert "Plan three days in Lisbon" in done.stdout
-    for model in ("gpt-5", "claude-sonnet-4-5", "gemini-2.5-pro", "mistral-large-latest"):
-        assert model in done.stdout
-    assert re.search(r"published at [\d,]+ events/s, stored after [\d.]+ s", done.stdout)
-    addresses = re.findall(r"127\.0\.0\.1:\d+", done.stderr)
-    assert len(addresses) == 2
-    assert nobody_listens(*addresses)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo", "demo.lock"]
 
 
 @pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])

@@ -65,7 +65,7 @@ def postgres() -> Iterator[str]:
 @contextmanager
 def _ending_with_us(pid: int) -> Iterator[None]:
     """Where this process is killed within the block, a watching shell, whose input ends with us, stops that one."""
-    watch = ["/bin/sh", "-c", 'cat >/dev/null; kill -QUIT "$0"', str(pid)]
+    watch = ["/bin/sh", "-c", 'while read -r _; do :; done; kill -QUIT "$0"', str(pid)]
     with subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True) as shell:
         try:
             yield

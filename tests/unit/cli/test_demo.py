@@ -1,4 +1,4 @@
-"""That Ctrl-C ends the demo."""
+"""That Ctrl-C ends the demo, and where it puts what it makes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from rich.progress import Progress
 
 from pipeline.cli import demo
-from pipeline.cli.demo_stage import Worker
-from pipeline.settings import Settings
+from pipeline.cli.demo_stage import Worker, settings_of_demo
+from pipeline.settings import Settings, load
 
 
 async def test_it_ends_where_a_library_keeps_the_first_cancellation_for_itself(
@@ -38,3 +38,13 @@ async def test_it_ends_where_a_library_keeps_the_first_cancellation_for_itself(
     with pytest.raises(asyncio.CancelledError):
         await running
     assert kept == 1
+
+
+def test_what_it_makes_is_in_the_cache_or_in_the_home_that_was_named(tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    found = settings_of_demo(load({"THREADMILL_CACHE": cache}))
+    assert (found.home, found.cache_folder) == (tmp_path / "cache" / "demo", tmp_path / "cache")
+    home = str(tmp_path / "home")
+    assert (
+        settings_of_demo(load({"THREADMILL_CACHE": cache, "THREADMILL_HOME": home})).home == tmp_path / "home" / "demo"
+    )

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -75,3 +77,20 @@ def test_a_retention_that_is_none_is_refused(value: str) -> None:
 def test_table_cells_of_markdown_hold_no_bars() -> None:
     for line in run("--markdown").splitlines():
         assert line.count("|") == 4
+
+
+def test_downloads_are_the_user_s_unless_the_folder_has_a_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative, so not to be taken")
+    assert Settings().cache_folder == tmp_path / "user" / ".cache" / "threadmill"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert Settings().cache_folder == tmp_path / "xdg" / "threadmill"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert Settings().cache_folder == tmp_path / "user" / "Library" / "Caches" / "threadmill"
+    (tmp_path / ".cache" / "threadmill").mkdir(parents=True)
+    assert Settings().cache_folder == tmp_path / ".cache" / "threadmill"
+    assert Settings(cache=Path("mine")).cache_folder == tmp_path / "mine"

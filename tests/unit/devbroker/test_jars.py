@@ -1,50 +1,42 @@
-"""What is missing on a machine, each told in a sentence. Programs are stand-ins: small shell scripts on PATH."""
+"""Whose jars Kafka runs from, and that what is pinned is what the pom asks for."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from pipeline.devbroker.jars import jars, java, java_version, kafka_version
+from pipeline.devbroker import jars as module
+from pipeline.devbroker.jars import PINS, POM, jars, kafka_version
+from pipeline.devbroker.pinned_files import Pinned, parse, render
 from pipeline.errors import CallerError
 from pipeline.settings import Settings
+from tests.support.file_server import FileServer, file_server
+
+JAR = b"a jar" * 10_000
+NAME = "org/apache/kafka/kafka_2.13/4.1.2/kafka_2.13-4.1.2.jar"
 
 
 @pytest.fixture(autouse=True)
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine with a shell and nothing else. -> the folder for its programs."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    monkeypatch.setenv("PATH", str(programs))
-    for name in ("JAVA_HOME", "KAFKA_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    return programs
+def no_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_HOME", raising=False)
 
 
-def program(folder: Path, name: str, script: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\nPATH=/bin:/usr/bin\n{script}\n")
-    (folder / name).chmod(0o755)
+@pytest.fixture
+def pinned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One small jar is all that Kafka is."""
+    pins = tmp_path / "pins"
+    pins.write_text(render([Pinned(NAME, len(JAR), hashlib.sha256(JAR).hexdigest())]))
+    monkeypatch.setattr(module, "PINS", pins)
 
 
-def settings(tmp_path: Path) -> Settings:
-    return Settings(home=tmp_path / "home", cache=tmp_path / "cache")
-
-
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15', 17),
-        ('openjdk version "21" 2023-09-19', 21),
-        ('java version "1.8.0_402"', 8),
-        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "25-ea"', 25),
-        ("no such thing", None),
-    ],
-)
-def test_java_version(text: str, version: int | None):
-    assert java_version(text) == version
+def settings(tmp_path: Path, server: FileServer | None = None) -> Settings:
+    return Settings(
+        home=tmp_path / "home", cache=tmp_path / "cache", maven_repository=server.url if server is not None else None
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,37 +45,6 @@ def test_java_version(text: str, version: int | None):
 )
 def test_kafka_version(name: str, version: int | None):
     assert kafka_version(name) == version
-
-
-def test_no_java():
-    with pytest.raises(CallerError, match="no java in PATH: install Java 17"):
-        java()
-
-
-def test_no_java_in_java_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    with pytest.raises(CallerError, match=r"jdk/bin \(JAVA_HOME\)"):
-        java()
-
-
-def test_old_java(machine: Path):
-    program(machine, "java", "echo 'openjdk version \"11.0.2\"' >&2")
-    with pytest.raises(CallerError, match="is Java 11, too old for Kafka: install Java 17"):
-        java()
-
-
-def test_broken_java(machine: Path):
-    program(machine, "java", "exit 127")
-    with pytest.raises(CallerError, match="does not run"):
-        java()
-
-
-def test_java_home_goes_first(monkeypatch: pytest.MonkeyPatch, machine: Path, tmp_path: Path):
-    program(machine, "java", "echo 'version \"17\"'")
-    program(tmp_path / "jdk" / "bin", "java", "echo 'version \"21\"'")
-    assert java() == machine / "java"
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    assert java() == tmp_path / "jdk" / "bin" / "java"
 
 
 def test_kafka_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -99,31 +60,48 @@ def test_kafka_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert jars(settings(tmp_path), print) == libs
 
 
-def test_no_maven(tmp_path: Path):
-    with pytest.raises(CallerError, match=r"Maven \(mvn\).*install it.*KAFKA_HOME"):
-        jars(settings(tmp_path), print)
+def test_what_is_pinned_is_what_the_pom_asks_for_and_more_of_it() -> None:
+    pins = parse(PINS.read_text(encoding="utf-8"))
+    paths = {file.path for file in pins}
+    namespace = {"m": "http://maven.apache.org/POM/4.0.0"}
+    asked = ET.parse(POM).findall(".//m:dependencies/m:dependency", namespace)
+    for one in asked:
+        group, artifact, version = (
+            one.findtext(f"m:{name}", "", namespace) for name in ("groupId", "artifactId", "version")
+        )
+        assert f"{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar" in paths
+    assert len(paths) == len(pins) == len({file.name for file in pins}) > len(asked) > 1
+    assert PINS.read_text(encoding="utf-8") == render(pins)
 
 
-def test_a_failed_download_says_why_and_leaves_nothing_half_done(machine: Path, tmp_path: Path):
-    into = '"$(echo "$*" | sed "s/.*-DoutputDirectory=\\([^ ]*\\).*/\\1/")"'
-    program(machine, "mvn", f"mkdir -p {into}; echo '[INFO] hello'; echo '[ERROR] Unknown host repo'; exit 1")
-    with pytest.raises(CallerError, match=r"(?s)maven\.log.*\[ERROR\] Unknown host repo") as error:
-        jars(settings(tmp_path), print)
-    assert "hello" not in str(error.value)
-    assert {path.name for path in (tmp_path / "cache").iterdir()} == {"kafka.lock", "maven.log"}
-
-
-def test_two_at_once_download_once(machine: Path, tmp_path: Path):
-    into = '"$(echo "$*" | sed "s/.*-DoutputDirectory=\\([^ ]*\\).*/\\1/")"'
-    program(
-        machine, "mvn", f"echo . >>'{tmp_path}/calls'; sleep 0.3; mkdir -p {into}; touch {into}/kafka_2.13-4.1.2.jar"
-    )
+@pytest.mark.usefixtures("pinned")
+def test_two_at_once_download_once(tmp_path: Path) -> None:
     found: list[Path] = []
-    threads = [threading.Thread(target=lambda: found.append(jars(settings(tmp_path), print))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    said: list[str] = []
+    with file_server({NAME: JAR}) as server:
+        mine = settings(tmp_path, server)
+        threads = [threading.Thread(target=lambda: found.append(jars(mine, said.append))) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(server.requests) == 1
     assert len(found) == 3
-    assert [jar.name for jar in found[0].iterdir()] == ["kafka_2.13-4.1.2.jar"]
-    assert (tmp_path / "calls").read_text() == ".\n"
+    assert [(jar.name, jar.read_bytes()) for jar in found[0].iterdir()] == [("kafka_2.13-4.1.2.jar", JAR)]
+    assert len(said) == 1
+    assert jars(settings(tmp_path), print) == found[0]
+
+
+@pytest.mark.usefixtures("pinned")
+def test_what_failed_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    with (
+        file_server({}) as server,
+        pytest.raises(CallerError, match=r"kafka_2\.13-4\.1\.2\.jar answers 404: it has no"),
+    ):
+        jars(settings(tmp_path, server), print)
+    (fresh,) = (tmp_path / "cache").glob("kafka-*.new")
+    (fresh / "kafka_2.13-4.1.2.jar.part").write_bytes(JAR[:20_000])
+    with file_server({NAME: JAR}) as server:
+        assert (jars(settings(tmp_path, server), print) / "kafka_2.13-4.1.2.jar").read_bytes() == JAR
+        assert server.requests == [(f"/{NAME}", "bytes=20000-")]
+    assert not fresh.exists()

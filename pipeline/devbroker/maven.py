@@ -1,0 +1,52 @@
+"""Jars that Maven resolves by a pom.xml: of what developers build and compare with, not of the development broker."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from pipeline.devbroker.file_lock import locked
+from pipeline.errors import CallerError
+from pipeline.settings import Settings
+
+LAYOUT: Final = "-Dmdep.useRepositoryLayout=true"
+
+
+def maven_jars(settings: Settings, pom: Path, name: str) -> Path:
+    """The folder of a pom's jars in the cache, `name` and the pom's fingerprint. Raises CallerError."""
+    cache = settings.cache_folder
+    libs = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    if not libs.is_dir():
+        with locked(cache / f"{name}.lock"):
+            if not libs.is_dir():  # another process may have been first
+                copy_jars(cache, pom, libs)
+    return libs
+
+
+def copy_jars(cache: Path, pom: Path, libs: Path, *options: str) -> None:
+    """Download a pom's jars into the folder `libs`. Raises CallerError without Maven, and where it fails."""
+    maven = shutil.which("mvn")
+    if not maven:
+        raise CallerError("Maven (mvn) is not in PATH: install it (Debian: maven, macOS: brew install maven)")
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="maven-") as folder:
+        log, fresh = cache / "maven.log", Path(folder) / "libs"
+        # All that Maven writes stays in the cache; the temporary folder holds its target/ too.
+        shutil.copy(pom, Path(folder) / "pom.xml")
+        usual = [f"-Dmaven.repo.local={cache / 'm2'}", "-DincludeScope=runtime", f"-DoutputDirectory={fresh}"]
+        command = [maven, "-B", "-ntp", *usual, *options, "dependency:copy-dependencies"]
+        with log.open("w") as output:
+            run = subprocess.run(  # noqa: S603
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+            )
+        if run.returncode:
+            errors = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("[ERROR]")]
+            raise CallerError(
+                f"Maven could not download the jars of {pom}; its whole output is in {log}. Check the network or "
+                "Maven's mirror settings and try again.\n" + "\n".join(errors[:5])
+            )
+        fresh.rename(libs)

@@ -1,0 +1,91 @@
+"""From where jars are downloaded: THREADMILL_MAVEN_REPOSITORY; else, as Maven itself does, the mirror of Maven Central
+that ~/.m2/settings.xml names; else Maven Central. https://maven.apache.org/guides/mini/guide-mirror-settings.html
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from pipeline.errors import CallerError
+from pipeline.settings import Settings
+from threadmill.settings import PREFIX, without_password
+
+CENTRAL: Final = "https://repo.maven.apache.org/maven2"
+VARIABLE: Final = f"{PREFIX}MAVEN_REPOSITORY"
+OF_ALL: Final = frozenset({"central", "*", "external:*"})  # what a mirror says that is one of Maven Central
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """Its address; a user and password, where those are not in it; and what names it."""
+
+    url: str
+    login: tuple[str, str] | None
+    named_by: str
+
+    def address(self, path: str) -> str:
+        """Of a file in it."""
+        return f"{self.url.rstrip('/')}/{path}"
+
+    def shown(self, path: str) -> str:
+        """The same, fit to be printed."""
+        return without_password(self.address(path))
+
+    @property
+    def advice(self) -> str:
+        """How to have another one."""
+        return f"The repository is named by {self.named_by}; {VARIABLE}=https://user:password@host/path names another."
+
+
+def repository(settings: Settings) -> Repository:
+    """The repository to download from. Raises CallerError for a settings.xml that can't be read."""
+    if settings.maven_repository is not None:
+        return Repository(settings.maven_repository, None, VARIABLE)
+    file = Path.home() / ".m2" / "settings.xml"
+    found = None
+    if file.is_file():
+        try:
+            found = mirror_of_central(file.read_text(encoding="utf-8"), os.environ, str(file))
+        except (ET.ParseError, ValueError, OSError) as error:
+            raise CallerError(f"{file} can't be read ({error}): mend it, or set {VARIABLE}") from None
+    return found or Repository(CENTRAL, None, "nothing, so it is Maven Central")
+
+
+def mirror_of_central(text: str, environ: Mapping[str, str], file: str) -> Repository | None:
+    """A settings.xml -> the mirror of Maven Central that it names, if any. Raises ParseError, and ValueError where a
+    password is encrypted.
+    """
+    root = ET.fromstring(re.sub(r'\sxmlns="[^"]*"', "", text, count=1))  # noqa: S314  # the user's own file
+    mirrors = root.findall("./mirrors/mirror")
+    named = [mirror for mirror in mirrors if _text(mirror, "mirrorOf", environ) == "central"]
+    for mirror in named or [mirror for mirror in mirrors if _is_of_central(_text(mirror, "mirrorOf", environ))]:
+        if url := _text(mirror, "url", environ):
+            return Repository(url, _login(root, _text(mirror, "id", environ), environ), file)
+    return None
+
+
+def _is_of_central(mirror_of: str) -> bool:
+    patterns = {pattern.strip() for pattern in mirror_of.split(",")}
+    return "!central" not in patterns and not patterns.isdisjoint(OF_ALL)
+
+
+def _login(root: ET.Element, server_id: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    for server in root.findall("./servers/server"):
+        user, password = _text(server, "username", environ), _text(server, "password", environ)
+        if _text(server, "id", environ) == server_id and user:
+            if re.fullmatch(r".*\{.+\}.*", password):
+                raise ValueError(f"the password of server {server_id} is encrypted, which only Maven can undo")
+            return user, password
+    return None
+
+
+def _text(element: ET.Element, name: str, environ: Mapping[str, str]) -> str:
+    """The text of an element inside, with variables filled in as Maven does; empty where there is none."""
+    text = (element.findtext(name) or "").strip()
+    return re.sub(r"\$\{env\.([^}]+)\}", lambda found: environ.get(found[1], found[0]), text)

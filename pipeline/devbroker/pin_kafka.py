@@ -1,0 +1,29 @@
+"""Write kafka.jars, after a change of pom.xml: python -m pipeline.devbroker.pin_kafka (needs Maven).
+
+What the pom asks for needs other jars. Maven finds out which, once, here; everywhere else exactly these are taken.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from pipeline.devbroker.jars import PINS, POM
+from pipeline.devbroker.maven import LAYOUT, copy_jars
+from pipeline.devbroker.pinned_files import Pinned, digest, render
+from pipeline.settings import load
+
+
+def main() -> None:
+    """Run it."""
+    with tempfile.TemporaryDirectory() as folder:
+        libs = Path(folder) / "libs"
+        copy_jars(load().cache_folder, POM, libs, LAYOUT)
+        found = [
+            Pinned(str(jar.relative_to(libs)), jar.stat().st_size, digest(jar)) for jar in sorted(libs.rglob("*.jar"))
+        ]
+    PINS.write_text(render(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

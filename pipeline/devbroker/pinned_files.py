@@ -1,0 +1,177 @@
+"""Files that are downloaded once, each known beforehand by its SHA-256: what comes is that very file, or nothing.
+
+What has come of a file stays as NAME.part, and the next try goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from pipeline.devbroker.maven_repository import Repository
+from pipeline.errors import CallerError
+
+AT_ONCE: Final = 8
+TRIES: Final = 5
+FIRST_PAUSE: Final = 0.5  # seconds; twice as long after each try
+SILENCE: Final = 20.0  # seconds without a byte after which a try has failed
+LOOK: Final = 0.1  # seconds between two looks at how much has come
+LATER: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # answers that may be others a moment later
+REFUSALS: Final = {
+    401: "it wants a login, or another one",
+    403: "it does not let us in",
+    404: "it has no such file; is it a mirror of Maven Central?",
+    407: "a proxy on the way wants a login: HTTPS_PROXY=http://user:password@host:port",
+}
+
+Received = Callable[[int, int], None]  # bytes that are there, of how many
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A file: its path below the repository's address, bytes, and SHA-256 in hex."""
+
+    path: str
+    size: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.path.rpartition("/")[2]
+
+
+class _Broken(Exception):
+    """This try has failed; the next one may not."""
+
+
+def parse(text: str) -> list[Pinned]:
+    """Lines of SHA-256, size and path -> the files."""
+    rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
+    return [Pinned(path, int(size), sha256) for sha256, size, path in rows]
+
+
+def render(files: Iterable[Pinned]) -> str:
+    """-> what `parse` reads."""
+    return "".join(f"{file.sha256} {file.size:>8} {file.path}\n" for file in files)
+
+
+def digest(file: Path) -> str:
+    """-> the SHA-256 of a file, in hex."""
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+def fetch(files: Sequence[Pinned], repository: Repository, folder: Path, received: Received) -> None:
+    """Download what is missing of these files into a folder. Raises CallerError; what has come until then stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    context = httpx.create_ssl_context()
+    context.load_default_certs()  # those of the system too: a company's own are there
+    total = sum(file.size for file in files)
+    with (
+        httpx.Client(auth=repository.login, verify=context, timeout=SILENCE, follow_redirects=True) as client,
+        ThreadPoolExecutor(AT_ONCE) as threads,
+    ):
+        download = _Download(client, repository, folder, threading.Event())
+        tasks = [threads.submit(download.file, file) for file in files]
+        try:
+            while any(not task.done() for task in tasks) and not any(map(_has_failed, tasks)):
+                wait(tasks, LOOK, FIRST_EXCEPTION)
+                received(sum(download.size(file) for file in files), total)
+        finally:
+            download.stop.set()  # one has failed, or Ctrl-C: the others leave what they have
+            threads.shutdown(cancel_futures=True)
+    for task in filter(_has_failed, tasks):
+        task.result()
+
+
+def _has_failed(task: Future[None]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Download:
+    """`stop` ends it between two pieces."""
+
+    client: httpx.Client
+    repository: Repository
+    folder: Path
+    stop: threading.Event
+
+    def size(self, file: Pinned) -> int:
+        """How many bytes of a file are there."""
+        for path in (self.folder / file.name, self._part(file)):
+            with suppress(FileNotFoundError):
+                return path.stat().st_size
+        return 0
+
+    def file(self, file: Pinned) -> None:
+        """Download one file, in as many tries as it takes. Raises CallerError."""
+        pause = FIRST_PAUSE
+        for left in reversed(range(TRIES)):
+            try:
+                self._try(file)
+            except httpx.InvalidURL as error:
+                raise CallerError(f"{self.repository.url} is no address ({error}). {self.repository.advice}") from None
+            except (httpx.TransportError, _Broken) as error:
+                if not left:
+                    raise CallerError(self._unreachable(file, error)) from None
+                self.stop.wait(pause)
+                pause *= 2
+            else:
+                return
+
+    def _try(self, file: Pinned) -> None:
+        target, part = self.folder / file.name, self._part(file)
+        if target.exists() or self.stop.is_set():
+            return
+        if self.size(file) < file.size:
+            self._receive(file, part)
+        if self.size(file) < file.size:
+            if self.stop.is_set():
+                return
+            raise _Broken("it ended early")
+        if digest(part) != file.sha256:
+            part.unlink()
+            raise _Broken(f"what came is not the file that Threadmill knows, of SHA-256 {file.sha256}")
+        part.rename(target)
+
+    def _part(self, file: Pinned) -> Path:
+        return self.folder / f"{file.name}.part"
+
+    def _receive(self, file: Pinned, part: Path) -> None:
+        """Add what is missing to a part."""
+        have = self.size(file)
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+        with self.client.stream("GET", self.repository.address(file.path), headers=headers) as answer:
+            self._check(file, answer)
+            goes_on = answer.status_code == HTTPStatus.PARTIAL_CONTENT  # else it gives whole files only
+            with part.open("ab" if goes_on else "wb") as data:
+                for piece in answer.iter_bytes():
+                    data.write(piece)
+                    if data.tell() > file.size or self.stop.is_set():
+                        return
+
+    def _check(self, file: Pinned, answer: httpx.Response) -> None:
+        if answer.status_code in LATER or answer.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise _Broken(f"it answers {answer.status_code}")
+        if not answer.is_success:
+            why = REFUSALS.get(answer.status_code, "which is no file")
+            shown = self.repository.shown(file.path)
+            raise CallerError(f"{shown} answers {answer.status_code}: {why}. {self.repository.advice}")
+
+    def _unreachable(self, file: Pinned, error: Exception) -> str:
+        return (
+            f"{self.repository.shown(file.path)} could not be downloaded ({error or type(error).__name__}). Check the "
+            "network; a proxy is named by HTTPS_PROXY, a certificate authority of your own by SSL_CERT_FILE. "
+            f"{self.repository.advice} What has come is in {self.folder}, and the next try goes on there."
+        )
