@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "import": ("history", CLIENT),
     "publish": ("publish", CLIENT),
     "replay": ("replay", "worker"),
+    "run": ("run", CLIENT),
     "runs": ("runs", "worker"),
     "schema": ("validate", CLIENT),
     "search": ("search", "worker"),

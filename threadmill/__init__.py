@@ -43,12 +43,18 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "Turn": "threadmill.turn",
     "Turns": "threadmill.turns",
     "agent_events": "threadmill.integrations.pydantic_ai",
+    "async_client": "threadmill.capture.clients",
+    "client": "threadmill.capture.clients",
     "load_settings": "threadmill.environment",
     "published_response": "threadmill.integrations.pydantic_ai",
+    "transport": "threadmill.capture.clients",
 }
 __all__ = sorted(PUBLIC)  # noqa: PLE0605  # a list of strings
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__getattr__`
+    from threadmill.capture.clients import async_client as async_client
+    from threadmill.capture.clients import client as client
+    from threadmill.capture.clients import transport as transport
     from threadmill.counts import Report as Report
     from threadmill.environment import load_settings as load_settings
     from threadmill.errors import BrokerError as BrokerError

@@ -52,14 +52,19 @@ class Publisher:
     BrokerError, `send` waits for a slow one, and what is not confirmed at the end is a BrokerError, too.
     """
 
-    def __init__(self, settings: ClientSettings | None = None, *, spool: bool = True) -> None:
-        """`settings`: by default what the environment says. Raises CallerError where that is wrong."""
+    def __init__(
+        self, settings: ClientSettings | None = None, *, spool: bool = True, keep_after: float | None = None
+    ) -> None:
+        """`settings`: by default what the environment says. `keep_after`: seconds, on exit, until what is unconfirmed
+        stays in the spool, by default 5. Raises CallerError where the environment is wrong.
+        """
         if settings is None:
             from threadmill.environment import load_settings  # noqa: PLC0415  # as above
 
             settings = load_settings()
         self._settings = settings
         self._spooled = spool
+        self._keep_after = keep_after
         self._spool: Spool | None = None
         self._delivery: Delivery | None = None
         self._runs: set[PublishedRun] = set()
@@ -86,7 +91,8 @@ class Publisher:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self._linger_is_over()
         delivery, self._delivery = self.delivery, None
-        within = KEEP_AFTER if self._spool else FLUSH_WITHIN
+        keep_after = KEEP_AFTER if self._keep_after is None else self._keep_after
+        within = keep_after if self._spool else FLUSH_WITHIN
         left = await delivery.close(within)
         if self._spool and (kept := self.counts.unconfirmed - left):
             log.warning("%d records are in %s: the next publisher there sends them", kept, self._spool.folder)

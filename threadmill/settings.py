@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from threadmill.capture.providers import more_hosts
 from threadmill.envelope import TOPIC
+from threadmill.errors import CallerError
 
 PREFIX: Final = "THREADMILL_"
 
@@ -41,6 +43,14 @@ def _token_url(value: str) -> str:
     if parts.scheme in ("http", "https") and parts.hostname and not parts.username:
         return value
     raise ValueError("https://host/path is expected, without a user or a password in it")
+
+
+def _hosts(value: str) -> str:
+    try:
+        more_hosts(value)
+    except CallerError as error:
+        raise ValueError(str(error)) from error
+    return value
 
 
 class ClientSettings(BaseSettings):
@@ -115,6 +125,14 @@ class ClientSettings(BaseSettings):
         "block",
         description="When there is no room either: `block` lets the agent wait, `drop` loses what comes, and counts "
         "it.",
+    )
+    capture_hosts: Annotated[str, AfterValidator(_hosts)] = Field(
+        "",
+        description="Hosts whose model calls are captured beside those of the known providers: "
+        "`host[:port][=provider],…`.",
+    )
+    capture_agent: str | None = Field(
+        None, description="The agent id of captured calls; by default the name of the program."
     )
     compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
 

@@ -32,7 +32,6 @@ from threadmill.capture.shared_facts import headers
 from threadmill.capture.told import Told, told
 from threadmill.current_span import current
 from threadmill.errors import InvalidRecord, ThreadmillError
-from threadmill.identity import thread_uuid
 from threadmill.published_run import PublishedRun
 from threadmill.publisher import Publisher
 from threadmill.wires import WIRES
@@ -132,6 +131,10 @@ class Capture:
             await self._over(call, Verdict("aborted"))
         self._loop = None
 
+    def shut(self) -> None:
+        """Take nothing more: there is no loop, and will be none."""
+        self._passing.shut()
+
     def begin(self, call: Call, *, tenant: str | None = None) -> CapturedCall:
         """A request goes out. Never raises; a wire that is not known is not published."""
         captured = CapturedCall(self._passing)
@@ -203,7 +206,7 @@ class Capture:
         exchange = Exchange(request.dialect, request.body, request.headers)
         said = told(request.headers, exchange.body)
         scope = tenant or ""
-        attempt = (request.client, request.path, hashlib.sha256(request.body).digest())
+        attempt = (request.client, request.dialect, hashlib.sha256(request.body).digest())
         asked = Asked(scope, messages(request.dialect, exchange.body), said, attempt)
         place = self._conversations.place(asked, str(uuid4()))
         held = self._held.pop((scope, place.thread, place.run), None) if place.again else None
@@ -212,7 +215,7 @@ class Capture:
             run = held.state.run
         else:
             run = self._run(request, tenant, place, said, exchange.body, span)
-        call.thread_id, call.run_id = thread_uuid(place.thread, tenant)[0], place.run
+        call.thread_id, call.run_id = run.thread_id, place.run
         self._open[call] = _State(exchange, asked, place, run)
         for event in exchange.asked():
             await self._send(run, event, at)

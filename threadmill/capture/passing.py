@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from typing import Any, Final, NamedTuple
 
 PER_NOTE: Final = 200  # bytes of an entry of the queue beside its chunk
@@ -93,7 +93,7 @@ class Passing:
         self.size = 0  # bytes
         self.wake: Callable[[], None] | None = None
         self._room = room
-        self._lock = Lock()
+        self._lock = RLock()  # a collected answer notes its end, perhaps while another note is made
         self._notes: deque[Note] = deque()
         self._woken = False
 
@@ -104,7 +104,7 @@ class Passing:
         """Note what happened to a call -> whether there was room; `always`: there is."""
         size += PER_NOTE
         with self._lock:
-            if self.size + size > self._room and not always:
+            if self._room < 0 or (self.size + size > self._room and not always):
                 return False
             self.size += size
             self._notes.append(Note(call, time.time_ns() // 1_000_000, what, value, size))
@@ -112,6 +112,12 @@ class Passing:
         if wake is not None:
             wake()
         return True
+
+    def shut(self) -> None:
+        """Take nothing more. In a process that was forked, whose other threads are gone, the lock may be held."""
+        self._lock = RLock()
+        self._room, self.wake = -1, None
+        self._notes.clear()
 
     def attend(self) -> None:
         """The reader begins to take notes: for what comes from now on it is woken again."""

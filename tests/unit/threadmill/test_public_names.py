@@ -35,8 +35,11 @@ NAMES = [
     "Turn",
     "Turns",
     "agent_events",
+    "async_client",
+    "client",
     "load_settings",
     "published_response",
+    "transport",
 ]
 PYDANTIC_MODELS = {"ClientSettings", "RunInfo"}
 LOADED_LATER = {"aiokafka", "pydantic", "pydantic_settings", "pipeline", "topics"}

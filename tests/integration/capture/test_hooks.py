@@ -1,0 +1,198 @@
+"""Programs that speak to models over each library, alone and under `threadmill run`: they see the same, byte for byte.
+
+Their broker is away, so that what they publish is read from the spool.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.assembly.offline import assemble
+from pipeline.dialects import DIALECTS
+from pipeline.settings import Settings
+from tests.support.places import ROOT
+from tests.support.scripted_upstream import TEXT, upstream
+from tests.support.spools import away, spooled
+from tests.support.workers import environment
+
+PROGRAM = ROOT / "tests" / "support" / "speaking_program.py"
+RUN = (sys.executable, "-m", "pipeline", "run", "--")
+LIBRARIES = ("httpx", "httpx-async", "aiohttp", "requests")
+ENDS = {
+    "plain": "complete",
+    "encoded": "complete",
+    "refused": "error",
+    "stalled": "disconnected",
+    "reset": "disconnected",
+    "cut": "disconnected",
+    "early": "aborted",
+    "unread": "aborted",
+}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with upstream() as found:
+        yield found
+
+
+def captured(home: Path) -> Settings:
+    return away(home, capture_hosts="127.0.0.1=test")
+
+
+def start(settings: Settings, *command: str | Path, **more: str) -> subprocess.Popen[str]:
+    variables = {**environment(settings), "PYTHONPATH": str(ROOT), **more}
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def output(process: subprocess.Popen[str], status: int = 0) -> str:
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == status, errors
+    return out
+
+
+def runs(settings: Settings) -> dict[str, list[dict[str, Any]]]:
+    """What was published, by the `user` of the request."""
+    by_run: dict[str, list[dict[str, Any]]] = {}
+    for record in spooled(settings):
+        by_run.setdefault(record["run_id"], []).append(record)
+    found = {}
+    for records in by_run.values():
+        events = [event for record in records for event in record["events"]]
+        assert events[0]["object"] == "threadmill.request"
+        name = events[0]["request"]["user"]
+        assert name not in found, "each call is one run"
+        found[name] = records
+    return found
+
+
+def check(found: dict[str, list[dict[str, Any]]], seen: dict[str, Any]) -> None:
+    assert found.keys() == seen.keys()
+    assert "very-secret" not in json.dumps(found)
+    for name, records in found.items():
+        library, case, _ = name.split()
+        end = records[-1]["end"]
+        if library == "aiohttp" and case in ("early", "unread") and end == "complete":
+            continue  # a small answer is there before the program turns away: we hear what was received
+        assert end == ENDS[case], name
+        (_, agent), refused = turns(records)
+        assert refused == []
+        assert (agent["completion_status"] == "complete") == (end == "complete")
+        texts = "".join(
+            part["content"] for message in agent["messages"] for part in message.get("parts", ()) if "content" in part
+        )
+        if end == "complete":
+            assert texts == "".join(TEXT)
+        elif case in ("stalled", "reset", "cut"):
+            (error,) = [message for message in agent["messages"] if message["message_type"] == "system"]
+            assert error["event_type"] == "error"
+
+
+def turns(records: list[dict[str, Any]]) -> tuple[list[Any], list[Any]]:
+    found, refused = assemble(DIALECTS["openai-chat"], records)
+    return [record["turn"] for record in found if record["turn"]], refused
+
+
+def test_what_programs_see_and_what_is_published(address: str, tmp_path: Path) -> None:
+    told = (PROGRAM, address, ",".join(LIBRARIES))
+    alone = start(away(tmp_path / "alone"), sys.executable, *told)
+    heard = captured(tmp_path / "heard")
+    beside = start(heard, *RUN, sys.executable, *told)
+    clients = captured(tmp_path / "clients")
+    ours = start(clients, sys.executable, PROGRAM, address, "httpx,httpx-async", "client")
+
+    seen = json.loads(output(alone))
+    assert json.loads(output(beside)) == seen
+    check(runs(heard), seen)
+    by_httpx = {name: what for name, what in seen.items() if name.startswith("httpx")}
+    assert json.loads(output(ours)) == by_httpx
+    check(runs(clients), by_httpx)
+    assert not (tmp_path / "alone").exists()
+
+
+SPEAK = """
+import json, sys, httpx
+def speak(name):
+    body = {"model": "m", "user": name, "messages": [{"role": "user", "content": "Weather?"}]}
+    return httpx.post(sys.argv[1] + "/plain/x/v1/chat/completions", json=body).status_code
+"""
+FORKS = f"""{SPEAK}
+import os, multiprocessing, subprocess
+assert speak("parent before") == 200
+child = os.fork()
+if child == 0:
+    assert speak("forked") == 200
+    sys.exit(3)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+worker = multiprocessing.get_context("fork").Process(target=speak, args=("multiprocessing",))
+worker.start(); worker.join()
+program = {SPEAK!r} + 'speak("child process")'
+subprocess.run([sys.executable, "-c", program, sys.argv[1]], check=True)
+assert speak("parent after") == 200
+print(*sys.argv[2:], *[folder for folder in sys.path if "capture/site" in folder])
+sys.exit(7)
+"""
+
+
+def test_children_and_arguments_and_the_exit_status(address: str, tmp_path: Path) -> None:
+    """Forks, children of multiprocessing, other Pythons; a program's own sitecustomize; what it is called with."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("import sys; sys.argv0 = 'own'; print('own sitecustomize ran')")
+    (tmp_path / "my_agent.py").write_text(FORKS)
+    settings = captured(tmp_path / "home")
+    path = os.pathsep.join((str(tmp_path), str(tmp_path / "own"), str(ROOT)))
+    done = start(settings, *RUN, sys.executable, "-m", "my_agent", address, "--flag", "-x", PYTHONPATH=path)
+    lines = output(done, status=7).splitlines()
+    # In `threadmill run` itself, in the program, and in its child.
+    assert lines == [*["own sitecustomize ran"] * 3, "--flag -x"]
+    found = runs(settings)
+    names = {"parent before", "forked", "multiprocessing", "child process", "parent after"}
+    assert found.keys() == names
+    assert {records[-1]["end"] for records in found.values()} == {"complete"}
+    assert found["parent before"][0]["agent_id"] == "my_agent"
+
+
+def test_a_signal_reaches_the_program(tmp_path: Path) -> None:
+    handler = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))"
+    program = f"{handler}; print('up', flush=True); time.sleep(60)"
+    process = start(captured(tmp_path), *RUN, sys.executable, "-c", program)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 9
+    process.communicate()
+
+
+def test_what_is_wrong_is_said_and_the_program_goes_on(address: str, tmp_path: Path) -> None:
+    """A command that is not there; settings that are wrong where nobody looks at them before."""
+    process = start(captured(tmp_path), *RUN, "no-such-program")
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, "no-such-program" in errors) == (2, True)
+    program = f"import threadmill.auto\n{SPEAK}\nprint(speak('x'), speak('y'))"
+    alone = start(captured(tmp_path), sys.executable, "-c", program, address, THREADMILL_BROKERS="nonsense")
+    out, errors = alone.communicate(timeout=60)
+    assert (alone.returncode, out) == (0, "200 200\n")
+    assert errors.count("model calls are not captured") == 1
+
+
+def test_nothing_is_loaded_for_those_who_do_not_use_it(tmp_path: Path) -> None:
+    libraries = "{'httpx', 'httpx2', 'aiohttp', 'requests', 'aiokafka', 'pydantic'}"
+    program = f"import sys, threadmill.auto; print(sorted({libraries} & sys.modules.keys()))"
+    assert output(start(captured(tmp_path), sys.executable, "-c", program)) == "[]\n"
+
+
+def test_a_program_that_ends_without_a_broker_ends(address: str, tmp_path: Path) -> None:
+    """It waits some seconds at most, and what it has said is on the disk."""
+    settings = captured(tmp_path)
+    process = start(settings, *RUN, sys.executable, "-c", f"{SPEAK}\nspeak('last words')", address)
+    process.communicate(timeout=20)
+    assert runs(settings)["last words"][-1]["end"] == "complete"

@@ -1,0 +1,202 @@
+"""The capture of a whole process, for hooks and transports: a thread with the publisher's event loop.
+
+The thread starts with the first call, and ends with the program, after at most some seconds. A process that was forked
+begins anew. Nothing here raises into the program: what fails is logged, and the call is not captured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from threadmill.capture.passing import Call, CapturedCall
+from threadmill.capture.providers import Known, Providers, more_hosts
+
+if TYPE_CHECKING:  # loaded before the first call
+    from threadmill.capture.capture import Capture
+    from threadmill.publisher import Publisher
+    from threadmill.settings import ClientSettings
+
+LOADED: Final = ("threadmill.delivery", "threadmill.run_info", "threadmill.spool")  # what a publisher loads later
+END_WITHIN: Final = 6.0  # seconds, when the program ends
+KEEP_AFTER: Final = 2.0  # seconds of these for the broker, until what is left stays in the spool
+
+Result = TypeVar("Result")
+
+log = logging.getLogger("threadmill.capture")
+
+
+class Runtime:
+    """One for a process. `settings`: by default what the environment says, read when the first client is made."""
+
+    def __init__(self, settings: ClientSettings | None = None) -> None:
+        self._settings = settings
+        self._lock = Lock()
+        self._providers: Providers | None = None
+        self._publisher: Publisher | None = None
+        self._capture: Capture | None = None
+        self._thread: Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Event | None = None
+        self._broken = False
+
+    def prepare(self) -> None:
+        """Load what publishing needs, and read the settings; once. A program does this when it makes a client, so that
+        its first call is not slower for it.
+        """
+        if self._providers is not None or self._broken:
+            return
+        with self._lock:
+            if self._providers is None:
+                try:
+                    self._load()
+                except Exception:
+                    self._broken = True
+                    log.exception("model calls are not captured")
+
+    def _load(self) -> None:
+        for module in LOADED:
+            import_module(module)
+        from threadmill.capture.capture import Capture  # noqa: PLC0415  # they load pydantic
+        from threadmill.environment import load_settings  # noqa: PLC0415
+        from threadmill.publisher import Publisher  # noqa: PLC0415
+
+        settings = self._settings or load_settings()
+        import_module("threadmill.kafka.producer" if settings.publish_url is None else "threadmill.gateway_producer")
+        self._publisher = Publisher(settings, keep_after=KEEP_AFTER)
+        self._capture = Capture(self._publisher, agent_id=settings.capture_agent or program_name())
+        self._providers = Providers(more_hosts(settings.capture_hosts))
+
+    def begin(
+        self,
+        method: str,
+        host: str,
+        port: int | None,
+        path: str,
+        request: Callable[[], tuple[Mapping[str, str], bytes]],
+    ) -> CapturedCall | None:
+        """A request goes out -> the call, where it is one to a model. `path`: without the query. `request`: gives its
+        headers, with names in lower case, and its body; it is asked only then.
+        """
+        try:
+            self.prepare()
+            known = None if self._providers is None else self._providers.known(method, host, port, path)
+            return None if known is None else self._begin(known, path, *request())
+        except Exception:
+            if not self._broken:
+                self._broken = True
+                log.exception("model calls are not captured")
+            return None
+
+    def _begin(self, known: Known, path: str, headers: Mapping[str, str], body: bytes) -> CapturedCall | None:
+        if self._capture is None or self._broken:
+            return None
+        if self._thread is None:
+            self._start()
+        return self._capture.begin(Call(known.provider, known.dialect, path, headers, body))
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = Thread(target=self._live, name="threadmill-capture", daemon=True)
+                self._thread.start()
+                atexit.register(self.stop)
+                if "multiprocessing.util" in sys.modules:  # its children end without the functions of atexit
+                    from multiprocessing.util import Finalize  # noqa: PLC0415
+
+                    Finalize(None, self.stop, exitpriority=10)
+
+    def _live(self) -> None:
+        loop = asyncio.new_event_loop()
+        loop.set_default_executor(_Here())
+        try:
+            loop.run_until_complete(self._publish())
+        except Exception:
+            self._broken = True
+            log.exception("model calls are not captured")
+        finally:
+            if self._capture is not None:
+                self._capture.shut()
+            loop.close()
+
+    async def _publish(self) -> None:
+        assert self._publisher is not None  # they were prepared
+        assert self._capture is not None
+        self._ending = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        async with self._publisher, self._capture:
+            await self._ending.wait()
+
+    def stop(self, within: float = END_WITHIN) -> None:
+        """Publish what there is, for at most `within` seconds, and end the thread. A later call is not captured."""
+        thread, loop, ending = self._thread, self._loop, self._ending
+        self._broken = True
+        if thread is None or not thread.is_alive():
+            return
+        if loop is None or ending is None:  # it is about to begin
+            thread.join(min(within, 1.0))
+            loop, ending = self._loop, self._ending
+        if loop is not None and ending is not None:
+            try:
+                loop.call_soon_threadsafe(ending.set)
+            except RuntimeError:  # it has ended
+                return
+            thread.join(within)
+
+    def abandon(self) -> None:
+        """This process was forked from the one that had the thread."""
+        if self._capture is not None:
+            self._capture.shut()
+
+
+class _Here(ThreadPoolExecutor):
+    """Runs at once what our loop hands out to threads: while a program ends, none can be started."""
+
+    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
+        done: Future[Result] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
+_of_process: list[Runtime] = [Runtime()]
+
+
+def runtime() -> Runtime:
+    """The one of this process."""
+    return _of_process[0]
+
+
+def restart(settings: ClientSettings | None = None) -> Runtime:
+    """End the one of this process, and begin another -> it."""
+    _of_process[0].stop()
+    _of_process[0] = Runtime(settings)
+    return _of_process[0]
+
+
+def _forked() -> None:
+    _of_process[0].abandon()
+    _of_process[0] = Runtime(_of_process[0]._settings)  # noqa: SLF001  # of this module's own class
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def program_name() -> str:
+    """What the running program is called: the module of `python -m`, or the file's name without its suffix."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None and spec.name:
+        return str(spec.name.removesuffix(".__main__"))
+    return Path(sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c") else "python").stem or "python"
