@@ -194,6 +194,8 @@ class Capture:
             events = exchange.finished()
         elif what == "failed":
             events = exchange.failed(value)
+        elif what == "cancelled":
+            events = exchange.cancelled()
         was_over = exchange.is_over
         for event in events:
             await self._send(state.run, event, note.at)

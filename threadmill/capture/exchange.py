@@ -125,6 +125,11 @@ class Exchange:
             self._trouble = name
             yield self._event("error", body={"type": name, "message": message})
 
+    def cancelled(self) -> Iterator[Fields]:
+        """The program wants no more of it. A refusal is told all the same: clients that try again may not read it."""
+        if self._status and not self._is_good:
+            yield from self.finished()
+
     def gap(self, lost: int) -> list[Fields]:
         """So many bytes of the answer were lost on our way: what comes behind them can't be read."""
         self._decode = self._stream = None
@@ -140,11 +145,11 @@ class Exchange:
         """`how` it ended: finished, failed or cancelled."""
         if self.is_over:
             return Verdict("complete")
-        if how == "cancelled":
-            return Verdict("aborted")
         if self._status and not self._is_good:
             again = self._status in AGAIN or self._status >= 500 or self._status < 400
             return Verdict("error", self._wait if again else 0.0)
+        if how == "cancelled":
+            return Verdict("aborted")
         if self.answer.failed or not self._status:
             return Verdict("error", self._wait)
         if how == "finished" and self._trouble is not None:

@@ -71,6 +71,8 @@ class Runtime:
         from threadmill.publisher import Publisher  # noqa: PLC0415
 
         settings = self._settings or load_settings()
+        # Where the program sets up no log, ours says once what the Kafka client would say again and again.
+        logging.getLogger("aiokafka").addHandler(logging.NullHandler())
         import_module("threadmill.kafka.producer" if settings.publish_url is None else "threadmill.gateway_producer")
         self._publisher = Publisher(settings, keep_after=KEEP_AFTER)
         self._capture = Capture(self._publisher, agent_id=settings.capture_agent or program_name())

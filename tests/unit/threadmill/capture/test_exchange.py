@@ -115,6 +115,14 @@ def test_refusals(status: int, headers: dict[str, str], again: float) -> None:
     assert found == ([{"object": "threadmill.error", "status": status, "body": body}], Verdict("error", again))
 
 
+def test_a_refusal_that_nobody_reads() -> None:
+    """As by clients that close it, and try again."""
+    exchange = Exchange("openai-chat", ASKED)
+    exchange.answered(503, {**JSON, "retry-after": "2"})
+    assert list(exchange.cancelled()) == [{"object": "threadmill.error", "status": 503, "body": ""}]
+    assert exchange.verdict("cancelled") == Verdict("error", AGAIN_WITHIN + 2)
+
+
 def test_a_refusal_that_repeats_the_key() -> None:
     sent = {"authorization": "Bearer sk-secret-1234", "x-api-key": "AIza-secret", "user-agent": "openai-python"}
     said = b'{"error": "Incorrect API key sk-secret-1234 or AIza-secret of openai-python"}'
