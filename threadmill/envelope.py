@@ -12,16 +12,16 @@ tenant belongs to another run. `decode` is what the pipeline runs for each recor
 
 from __future__ import annotations
 
-import json
 import math
 import reprlib
 from typing import Any
 
 import orjson
 
+from threadmill import deep_json
 from threadmill.errors import InvalidRecord, Reason
 from threadmill.identity import is_uuid
-from threadmill.nesting import LEVELS, too_deep, with_room
+from threadmill.nesting import LEVELS, too_deep
 
 TOPIC = "events"  # behind the prefix of the settings
 VERSION = 1
@@ -47,7 +47,7 @@ def loads(data: bytes, levels: int = LEVELS) -> Any:
         if b"\\u" not in data and levels == LEVELS:
             raise InvalidRecord(Reason.UNDECODABLE, f"not JSON in UTF-8: {error}") from None
     try:
-        return with_room(lambda: json.loads(data, parse_constant=_no_number, parse_float=_finite))
+        return deep_json.loads(data, _no_number, _finite)
     except ValueError as error:
         raise InvalidRecord(Reason.UNDECODABLE, f"not JSON in UTF-8: {error}") from None
 
@@ -129,5 +129,5 @@ def encode(envelope: dict[str, Any]) -> bytes:
     """Envelope -> record value. Lone surrogates are written as JSON escapes, as JavaScript does."""
     try:
         return orjson.dumps(envelope)
-    except TypeError:  # a lone surrogate or an integer over 64 bits
-        return json.dumps(envelope, separators=(",", ":")).encode()
+    except TypeError:  # a lone surrogate, an integer over 64 bits, or many levels
+        return deep_json.dumps(envelope).encode()

@@ -43,8 +43,13 @@ def too_deep(data: bytes, levels: int = LEVELS) -> bool:
     return False
 
 
+def text_too_deep(text: str) -> bool:
+    """The same of a text; most are told by how few brackets they have."""
+    return text.count("[") + text.count("{") > LEVELS and too_deep(text.encode("utf-8", "surrogatepass"))
+
+
 def with_room(call: Callable[[], T]) -> T:
-    """Call with room for deep nesting: what follows JSON calls itself once a level or more, the codec's C code too."""
+    """Call with room for deep nesting: what follows JSON calls itself once a level or more."""
     try:
         return call()
     except RecursionError:

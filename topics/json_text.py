@@ -1,18 +1,18 @@
 """JSON text <-> values, lossless.
 
-orjson where it can; the standard library for what orjson refuses or rounds: integers over 64 bits, lone surrogates,
+orjson where it can; `threadmill.deep_json` for what orjson refuses or rounds: integers over 64 bits, lone surrogates,
 more than 254 levels of nesting.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Final
 
 import orjson
 
-from threadmill.nesting import too_deep, with_room
+from threadmill import deep_json
+from threadmill.nesting import too_deep
 
 # orjson reads an integer over 64 bits as a float. 20 digits in a row may be one; in text they cost only time.
 MAYBE_LARGE = re.compile(r"\d{20}")
@@ -29,7 +29,7 @@ def dumps(value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError:
-        return with_room(lambda: json.dumps(value, separators=(",", ":")))
+        return deep_json.dumps(value)
 
 
 def trimmed(data: bytes) -> bytes:
@@ -63,4 +63,4 @@ def loads(text: str) -> Any:
             pass
     if too_deep(text.encode("utf-8", "surrogatepass"), STORED_LEVELS):
         raise ValueError(f"JSON is nested too deeply: at most {STORED_LEVELS:,} levels are read")
-    return with_room(lambda: json.loads(text))
+    return deep_json.loads(text)

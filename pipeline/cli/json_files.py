@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.errors import CallerError
+from threadmill import deep_json
+from threadmill.nesting import LEVELS, text_too_deep
 
 
 class Unreadable(Exception):
@@ -62,12 +64,12 @@ def _is_json(line: str) -> bool:
 
 
 def _parsed(text: str) -> Any:
+    if text_too_deep(text):
+        raise Unreadable(f"is nested too deeply: at most {LEVELS:,} levels are read")
     try:
-        return json.loads(text, parse_constant=_not_json)
+        return deep_json.loads(text, _not_json)
     except json.JSONDecodeError as error:
         raise Unreadable(f"is not JSON: {error.msg}", error.lineno, error.colno) from None
-    except RecursionError:
-        raise Unreadable("is nested too deeply to be read: some 1,000 levels are the limit") from None
     except ValueError as error:
         raise Unreadable(f"is not JSON: {error}") from None
 

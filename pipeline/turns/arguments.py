@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NoReturn
 
+from threadmill import deep_json
+from threadmill.nesting import text_too_deep
 from topics.json_text import Fields
 
 
 def arguments(text: str) -> Fields:
-    """-> an object; nothing is {}, and what is no JSON object becomes {"INVALID_JSON": text}."""
+    """-> an object; nothing is {}; what is no JSON object, or nested too deeply, becomes {"INVALID_JSON": text}."""
     if not text.strip():
         return {}
     try:
-        value: Any = json.loads(text, parse_constant=_refuse)  # it keeps integers of any size
-    except (ValueError, RecursionError):
+        value: Any = None if text_too_deep(text) else deep_json.loads(text, _refuse)  # it keeps integers of any size
+    except ValueError:
         return {"INVALID_JSON": text}
     return value if isinstance(value, dict) else {"INVALID_JSON": text}
 

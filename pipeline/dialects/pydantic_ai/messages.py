@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, EMPTY, INVALID
 from pipeline.turns.times import epoch_ms
+from threadmill import deep_json
+from threadmill.nesting import text_too_deep, with_room
 from topics.json_text import Fields
 
 VOLATILE: Final = frozenset({"content_file_digests"})  # Pydantic AI computes it again
@@ -167,14 +170,16 @@ def arguments(raw: Any) -> Fields:
         return {"args": {}, ARGS: "none" if raw is None else "empty"}
     if not isinstance(raw, str):
         return {"args": raw}
+    if text_too_deep(raw):
+        return {"args": {INVALID: raw}}
     try:
-        data = json.loads(raw, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        data = deep_json.loads(raw, _no_constant)
+    except ValueError:
         return {"args": {INVALID: raw}}
     if isinstance(data, str):
         return {"args": {INVALID: raw}}
     for name, style in ARGS_STYLES.items():
-        if json.dumps(data, **style) == raw:
+        if with_room(partial(json.dumps, data, **style)) == raw:
             return {"args": data, ARGS: name}
     return {"args": data, ARGS: "text", ARGS_TEXT: raw}
 
