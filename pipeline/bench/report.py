@@ -13,6 +13,8 @@ from rich.table import Table
 from pipeline.bench.conditions import in_words
 from pipeline.bench.contenders import CONTENDERS, RATIOS
 from pipeline.bench.gateway import GatewayLoad
+from pipeline.bench.proxy import MODES as PROXY_MODES
+from pipeline.bench.proxy import Proxied
 from pipeline.bench.publishing import MODES
 from pipeline.bench.result import percentile
 from pipeline.bench.results import Suite
@@ -108,6 +110,7 @@ def as_json(suite: Suite, where: dict[str, Any]) -> dict[str, Any]:
             for one in suite.publishing
             for mode in MODES
         ],
+        "proxy": None if suite.proxy is None else _proxy_json(suite.proxy),
         "gateway": None if suite.gateway is None else _gateway_json(suite.gateway),
         "history": [
             {**asdict(one), "queries": {what: _percentiles(ms) for what, ms in one.queries.items()}}
@@ -123,6 +126,17 @@ def as_json(suite: Suite, where: dict[str, Any]) -> dict[str, Any]:
         "assembly": [asdict(one) for one in suite.assembly],
         "left_out": suite.left_out,
         "failed": failed(suite),
+    }
+
+
+def _proxy_json(measured: Proxied) -> dict[str, Any]:
+    return {
+        mode: {
+            "ms": _percentiles(measured.ms[mode]),
+            "cpu_us_a_token": measured.cost(mode),
+            "ratio": measured.ratio(mode),
+        }
+        for mode in PROXY_MODES
     }
 
 

@@ -12,6 +12,7 @@ from pipeline.bench.in_process import InProcess
 from pipeline.bench.latency import Latency
 from pipeline.bench.loads import Load
 from pipeline.bench.memory import Backlog, OpenTurns
+from pipeline.bench.proxy import Proxied
 from pipeline.bench.publishing import Publishing
 from pipeline.bench.result import Measured
 from pipeline.bench.retention import Waited
@@ -58,6 +59,7 @@ class Suite:
     open_turns: list[OpenTurns] = field(default_factory=list)
     publishing: list[Publishing] = field(default_factory=list)
     gateway: GatewayLoad | None = None
+    proxy: Proxied | None = None
     histories: list[History] = field(default_factory=list)
     lake: list[Step] = field(default_factory=list)
     expiries: list[Waited] = field(default_factory=list)

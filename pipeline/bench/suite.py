@@ -17,6 +17,7 @@ from pipeline.bench import (
     latency,
     memory,
     postgres,
+    proxy,
     publishing,
     retention,
     scale,
@@ -42,9 +43,10 @@ MEMORY: Final = "memory"
 FLEET: Final = "fleet"
 PUBLISHING: Final = "publishing"
 GATEWAY: Final = "gateway"
+PROXY: Final = "proxy"
 HISTORY: Final = "history"
 SEARCH: Final = "search"
-ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, GATEWAY)
+ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, GATEWAY, PROXY)
 LAKE: Final = "lake"
 RETENTION: Final = "retention"
 SCALE: Final = "scale"
@@ -182,6 +184,10 @@ async def _end_to_end(settings: Settings, server: str | None, plan: Plan, suite:
         with _part(suite.failed, f"the gateway: {gateway.RUNS:,} uploads, {gateway.READERS} live readers", progress):
             site = await _fresh(settings, "gateway", LOADS["text-1"])
             suite.gateway = await gateway.measure(site.settings)
+    if PROXY in plan.measurements:
+        with _part(suite.failed, f"the proxy: {proxy.CALLS} calls, {proxy.STREAMS} streams", progress):
+            site = await _fresh(settings, "proxy", LOADS["text-1"])
+            suite.proxy = await proxy.measure(site.settings)
     if SCALE in plan.measurements:
         await _scale(settings, suite, progress)
 

@@ -10,6 +10,8 @@ from pipeline.bench.contenders import CONTENDERS, RATIOS
 from pipeline.bench.gateway import PACE, GatewayLoad
 from pipeline.bench.history import History
 from pipeline.bench.memory import OpenTurns
+from pipeline.bench.proxy import DIRECT, Proxied
+from pipeline.bench.proxy import MODES as PROXY_MODES
 from pipeline.bench.publishing import MODES, PLAIN, Publishing
 from pipeline.bench.result import percentile
 from pipeline.bench.results import Result, Suite
@@ -51,6 +53,8 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
         yield _publishing(suite.publishing)
     if suite.gateway is not None:
         yield from _gateway(suite.gateway)
+    if suite.proxy is not None:
+        yield _proxy(suite.proxy)
     if suite.histories:
         yield from _histories(suite.histories)
     if suite.lake:
@@ -157,6 +161,20 @@ def _gateway(measured: GatewayLoad) -> Iterator[Sheet]:
     title = f"The gateway with {live.readers} live streams of {PACE} events/s each, and queries meanwhile"
     used = f"{live.cpu:.0%} of a core, {_mb(live.memory)} resident{connections}"
     yield Sheet(f"{title}: {used}", ("", "count", "p50", "p95", "p99", "most"), rows)
+
+
+def _proxy(measured: Proxied) -> Sheet:
+    rows = [
+        (
+            title,
+            *(f"{percentile(measured.ms[mode], share):,.1f} ms" for share in SHARES[:3]),
+            NONE if mode == DIRECT else f"{measured.cost(mode):,.0f}",
+            NONE if mode == DIRECT else f"{measured.ratio(mode):.1f} ×",
+        )
+        for mode, title in PROXY_MODES.items()
+    ]
+    columns = ("", "first byte, p50", "p95", "p99", "CPU µs of the gateway a token", "CPU, of the program alone")
+    return Sheet("The proxy: calls one after the other, then 20 streams of 50 tokens/s", columns, rows)
 
 
 def _histories(measured: Sequence[History]) -> Iterator[Sheet]:

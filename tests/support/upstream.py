@@ -65,7 +65,8 @@ class Answering:
         """Server-Sent Events, each a chunk."""
         await self.head(kind=SSE)
         for event in events:
-            await self.chunk(f"data: {json.dumps(event)}\n\n".encode())
+            name = f"event: {event['type']}\n" if "type" in event else ""
+            await self.chunk(f"{name}data: {json.dumps(event)}\n\n".encode())
         if done:
             await self.chunk(b"data: [DONE]\n\n")
         await self.chunk(b"")
@@ -156,3 +157,49 @@ def chat_answer(text: str) -> dict[str, Any]:
         "choices": [choice],
         "usage": usage,
     }
+
+
+def message_events(text: str) -> list[dict[str, Any]]:
+    """An answer as the Messages API streams it."""
+    usage = {"input_tokens": 9, "output_tokens": 1}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "content": []}
+    message |= {"stop_reason": None, "stop_sequence": None, "usage": usage}
+    return [
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage},
+        {"type": "message_stop"},
+    ]
+
+
+def response_events(text: str) -> list[dict[str, Any]]:
+    """An answer as the Responses API streams it."""
+    content = {"type": "output_text", "text": text, "annotations": []}
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [content]}
+    head: dict[str, Any] = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-5", "output": []}
+    head |= {"status": "in_progress", "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    usage = {"input_tokens": 9, "output_tokens": 2, "total_tokens": 11}
+    usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    hollow = {**item, "status": "in_progress", "content": []}
+    where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    events = [
+        {"type": "response.created", "response": head},
+        {"type": "response.output_item.added", "output_index": 0, "item": hollow},
+        {"type": "response.content_part.added", **where, "part": {**content, "text": ""}},
+        {"type": "response.output_text.delta", **where, "delta": text, "logprobs": []},
+        {"type": "response.output_text.done", **where, "text": text, "logprobs": []},
+        {"type": "response.content_part.done", **where, "part": content},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": {**head, "status": "completed", "output": [item], "usage": usage}},
+    ]
+    return [{**event, "sequence_number": number} for number, event in enumerate(events)]
+
+
+def gemini_events(text: str) -> list[dict[str, Any]]:
+    """An answer as the Gemini API streams it."""
+    content = {"role": "model", "parts": [{"text": text}]}
+    usage = {"promptTokenCount": 9, "candidatesTokenCount": 2, "totalTokenCount": 11}
+    candidate = {"index": 0, "content": content, "finishReason": "STOP"}
+    return [{"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-x", "responseId": "r1"}]

@@ -1,7 +1,8 @@
 """The connections to upstreams: one pool for the gateway.
 
-aiohttp rather than httpx: the gateway has it anyway, and it takes a quarter of the CPU for a stream
-(docs/performance.md). Nothing is followed, decoded, kept or added: no redirect, no compression, no cookie, no `.netrc`.
+aiohttp rather than httpx: the gateway has it anyway, and it takes a third of the CPU for a stream, and a sixth for a
+short answer (docs/performance.md). Nothing is followed, decoded, kept or added: no redirect, no compression, no cookie,
+no `.netrc`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from pipeline.bench.contenders import CONTENDERS
 from pipeline.bench.latency import Latency
 from pipeline.bench.loads import LOADS
 from pipeline.bench.memory import Backlog, OpenTurns
+from pipeline.bench.proxy import Proxied
 from pipeline.bench.publishing import Publishing
 from pipeline.bench.result import Measured, percentile
 from pipeline.bench.results import Result, Suite
@@ -86,6 +87,15 @@ def test_what_was_aimed_at_and_by_how_much_it_was_missed() -> None:
     assert rows["memory of an open turn with 5 KB of text"] == ("10.0 KB", "≤ 20.0 KB", "met")
     assert rows["`run.tee` with 1 stream(s) of 50 tokens/s, of a core each"] == ("1.00%", "≤ 1.50%", "met")
     assert "| met |" in report.markdown(suite, WHERE)
+
+
+def test_what_the_proxy_adds() -> None:
+    ms = {mode: [number / 10 for number in range(100)] for mode in ("direct", "passed", "published")}
+    cpu = {"direct": 0.0, "passed": 0.5, "published": 1.0}
+    suite = Suite(proxy=Proxied(ms, dict.fromkeys(cpu, 0.5), cpu))
+    assert "| the provider alone | 4.9 ms | 9.4 ms | 9.8 ms | – | – |" in report.markdown(suite, WHERE)
+    assert "| through the proxy, published | 4.9 ms | 9.4 ms | 9.8 ms | 100 | 3.0 × |" in report.markdown(suite, WHERE)
+    assert report.as_json(suite, WHERE)["proxy"]["passed"]["ratio"] == 2.0
 
 
 def test_how_a_worker_grows() -> None:
