@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +68,8 @@ def sources() -> list[str]:
 def compile_to(folder: Path, work: Path) -> list[str]:
     """Compile into a folder, with what was made on the way in `work` -> the paths of all files, relative to it.
 
+    Where both are those of an earlier time, only the groups are compiled anew whose C files came out otherwise.
+
     Exits in words where there is no C compiler.
     """
     _look_for_compiler()
@@ -91,7 +92,7 @@ def compile_to(folder: Path, work: Path) -> list[str]:
     command.ensure_finalized()
     command.run()
     (folder / STAMP).write_text(json.dumps(stamp))
-    return [STAMP, *(str(path.relative_to(folder)) for path in sorted(folder.rglob(f"*{SUFFIX}")))]
+    return [STAMP, *(os.path.relpath(path, folder) for path in sorted(command.get_outputs()))]
 
 
 def in_place(root: Path) -> None:
@@ -99,11 +100,10 @@ def in_place(root: Path) -> None:
     that it does not name.
     """
     work = ROOT / ".cache" / "compiled"
-    with tempfile.TemporaryDirectory() as folder:
-        made = compile_to(Path(folder), work)
-        remove(root)
-        for path in made:
-            shutil.copy2(Path(folder, path), root / path)
+    made = compile_to(work / "lib", work)
+    remove(root)
+    for path in made:
+        shutil.copy2(work / "lib" / path, root / path)
 
 
 def remove(root: Path) -> None:
