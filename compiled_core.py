@@ -25,7 +25,7 @@ from typing import Final
 # What is on the way of an event to its turn, by the C file that holds it; several C files are compiled at once.
 # Left out, as compiling them gains nothing or they must stay as they are: tables and registries (`__init__`, `keys`,
 # `losses`), types of records (`turn_record`, `telemetry`: docs show their docstrings), pydantic's models, exports and
-# histories; `notes`, whose functions take any name as a keyword; and `run_states`, which tests watch from within.
+# histories; and `run_states`, which tests watch from within.
 GROUPS: Final[dict[str, str]] = {
     "topics": "json_text state",
     "pipeline/turns": "arguments canonical essence_filters lineage media_kinds reading text times tokens",
@@ -34,7 +34,7 @@ GROUPS: Final[dict[str, str]] = {
         "records refused_events restored_state results run run_ends segment_names sequence_window shares "
         "spilled_run telemetry weight"
     ),
-    "pipeline/dialects": "model_calls responses_progress tp_events",
+    "pipeline/dialects": "model_calls notes responses_progress tp_events",
     "pipeline/dialects/ag_ui": "content events request side_events snapshot stream text turn",
     "pipeline/dialects/agents_sdk": "events messages request",
     "pipeline/dialects/anthropic": "blocks events message request",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from topics.json_text import Fields
 
 
-def note_under(meta: str, fields: Fields, /, **said: Any) -> None:
+def note_under(meta: str, fields: Fields, said: Fields) -> None:
     """Keep what is not None under `meta`, beside what is there already."""
     found = {key: value for key, value in said.items() if value is not None}
     if found:
-        fields[meta] = {**fields.get(meta, {}), **found}
+        known = fields.get(meta)
+        fields[meta] = {**known, **found} if known else found

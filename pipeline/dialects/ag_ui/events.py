@@ -53,7 +53,10 @@ def run_started(builder: Builder, event: Fields) -> None:
         builder.ended = None
         builder.open_text.clear()
         stream = builder.scratch["stream"] = Stream(known=known, earlier=stream.earlier)
-    note(builder.notes, runId=get(event, "runId"), parentRunId=get(event, "parentRunId"), fields=unknown_fields(event))
+    note(
+        builder.notes,
+        {"runId": get(event, "runId"), "parentRunId": get(event, "parentRunId"), "fields": unknown_fields(event)},
+    )
     told(builder, event)
     if isinstance(event.get("input"), dict):
         read(builder, stream, event["input"])
@@ -75,7 +78,7 @@ def encrypted_value(builder: Builder, event: Fields) -> None:
     """What goes back to the provider with a thought, a call or a result."""
     stream, entity, value = stream_of(builder, event), text_of(event, "entityId"), get(event, "encryptedValue")
     if event.get("subtype") == "tool-call":
-        note(stream.calls[entity][1].fields, encryptedValue=value)
+        note(stream.calls[entity][1].fields, {"encryptedValue": value})
         return
     found = [item for item in stream.items if item.id == entity and item.role != "event"]
     if not found:
@@ -104,7 +107,7 @@ def run_finished(builder: Builder, event: Fields) -> None:
     if event.get("result") is not None:
         stream.beside(builder, "custom:ag-ui.result", event["result"])
     if (rest := unknown_fields(event)) is not None:
-        note(builder.notes, fields={**builder.notes.get(META, {}).get("fields", {}), **rest})
+        note(builder.notes, {"fields": {**builder.notes.get(META, {}).get("fields", {}), **rest}})
     _usage(builder, stream, event.get("usage"))
     stream.over = True
     builder.ended = "aborted" if kind == "cancelled" else "complete"

@@ -64,7 +64,7 @@ def prompt_part(item: Item) -> Fields:
     """A user's message -> a user-prompt part."""
     said: Any = item.said.get("content") if "content" in item.said else item.says()
     part: Fields = {"part_kind": "user-prompt", "content": prompt(said)}
-    note(part, id=item.id or None, name=item.said.get("name"))
+    note(part, {"id": item.id or None, "name": item.said.get("name")})
     return part
 
 

@@ -49,7 +49,7 @@ def _call(call: Fields) -> Part:
     part = Part(call_fields(text_of(call, "id"), text_of(function, "name")), done=True)
     part.chunks = [written] if isinstance(written, str) else []
     part.fields["args"] = arguments(written) if isinstance(written, str) else written or {}
-    note(part.fields, encryptedValue=encrypted)
+    note(part.fields, {"encryptedValue": encrypted})
     return part
 
 

@@ -21,7 +21,7 @@ def text_start(builder: Builder, event: Fields) -> None:
     """A message begins, or goes on under the same id."""
     stream, message_id = stream_of(builder, event), text_of(event, "messageId")
     part = _open_text(builder, stream, get(event, "role"), message_id)
-    note(part.fields, name=event.get("name"), fields=unknown_fields(event))
+    note(part.fields, {"name": event.get("name"), "fields": unknown_fields(event)})
 
 
 def text_content(builder: Builder, event: Fields) -> None:
@@ -56,7 +56,7 @@ def thought_start(builder: Builder, event: Fields) -> None:
     if message_id is None:
         stream.thoughts += 1
     part = _open_thought(builder, stream, _thought_id(stream, event))
-    note(part.fields, fields=unknown_fields(event))
+    note(part.fields, {"fields": unknown_fields(event)})
 
 
 def thought_content(builder: Builder, event: Fields) -> None:
@@ -90,7 +90,7 @@ def call_start(builder: Builder, event: Fields) -> None:
     """A call begins, in the message that it names; an unanswered one of the same id goes on."""
     stream, call_id, name = stream_of(builder, event), text_of(event, "toolCallId"), text_of(event, "toolCallName")
     _open_call(builder, stream, call_id, name, get(event, "parentMessageId"))
-    note(stream.calls[call_id][1].fields, fields=unknown_fields(event))
+    note(stream.calls[call_id][1].fields, {"fields": unknown_fields(event)})
 
 
 def call_args(builder: Builder, event: Fields) -> None:

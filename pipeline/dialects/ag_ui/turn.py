@@ -59,7 +59,7 @@ def _speak(builder: Builder, item: Item, *, complete: bool) -> None:
         if complete and not part.done:
             close(part)
         if "args" in part.fields:
-            note(part.fields, parent=item.id)
+            note(part.fields, {"parent": item.id})
         else:
             _sign(part, item)
         response.parts.append(part)
@@ -72,7 +72,7 @@ def _thinks(item: Item) -> bool:
 
 def _sign(part: Part, item: Item) -> None:
     encrypted = item.said.get("encryptedValue")
-    note(part.fields, id=item.id, name=item.said.get("name"), encryptedValue=encrypted)
+    note(part.fields, {"id": item.id, "name": item.said.get("name"), "encryptedValue": encrypted})
     if item.role == "reasoning" and isinstance(encrypted, str):
         own = claims(encrypted)
         signature = own.get("signature", encrypted)
@@ -94,8 +94,11 @@ def _answer(builder: Builder, stream: Stream, item: Item) -> None:
         "content": item.said["content"],
     }
     if answer["content"] == "" and isinstance(item.said.get("error"), str):
-        note(answer, error=item.said["error"])
-    note(answer, id=item.id or None, fields=item.said.get("fields"), encryptedValue=item.said.get("encryptedValue"))
+        note(answer, {"error": item.said["error"]})
+    note(
+        answer,
+        {"id": item.id or None, "fields": item.said.get("fields"), "encryptedValue": item.said.get("encryptedValue")},
+    )
     if call is None or call.fields["part_kind"] == "tool-call":
         request = _request(builder, item)
         same = [part for part in request.parts if part.fields.get("tool_call_id") == call_id]

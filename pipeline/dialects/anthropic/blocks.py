@@ -74,7 +74,7 @@ class Block:
             fields["args"] = arguments(text) if text.strip() else _given(self.given)
             self.part.chunks.clear()
         if self.citations:
-            note(fields, citations=self.citations)
+            note(fields, {"citations": self.citations})
         self.part.done = True
 
 
@@ -86,7 +86,7 @@ def opened(block: Fields, provider: str) -> Block:
         found = Block(Part({"part_kind": "text", "content": ""}), kind)
         found.part.chunks += _texts(block.get("text"))
         found.citations += block["citations"] if isinstance(block.get("citations"), list) else ()
-        note(found.part.fields, **_rest(block, "type", "text", "citations"))
+        note(found.part.fields, _rest(block, "type", "text", "citations"))
         return found
     if kind in ("thinking", REDACTED):
         return Block(_thought(block, kind, provider), kind)
@@ -97,7 +97,7 @@ def opened(block: Fields, provider: str) -> Block:
             "tool_call_id": _text(block.get("id")),
         }
         call["args"] = None
-        note(call, type=kind, **_rest(block, "type", "id", "name", "input"))
+        note(call, {"type": kind, **_rest(block, "type", "id", "name", "input")})
         return Block(Part(call), kind, block.get("input"))
     if kind.endswith(RESULT):
         return Block(Part(_result(block, kind)), kind)
@@ -119,7 +119,7 @@ def _thought(block: Fields, kind: str, provider: str) -> Part:
     elif _text(block.get("signature")):
         part.fields["signature"] = block["signature"]
     part.chunks += _texts(block.get("thinking"))
-    note(part.fields, type=kind, **_rest(block, "type", "thinking", "signature", "data"))
+    note(part.fields, {"type": kind, **_rest(block, "type", "thinking", "signature", "data")})
     return part
 
 
@@ -135,7 +135,7 @@ def _result(block: Fields, kind: str) -> Fields:
         "status": "error" if failed else "success",
         "content": content,
     }
-    note(part, type=kind, **_rest(block, "type", "tool_use_id", "content"))
+    note(part, {"type": kind, **_rest(block, "type", "tool_use_id", "content")})
     return part
 
 

@@ -113,7 +113,7 @@ def message_delta(builder: Builder, event: Fields) -> None:
     answer = _open_answer(builder)
     if answer is not None:
         answer.end(delta if isinstance(delta, dict) else {}, event.get("usage"))
-        note(answer.response.fields, **_beside(event, "delta", "usage"))
+        note(answer.response.fields, _beside(event, "delta", "usage"))
         _count(builder, answer)
 
 
@@ -121,7 +121,7 @@ def message_stop(builder: Builder, event: Fields) -> None:
     """The message is whole."""
     answer = _open_answer(builder)
     if answer is not None:
-        note(answer.response.fields, **_beside(event))
+        note(answer.response.fields, _beside(event))
         _end(builder)
 
 

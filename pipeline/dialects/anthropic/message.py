@@ -69,7 +69,7 @@ class Answer:
         """`message_delta`: why the message ends, and what it used; a count that is null leaves the old one."""
         reason = delta.get("stop_reason")
         self.stop_reason = reason if isinstance(reason, str) else None
-        note(self.response.fields, **{key: value for key, value in delta.items() if key not in BESIDE})
+        note(self.response.fields, {key: value for key, value in delta.items() if key not in BESIDE})
         if isinstance(usage, dict):
             self.usage |= {key: value for key, value in usage.items() if value is not None}
 
@@ -97,7 +97,7 @@ class Answer:
         self.response.closed = whole
         if self.stop_reason in FINISH_REASONS and not (self.calls() and FINISH_REASONS[self.stop_reason] == "stop"):
             self.response.fields["finish_reason"] = FINISH_REASONS[self.stop_reason]
-        note(self.response.fields, stop_reason=self.stop_reason)
+        note(self.response.fields, {"stop_reason": self.stop_reason})
 
     def spent(self) -> Fields | None:
         """Usage in ThreadProtocol's sense: `input_tokens` with what caches held. None where nothing was told."""

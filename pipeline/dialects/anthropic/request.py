@@ -46,7 +46,7 @@ def _part(block: Fields) -> Fields:
     match block:
         case {"type": "text", "text": str(text)}:
             part: Fields = {"part_kind": "user-prompt", "content": text}
-            note(part, **{key: value for key, value in block.items() if key not in ("type", "text")})
+            note(part, {key: value for key, value in block.items() if key not in ("type", "text")})
             return part
         case {"type": "tool_result", "tool_use_id": str(call_id)}:
             status = "error" if block.get("is_error") is True else "success"
@@ -65,14 +65,14 @@ def _part(block: Fields) -> Fields:
             )
         case {"type": "document", "source": {"type": "text", "data": str(text)}}:
             part = {"part_kind": "user-prompt", "content": text}
-            note(part, block=block)
+            note(part, {"block": block})
             return part
     return {"part_kind": "user-prompt", "content": [{"kind": "custom:anthropic", "block": block}]}
 
 
 def _file(block: Fields, content: Fields) -> Fields:
     part: Fields = {"part_kind": "file", "content": content}
-    note(part, **{key: value for key, value in block.items() if key not in ("type", "source")})
+    note(part, {key: value for key, value in block.items() if key not in ("type", "source")})
     return part
 
 

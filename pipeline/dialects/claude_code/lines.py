@@ -165,15 +165,15 @@ def _tell(thread: Thread, response: Message, message: Fields) -> None:
 
 def _note_rest(response: Message, event: Fields, message: Fields) -> None:
     """What else a line says, and its message."""
-    note(response.fields, **{key: value for key, value in message.items() if key not in OF_MESSAGE})
-    note_under(META, response.fields, **{key: value for key, value in event.items() if key not in UNSAID})
+    note(response.fields, {key: value for key, value in message.items() if key not in OF_MESSAGE})
+    note_under(META, response.fields, {key: value for key, value in event.items() if key not in UNSAID})
 
 
 def stopped(response: Message, reason: str) -> None:
     """Why the model stopped."""
     if reason in FINISH:
         response.fields["finish_reason"] = FINISH[reason]
-    note(response.fields, stop_reason=reason)
+    note(response.fields, {"stop_reason": reason})
 
 
 def _synthetic(thread: Thread, event: Fields, parts: list[Fields]) -> None:

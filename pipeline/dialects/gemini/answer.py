@@ -56,7 +56,7 @@ class Answer:
         if isinstance(reason, str) and reason != UNSPECIFIED:
             self.finish = reason
         self.pages |= pages(candidate)
-        note_under(META, self.response.fields, **{k: v for k, v in candidate.items() if k not in OF_CANDIDATE})
+        note_under(META, self.response.fields, {k: v for k, v in candidate.items() if k not in OF_CANDIDATE})
 
     def grows(self, *, is_thought: bool) -> bool:
         """Whether a text, or a thought, extends the part that stands last."""

@@ -152,7 +152,7 @@ def _describe(response: Message, said: Fields) -> None:
         if isinstance(said.get(key), str) and said[key]:
             response.fields[name] = said[key]
     rest = {key: value for key, value in said.items() if key not in ANSWERS and key != "candidates"}
-    note_under(META, response.fields, promptFeedback=said.get("promptFeedback"), **rest)
+    note_under(META, response.fields, {"promptFeedback": said.get("promptFeedback"), **rest})
 
 
 def _count(builder: Builder, answers: Candidates) -> None:

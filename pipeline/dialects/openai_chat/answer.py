@@ -61,7 +61,7 @@ class Answer:
         self.tool_calls.add(delta, whole=whole)
         for key, value in delta.items():
             if key not in KNOWN and key not in LISTS and key not in THOUGHTS and value is not None:
-                note(self.response.fields, **{key: _joined(self.response.fields.get(META, {}).get(key), value)})
+                note(self.response.fields, {key: _joined(self.response.fields.get(META, {}).get(key), value)})
         if self.response.first_part_at is None and len(self.response.parts) > before:
             self.response.first_part_at = at
 
@@ -76,7 +76,7 @@ class Answer:
         self.settled = True
         if self.details:
             thought = self._part("thinking")
-            note(thought.fields, reasoning_details=self.details)
+            note(thought.fields, {"reasoning_details": self.details})
             signature = next((detail["signature"] for detail in self.details if detail.get("signature")), None)
             if isinstance(signature, str):
                 thought.fields["signature"] = signature
@@ -120,7 +120,7 @@ class Answer:
                 self.thought_in = key
                 self._append("thinking", text)
                 if key in THOUGHTS:
-                    note(self._part("thinking").fields, key=key)
+                    note(self._part("thinking").fields, {"key": key})
 
     def _add_detail(self, detail: Fields) -> None:
         """Pieces of one detail have its index and type: texts are joined, all else replaces."""
@@ -157,7 +157,7 @@ class Answer:
         self._append("transcript", audio.get("transcript"))
         about = {key: audio[key] for key in ("id", "expires_at") if audio.get(key) is not None}
         if about:
-            note(self.response.fields, audio={**self.response.fields.get(META, {}).get("audio", {}), **about})
+            note(self.response.fields, {"audio": {**self.response.fields.get(META, {}).get("audio", {}), **about}})
         if isinstance(audio.get("data"), str):
             try:
                 self.sound.append(base64.b64decode(audio["data"]))  # each piece is encoded by itself

@@ -197,7 +197,7 @@ def _end(builder: Builder) -> None:
     if reason in FINISH_REASONS:
         response.fields["finish_reason"] = FINISH_REASONS[reason]
     elif reason is not None and reason not in PLAIN:
-        note(response.fields, finish_reason=reason)
+        note(response.fields, {"finish_reason": reason})
     model_calls.end_call(builder, awaits=bool(answers.said.tool_calls.calls))
 
 
@@ -208,7 +208,7 @@ def _describe(response: Message, event: Fields) -> None:
             response.fields.setdefault(name, event[key])
     rest = {key: value for key, value in event.items() if key not in OF_CHUNK and value is not None}
     if rest:
-        note(response.fields, **rest)
+        note(response.fields, rest)
 
 
 def _describe_choice(response: Message, choice: Fields) -> None:
@@ -219,7 +219,7 @@ def _describe_choice(response: Message, choice: Fields) -> None:
         before = response.fields.get(META, {}).get("logprobs", {}).get("content", [])
         rest["logprobs"] = {"content": before + tokens}
     if rest:
-        note(response.fields, **rest)
+        note(response.fields, rest)
 
 
 def _settle(builder: Builder) -> None:
@@ -247,7 +247,7 @@ def _source(builder: Builder, annotation: Fields) -> None:
     said = said if isinstance(said, dict) else annotation
     found = {"source_id": said.get("url"), "url": said.get("url"), "title": said.get("title")}
     message = builder.system("source.url", {key: value for key, value in found.items() if value is not None})
-    note(message.fields, annotation=annotation)
+    note(message.fields, {"annotation": annotation})
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -54,7 +54,7 @@ def _respond(builder: Builder, message: Fields) -> None:
     answer.settle(whole=True)
     audio = message.get("audio")
     if isinstance(audio, dict):
-        note(response.fields, audio=audio)
+        note(response.fields, {"audio": audio})
     for call in answer.tool_calls.calls:
         builder.calls[call.fields["tool_call_id"]] = (response, call)
 

@@ -53,7 +53,7 @@ def user_prompt(message: Fields) -> Fields:
     """A user message -> user-prompt."""
     content, blocks = prompt(message.get("content"), _piece)
     part: Fields = {"part_kind": "user-prompt", "content": content}
-    note(part, blocks=blocks, name=message.get("name"))
+    note(part, {"blocks": blocks, "name": message.get("name")})
     return part
 
 

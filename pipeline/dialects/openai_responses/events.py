@@ -197,7 +197,7 @@ def _describe(builder: Builder, response: Fields) -> None:
     for key, name in (("id", "provider_response_id"), ("model", "model_name")):
         if isinstance(response.get(key), str) and response[key]:
             fields[name] = response[key]
-    note(fields, **{key: value for key, value in response.items() if key not in BESIDE and value not in (None, [], {})})
+    note(fields, {key: value for key, value in response.items() if key not in BESIDE and value not in (None, [], {})})
 
 
 def _settle(builder: Builder) -> None:

@@ -43,13 +43,13 @@ def _message(item: Fields) -> Parts:
     for piece in [{"type": "output_text", "text": content}] if isinstance(content, str) else _objects(content):
         if isinstance(piece.get("refusal"), str):
             refused: Fields = {"part_kind": "text", "content": piece["refusal"], REFUSAL: True}
-            note(refused, fields=_unknown(item, OF_MESSAGE))
+            note(refused, {"fields": _unknown(item, OF_MESSAGE)})
             yield refused
         elif isinstance(piece.get("text"), str):
             part: Fields = {"part_kind": "text", "content": piece["text"]}
-            note(part, annotations=piece.get("annotations") or None, phase=item.get("phase"))
-            note(part, logprobs=piece.get("logprobs") or None)
-            note(part, fields=_unknown({**item, **piece}, OF_MESSAGE))
+            note(part, {"annotations": piece.get("annotations") or None, "phase": item.get("phase")})
+            note(part, {"logprobs": piece.get("logprobs") or None})
+            note(part, {"fields": _unknown({**item, **piece}, OF_MESSAGE)})
             yield part
 
 
@@ -65,8 +65,8 @@ def _reasoning(item: Fields) -> Parts:
     for number, text in enumerate(summaries or raw or ([""] if first.get("signature") else [])):
         part: Fields = {"part_kind": "thinking", "content": text, **(first if number == 0 else {})}
         if number == 0:
-            note(part, item=True, raw_content=raw if summaries and raw else None, summarized=bool(summaries))
-            note(part, fields=_unknown(item, OF_REASONING))
+            note(part, {"item": True, "raw_content": raw if summaries and raw else None, "summarized": bool(summaries)})
+            note(part, {"fields": _unknown(item, OF_REASONING)})
         yield part
 
 
@@ -80,7 +80,7 @@ def _call(
     def read(item: Fields) -> Parts:
         call_id = _text(item.get("call_id")) or _text(item.get("id"))
         part = {"part_kind": kind, "tool_name": name(item), "tool_call_id": call_id, "args": args(item)}
-        note(part, **{key: value for key, value in item.items() if key not in HIDDEN})
+        note(part, {key: value for key, value in item.items() if key not in HIDDEN})
         yield part
 
     return read
@@ -101,7 +101,7 @@ def _shell_output(item: Fields) -> Parts:
         "tool_call_id": _text(item.get("call_id")),
     }
     part |= {"status": "success", "content": item.get("output")}
-    note(part, type="shell_call_output")
+    note(part, {"type": "shell_call_output"})
     yield part
 
 
@@ -129,7 +129,7 @@ def _own_tool(item: Fields, kind: str) -> Parts:
     else:
         call["args"] = {key: item[key] for key in keys if item.get(key) is not None}
     shown = {key: value for key, value in item.items() if not (kind == "image_generation_call" and key == "result")}
-    note(call, item=shown)
+    note(call, {"item": shown})
     yield call
     failed = item.get("status") == "failed" or bool(item.get("error"))
     told = ("id", "type", "name", "arguments", *keys)

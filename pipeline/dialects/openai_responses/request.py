@@ -49,7 +49,7 @@ def parts(item: Fields) -> list[Fields]:
             "status": status,
             "content": content,
         }
-        note(part, type=kind if kind != "function_call_output" else None)
+        note(part, {"type": kind if kind != "function_call_output" else None})
         return [part]
     return [{"part_kind": f"custom:{kind}", "block": item}]
 
@@ -73,7 +73,7 @@ def user_prompt(item: Fields) -> Fields:
     """A user's message -> user-prompt."""
     content, blocks = prompt(item.get("content"), _piece)
     part: Fields = {"part_kind": "user-prompt", "content": content}
-    note(part, blocks=blocks)
+    note(part, {"blocks": blocks})
     return part
 
 

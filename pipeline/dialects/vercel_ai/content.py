@@ -38,7 +38,7 @@ def user_prompt(parts: list[Any]) -> Fields | None:
         return None
     plain = len(content) == 1 and isinstance(content[0], str)
     prompt: Fields = {"part_kind": "user-prompt", "content": content[0] if plain else content}
-    note(prompt, filenames=names or None, parts=others or None)
+    note(prompt, {"filenames": names or None, "parts": others or None})
     return prompt
 
 

@@ -53,7 +53,7 @@ def start(builder: Builder, event: Event) -> None:
         if stream.message_id not in (None, message_id) and builder.ended is not None:
             _next_turn(builder)
         stream_of(builder).message_id = message_id
-        note(builder.notes, id=message_id)
+        note(builder.notes, {"id": message_id})
     message_metadata(builder, event)
 
 
@@ -79,7 +79,7 @@ def finish_step(builder: Builder, event: Event) -> None:
     if response is None or (response is stream.cut and builder.ended == "aborted"):
         return
     if response is stream.cut:
-        note(response.fields, cut=True)
+        note(response.fields, {"cut": True})
     response.closed = True
     response.last_at = builder.at
 
@@ -109,7 +109,7 @@ def message_metadata(builder: Builder, event: Event) -> None:
     new = event.get("messageMetadata")
     if new is None:
         return
-    note(builder.notes, metadata=merged(builder.notes.get(META, {}).get("metadata"), new))
+    note(builder.notes, {"metadata": merged(builder.notes.get(META, {}).get("metadata"), new)})
     own = new.get("pydantic_ai") if isinstance(new, dict) else None
     at = epoch_ms(own.get("timestamp")) if isinstance(own, dict) else None
     response = builder.last_response()

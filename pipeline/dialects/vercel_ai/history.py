@@ -108,7 +108,7 @@ def _tool(builder: Builder, part: Fields, key: str) -> None:
         _apply(builder, {"type": "tool-input-error", **call, "errorText": part.get("errorText", "")})
     else:
         _apply(builder, {"type": "tool-input-available", **call})
-    note(builder.calls[part["toolCallId"]][1].fields, approval=part.get("approval"))
+    note(builder.calls[part["toolCallId"]][1].fields, {"approval": part.get("approval")})
     for event in _results(part):
         _apply(
             builder, {"toolCallId": part["toolCallId"], "providerMetadata": part.get("resultProviderMetadata"), **event}

@@ -66,7 +66,7 @@ def add_user_turn(builder: Builder, messages: Sequence[Fields]) -> None:
     for message in messages:
         prompt = user_prompt(_parts(message))
         if prompt is not None:
-            note(prompt, id=message.get("id"), metadata=message.get("metadata"))
+            note(prompt, {"id": message.get("id"), "metadata": message.get("metadata")})
             prompts.append(prompt)
     if prompts:
         builder.user_turn(prompts)
@@ -74,7 +74,7 @@ def add_user_turn(builder: Builder, messages: Sequence[Fields]) -> None:
 
 def _continue(builder: Builder, stream: Stream, message: Fields) -> None:
     """Remember the last step's calls for the results that this stream brings, and add those that the client made."""
-    note(builder.notes, id=message.get("id"), metadata=message.get("metadata"))
+    note(builder.notes, {"id": message.get("id"), "metadata": message.get("metadata")})
     for part in _parts(message):
         kind = part.get("type") if isinstance(part, dict) else None
         if not isinstance(kind, str):
@@ -102,7 +102,7 @@ def answer_earlier(builder: Builder, stream: Stream, call_id: str, fields: Field
     name = name if isinstance(name, str) else str(call.get("type", "")).removeprefix("tool-")
     answer = {"part_kind": "tool-return", "tool_name": name, "tool_call_id": call_id, **fields}
     if call:
-        note(answer, call={key: value for key, value in call.items() if key not in OF_RESULT})
+        note(answer, {"call": {key: value for key, value in call.items() if key not in OF_RESULT}})
     for part in stream.opening.parts:
         if part.fields["tool_call_id"] == call_id:
             part.fields = answer

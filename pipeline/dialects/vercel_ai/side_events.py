@@ -20,14 +20,14 @@ def file(builder: Builder, event: Event) -> None:
     fields.update({key: provider[key] for key in OF_TEXT if key in provider})
     by_value = "data" in fields["content"] and not url.startswith(f"data:{media_type};base64,")
     kind = event["type"] if event["type"] != "file" else None
-    note(fields, type=kind, url=url if by_value else None, providerMetadata=event.get("providerMetadata"))
+    note(fields, {"type": kind, "url": url if by_value else None, "providerMetadata": event.get("providerMetadata")})
     builder.add_part(fields)
 
 
 def custom(builder: Builder, event: Event) -> None:
     """A provider's own kind of content."""
     fields: Fields = {"part_kind": f"custom:{text_of(event, 'kind')}"}
-    note(fields, providerMetadata=event.get("providerMetadata"))
+    note(fields, {"providerMetadata": event.get("providerMetadata")})
     builder.add_part(fields)
 
 
@@ -45,7 +45,7 @@ def source_document(builder: Builder, event: Event) -> None:
 
 def _source(builder: Builder, event_type: str, fields: Fields, event: Event) -> None:
     message = builder.system(event_type, {key: value for key, value in fields.items() if value is not None})
-    note(message.fields, providerMetadata=event.get("providerMetadata"))
+    note(message.fields, {"providerMetadata": event.get("providerMetadata")})
 
 
 def data(builder: Builder, event: Event) -> None:
@@ -67,7 +67,7 @@ def data(builder: Builder, event: Event) -> None:
         known[key].fields["event_data"] = value
         return
     message = builder.system(kind, value)
-    note(message.fields, **{name: value for name, value in event.items() if name not in ("type", "data")})
+    note(message.fields, {name: value for name, value in event.items() if name not in ("type", "data")})
     if key is not None:
         known[key] = message
 
@@ -88,6 +88,6 @@ def steering_message(builder: Builder, event: Event) -> None:
     parts = event["parts"]
     prompt = user_prompt(parts)
     if prompt is not None:
-        note(prompt, id=event.get("id"), steering=parts)
+        note(prompt, {"id": event.get("id"), "steering": parts})
         builder.close_response(keep_open=True)
         builder.request_after(None).parts.append(Part(prompt, done=True))

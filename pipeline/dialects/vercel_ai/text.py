@@ -38,14 +38,14 @@ def text_end(builder: Builder, event: Event) -> None:
     """The text is complete."""
     part = builder.open_text[event["id"]]
     _describe_text(part, event)
-    note(part.fields, citations=event.get("citations"))
+    note(part.fields, {"citations": event.get("citations")})
     builder.text_end(event["id"])
 
 
 def reasoning_start(builder: Builder, event: Event) -> None:
     """Begin a thinking part. An open one with the same id stays without its end."""
     part = builder.thinking_start(text_of(event, "id"))
-    note(part.fields, id=event["id"])
+    note(part.fields, {"id": event["id"]})
     _describe_thinking(part, event)
 
 
@@ -76,7 +76,7 @@ def _plain_deltas(kind: str, parts: dict[str, Part], events: list[Any], start: i
         # One by one: a copy of the rest, for each stretch of a large record, would take quadratic time.
         for event in map(events.__getitem__, range(start, len(events))) if start else events:
             delta = event["delta"]
-            if event["type"] != kind or event["id"] != key or len(event) != 3 or delta.__class__ is not str:
+            if event["type"] != kind or event["id"] != key or len(event) != 3 or type(delta) is not str:
                 break
             deltas.append(delta)
     except (KeyError, TypeError):  # another kind of event
@@ -95,7 +95,7 @@ def reasoning_end(builder: Builder, event: Event) -> None:
 def _describe_text(part: Part, event: Event) -> None:
     metadata = event.get("providerMetadata")
     if metadata is not None:
-        note(part.fields, providerMetadata=metadata)
+        note(part.fields, {"providerMetadata": metadata})
         fields = provider_fields(metadata)
         part.fields.update({key: fields[key] for key in OF_TEXT if key in fields})
 
@@ -103,7 +103,7 @@ def _describe_text(part: Part, event: Event) -> None:
 def _describe_thinking(part: Part, event: Event) -> None:
     metadata = event.get("providerMetadata")
     if metadata is not None:
-        note(part.fields, providerMetadata=metadata)
+        note(part.fields, {"providerMetadata": metadata})
         fields = provider_fields(metadata)
         part.fields.update({key: fields[key] for key in OF_THINKING if key in fields})
         if "id" in fields:

@@ -45,7 +45,7 @@ def tool_input_start(builder: Builder, event: Event) -> None:
         part.done = False
         part.fields["tool_name"] = name
     _describe(part, event)
-    note(part.fields, dynamic=event.get("dynamic") or None)
+    note(part.fields, {"dynamic": event.get("dynamic") or None})
 
 
 def tool_input_delta(builder: Builder, event: Event) -> None:
@@ -63,7 +63,7 @@ def tool_input_available(builder: Builder, event: Event) -> None:
     part = _complete(builder, event)
     for key in ("inputError", "rawInput", "dynamic"):
         forget(part.fields, key)
-    note(part.fields, dynamic=event.get("dynamic") or None)
+    note(part.fields, {"dynamic": event.get("dynamic") or None})
     _describe(part, event)
     early = stream_of(builder).early.pop(event["toolCallId"], None)
     if early is not None:
@@ -78,8 +78,7 @@ def tool_input_error(builder: Builder, event: Event) -> None:
     part = _complete(builder, event)
     note(
         part.fields,
-        inputError=None if accepted else True,
-        dynamic=event.get("dynamic") or None if known is None else None,
+        {"inputError": None if accepted else True, "dynamic": event.get("dynamic") or None if known is None else None},
     )
     _describe(part, {**event, "providerMetadata": None, "title": None})
     _answer(builder, event, {"status": "validation_error", "content": error})
@@ -91,7 +90,7 @@ def tool_output_available(builder: Builder, event: Event) -> None:
     if not event.get("preliminary"):
         _answer(builder, event, {"status": "success", "content": event.get("output")})
     elif call_id in builder.calls and not _answers(*builder.calls[call_id]):
-        note(builder.calls[call_id][1].fields, preliminary=[event.get("output")])
+        note(builder.calls[call_id][1].fields, {"preliminary": [event.get("output")]})
 
 
 def tool_output_error(builder: Builder, event: Event) -> None:
@@ -103,7 +102,7 @@ def tool_output_error(builder: Builder, event: Event) -> None:
         refused = any(answer.fields.get("status") == "validation_error" for answer in _answers(message, call))
         if refused or noted(call, "inputError"):
             status = "validation_error"
-            note(call.fields, rawInput=noted(call, "inputError"))
+            note(call.fields, {"rawInput": noted(call, "inputError")})
     _answer(builder, event, {"status": status, "content": error})
 
 
@@ -125,7 +124,7 @@ def tool_approval_request(builder: Builder, event: Event) -> None:
     call_id = text_of(event, "toolCallId")
     if call_id not in builder.calls:
         raise Violation(f"tool-approval-request: no call has the id {call_id!r:.80}")
-    note(builder.calls[call_id][1].fields, approval=approval)
+    note(builder.calls[call_id][1].fields, {"approval": approval})
 
 
 def tool_approval_response(builder: Builder, event: Event) -> None:
@@ -135,7 +134,7 @@ def tool_approval_response(builder: Builder, event: Event) -> None:
         approval = noted(part, "approval")
         if approval is not None and approval["id"] == approval_id:
             reason = {"reason": event["reason"]} if event.get("reason") is not None else {}
-            note(part.fields, approval={**approval, "approved": approved, **reason})
+            note(part.fields, {"approval": {**approval, "approved": approved, **reason}})
             _describe(part, {**event, "toolMetadata": None, "title": None})
             return
     raise Violation(f"tool-approval-response: no approval has the id {approval_id!r:.80}")
@@ -192,7 +191,7 @@ def _set_input(part: Part, given: Any) -> None:
     part.fields["args"] = arguments(given)["args"]
     forget(part.fields, "input")
     if given is None or isinstance(given, str):
-        note(part.fields, input=[given])
+        note(part.fields, {"input": [given]})
 
 
 def _describe(part: Part, event: Event) -> None:
@@ -202,8 +201,11 @@ def _describe(part: Part, event: Event) -> None:
         part.fields["part_kind"] = "builtin-tool-call" if executed else "tool-call"
         forget(part.fields, "providerExecuted")
         if not executed:
-            note(part.fields, providerExecuted=False)
-    note(part.fields, title=event.get("title"), toolMetadata=event.get("toolMetadata"), callProviderMetadata=metadata)
+            note(part.fields, {"providerExecuted": False})
+    note(
+        part.fields,
+        {"title": event.get("title"), "toolMetadata": event.get("toolMetadata"), "callProviderMetadata": metadata},
+    )
     provider = provider_fields(metadata)
     part.fields.update({key: provider[key] for key in OF_CALL if key in provider})
 
@@ -219,7 +221,7 @@ def _answers(message: Message, call: Part) -> list[Part]:
 def _answer(builder: Builder, event: Event, fields: Fields) -> None:
     """Put a result to its call; the last of several wins."""
     call_id, stream = text_of(event, "toolCallId"), stream_of(builder)
-    note(fields, providerMetadata=event.get("providerMetadata"))
+    note(fields, {"providerMetadata": event.get("providerMetadata")})
     if call_id not in builder.calls:
         if call_id in stream.earlier:
             answer_earlier(builder, stream, call_id, fields)
@@ -231,7 +233,7 @@ def _answer(builder: Builder, event: Event, fields: Fields) -> None:
     forget(call.fields, "preliminary")
     if META not in fields:
         for earlier in _answers(message, call):
-            note(fields, providerMetadata=noted(earlier, "providerMetadata"))
+            note(fields, {"providerMetadata": noted(earlier, "providerMetadata")})
     if call.fields["part_kind"] == "tool-call":
         builder.tool_return(call_id, **fields)
     else:
