@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, EMPTY, INVALID
 from pipeline.turns.times import epoch_ms
@@ -24,8 +23,7 @@ RESPONSE_FIELDS: Final = ("model_name", "provider_name", "provider_response_id",
 TO_STANDARD_BASE64: Final = str.maketrans("-_", "+/")
 
 
-@dataclass(frozen=True, slots=True)
-class Converted:
+class Converted(NamedTuple):
     """One message: `fields` are ThreadProtocol's own of a response, `exact` goes under EXACT; `at` in epoch ms.
 
     `at` is None where neither the message nor a part of it has a time.
@@ -173,16 +171,28 @@ def arguments(raw: Any) -> Fields:
     if text_too_deep(raw):
         return {"args": {INVALID: raw}}
     try:
-        data = deep_json.loads(raw, _no_constant)
+        data = _data(raw)
     except ValueError:
         return {"args": {INVALID: raw}}
     if isinstance(data, str):
         return {"args": {INVALID: raw}}
-    for name, style in ARGS_STYLES.items():
-        if with_room(partial(json.dumps, data, **style)) == raw:
+    for name, write in WRITE.items():
+        if with_room(partial(write, data)) == raw:
             return {"args": data, ARGS: name}
     return {"args": data, ARGS: "text", ARGS_TEXT: raw}
 
 
+def _data(text: str) -> Any:
+    try:
+        return READ(text)
+    except (ValueError, RecursionError):
+        return deep_json.loads(text, _no_constant)
+
+
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+# Made once: `json.loads` and `json.dumps` make a decoder or an encoder for each text.
+READ: Final = json.JSONDecoder(parse_constant=_no_constant).decode
+WRITE: Final = {name: json.JSONEncoder(**style).encode for name, style in ARGS_STYLES.items()}
