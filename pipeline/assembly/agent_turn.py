@@ -42,15 +42,16 @@ def agent_turn(
             "interrupted_at": iso(turn.last_at),
             **({"detail": turn.error_text} if turn.error_text else {}),
         }
+    for message in turn.messages:
+        usage = message.fields.get("usage")
+        if isinstance(usage, dict):
+            message.fields["usage"] = tokens.normal(usage)
     whole = [] if complete else [(message, list(message.parts)) for message in turn.messages]
     staying = {id(message) for message in (turn.messages if complete else complete_cycles(turn.messages))}
     messages, timings = _messages(context, turn, started, staying, keep_telemetry=keep_telemetry)
     document["messages"] = messages
-    total = turn.total_usage or tokens.total(
-        tokens.normal(usage)
-        for usage in (message.fields.get("usage") for message in turn.messages)
-        if isinstance(usage, dict)
-    )
+    usages = [message.fields.get("usage") for message in turn.messages]
+    total = turn.total_usage or tokens.total([usage for usage in usages if isinstance(usage, dict)])
     if total:
         document["total_usage"] = tokens.normal(total)
     document.update(turn.turn_fields)
@@ -93,8 +94,6 @@ def _messages(
             timings.append(_timing(message, previous_end))
             previous_end = message.last_at or message.at
         document.update(message.fields)
-        if isinstance(message.fields.get("usage"), dict):
-            document["usage"] = tokens.normal(message.fields["usage"])
         documents.append(document)
     return documents, timings
 

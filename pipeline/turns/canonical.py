@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import rfc8785
@@ -19,12 +19,12 @@ from threadmill.nesting import with_room
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
-SKIPPED = frozenset(
+SKIPPED: Final = frozenset(
     {"usage", "total_usage", "timestamp", "started_at", "completed_at", "submitted_at", "interrupted_at", "dynamic_ref"}
 )
-MAX_EXACT = 2**53
-SMALL = 1e-4  # a float below it is written with an exponent, for which JavaScript has a rule of its own
-MANY = 32  # messages of a turn, or parts of one
+MAX_EXACT: Final = 2**53
+SMALL: Final = 1e-4  # a float below it is written with an exponent, for which JavaScript has a rule of its own
+MANY: Final = 32  # messages of a turn, or parts of one
 
 
 def turn_hash(turn: Fields) -> str:
@@ -104,18 +104,23 @@ def jcs(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> bool:
-    kind = value.__class__
+    kind = type(value)
     if kind is str or value is None or kind is bool:
         return True
-    if kind is int:
-        return bool(-MAX_EXACT < value < MAX_EXACT)
     if kind is dict:
-        for key, item in value.items():  # text, nearly always: a generator and a call for each cost 2 % of a turn
-            if not key.isascii() or (item.__class__ is not str and not _plain(item)):
+        fields: Fields = value
+        for key, item in fields.items():  # text, nearly always: a generator and a call for each cost 2 % of a turn
+            if not key.isascii() or (type(item) is not str and not _plain(item)):
                 return False
         return True
     if kind is list:
-        return all(map(_plain, value))
+        items: list[Any] = value
+        for item in items:  # noqa: SIM110  # as above
+            if not _plain(item):
+                return False
+        return True
+    if kind is int:
+        return bool(-MAX_EXACT < value < MAX_EXACT)
     if kind is float:
         return SMALL <= abs(value) < MAX_EXACT and not value.is_integer()
     return False

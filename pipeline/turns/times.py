@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Final
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MILLISECOND = timedelta(milliseconds=1)
-LAST_MS = 253_402_300_799_999  # the end of year 9999
-USUAL = 40  # characters of a time; a fraction of a second may have any number of digits
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND: Final = timedelta(milliseconds=1)
+LAST_MS: Final = 253_402_300_799_999  # the end of year 9999
+USUAL: Final = 40  # characters of a time; a fraction of a second may have any number of digits
+
+
+FRACTIONS: Final = tuple(f".{ms:03d}Z" for ms in range(1000))  # of a second
 
 
 def iso(ms: int) -> str:
     """1768928342002 -> '2026-01-20T16:59:02.002Z'; out of range is clamped."""
     if not 0 <= ms <= LAST_MS:
         ms = bounded(ms)
-    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+    return _second(ms // 1000) + FRACTIONS[ms % 1000]
 
 
 def bounded(ms: int) -> int:

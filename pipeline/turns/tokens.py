@@ -97,11 +97,14 @@ COUNTS: Final = tuple(SPELLINGS)
 SUMMED: Final = (*COUNTS[:3], "total_tokens", *COUNTS[3:5], "requests", "tool_calls")
 COST: Final = "cost_nano_usd"
 PATHS: Final = {**{name: _paths(spellings) for name, spellings in SPELLINGS.items()}, COST: _paths(COST_SPELLINGS)}
-# A key of a usage object -> (name, how late this path is tried for it, path) of the paths that begin there: an object
-# has some five keys, and there are ten times as many paths.
-HEADS: Final = {
+# A key of a usage object -> (name, how late this path is tried for it, path, what is behind its first step) of the
+# paths that begin there: an object has some five keys, and there are ten times as many paths.
+HEADS: Final[dict[str, tuple[tuple[str, int, Path, Path], ...]]] = {
     head: tuple(
-        (name, rank, path) for name, paths in PATHS.items() for rank, path in enumerate(paths) if path[0] == head
+        (name, rank, path, path[1:])
+        for name, paths in PATHS.items()
+        for rank, path in enumerate(paths)
+        if path[0] == head
     )
     for head in {path[0]: None for paths in PATHS.values() for path in paths}
 }
@@ -131,8 +134,8 @@ def _found(usage: Fields) -> dict[str, tuple[int, Path, Any]]:
     """Names of PATHS -> the first path of each that leads to a value (as `Reading.first`): its rank, it, this value."""
     found: dict[str, tuple[int, Path, Any]] = {}
     for head, beneath in usage.items():
-        for name, rank, path in HEADS.get(head, ()):
-            value = at(beneath, path[1:])
+        for name, rank, path, rest in HEADS.get(head, ()):
+            value = at(beneath, rest)
             if value is not None and (name not in found or rank < found[name][0]):
                 found[name] = rank, path, value
     return found
