@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 T = TypeVar("T")
 Memo = dict[int, Any]
@@ -33,7 +33,10 @@ def _forked(value: Any, memo: Memo) -> Any:
         return copy(value, memo)
     if isinstance(value, tuple):
         return kind._make([_forked(item, memo) for item in value])  # a NamedTuple
-    return _dataclass(value, memo) if is_dataclass(kind) else value
+    if kind not in SHAPES:
+        SHAPES[kind] = _shape(kind)
+    shape = SHAPES[kind]
+    return value if shape is None else _dataclass(value, shape, memo)
 
 
 def _list(value: list[Any], memo: Memo) -> list[Any]:
@@ -89,17 +92,34 @@ COPIES: Final[dict[type, Callable[[Any, Memo], Any]]] = {
 }
 
 
-def _dataclass(value: Any, memo: Memo) -> Any:
+class _Shape(NamedTuple):
+    """The fields of a dataclass, and those that its constructor takes, in their order."""
+
+    names: list[str]
+    taken: list[str]
+    frozen: bool
+
+
+SHAPES: Final[dict[type, _Shape | None]] = {}  # of the classes that were met; None: it is no dataclass
+
+
+def _shape(kind: Any) -> _Shape | None:
+    if not is_dataclass(kind):
+        return None
+    of, frozen = fields(kind), bool(kind.__dataclass_params__.frozen)  # type: ignore[union-attr]  # a class of ours
+    return _Shape([one.name for one in of], [one.name for one in of if one.init], frozen)
+
+
+def _dataclass(value: Any, shape: _Shape, memo: Memo) -> Any:
     """Made by its own constructor, as a compiled class can't be made without; one that may change is known to the memo
     before its fields are copied, so that they may refer to it.
     """
-    of = fields(value)
-    if value.__dataclass_params__.frozen:
-        made = type(value)(*[_forked(getattr(value, one.name), memo) for one in of if one.init])
+    if shape.frozen:
+        made = type(value)(*[_forked(getattr(value, name), memo) for name in shape.taken])
         memo[id(value)] = made
         return made
-    made = type(value)(*[getattr(value, one.name) for one in of if one.init])
+    made = type(value)(*[getattr(value, name) for name in shape.taken])
     memo[id(value)] = made
-    for one in of:
-        setattr(made, one.name, _forked(getattr(value, one.name), memo))
+    for name in shape.names:
+        setattr(made, name, _forked(getattr(value, name), memo))
     return made

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
 
 from threadmill import traceparent
 from topics.json_text import Fields
@@ -26,13 +26,19 @@ RUN_INFO: Final[dict[str, type[str] | tuple[type, ...]]] = {
 }
 
 
-@dataclass(slots=True, eq=False)
+# A constructor that `dataclass` makes runs interpreted in a compiled module, too: parts and messages write their own.
+@dataclass(init=False, slots=True, eq=False)
 class Part:
     """One message part. `chunks` are the deltas of its text (or of its arguments), some joined already."""
 
     fields: Fields
-    chunks: list[str] = field(default_factory=list)
-    done: bool = False
+    chunks: list[str]
+    done: bool
+
+    def __init__(self, fields: Fields, chunks: list[str] | None = None, done: bool = False) -> None:  # noqa: FBT001, FBT002  # as `fork` gives them
+        self.fields = fields
+        self.chunks = [] if chunks is None else chunks
+        self.done = done
 
     def compact(self) -> None:
         """Join the deltas so far.
@@ -44,7 +50,7 @@ class Part:
             self.chunks[long:] = ["".join(self.chunks[long:])]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(init=False, slots=True, eq=False)
 class Message:
     """One request, response or system message; `at` in epoch ms.
 
@@ -53,18 +59,41 @@ class Message:
 
     kind: MessageKind
     at: int
-    parts: list[Part] = field(default_factory=list)
-    fields: Fields = field(default_factory=dict)
-    closed: bool = False
-    request: Message | None = None
-    first_part_at: int | None = None
-    last_at: int | None = None
-    keep_empty: bool = False  # the SDK itself keeps this message without parts
-    usage_streamed: bool = False  # telemetry has its tokens already
+    parts: list[Part]
+    fields: Fields
+    closed: bool
+    request: Message | None
+    first_part_at: int | None
+    last_at: int | None
+    keep_empty: bool  # the SDK itself keeps this message without parts
+    usage_streamed: bool  # telemetry has its tokens already
+
+    def __init__(  # its fields
+        self,
+        kind: MessageKind,
+        at: int,
+        parts: list[Part] | None = None,
+        fields: Fields | None = None,
+        closed: bool = False,  # noqa: FBT001, FBT002  # as `fork` gives them
+        request: Message | None = None,
+        first_part_at: int | None = None,
+        last_at: int | None = None,
+        keep_empty: bool = False,  # noqa: FBT001, FBT002
+        usage_streamed: bool = False,  # noqa: FBT001, FBT002
+    ) -> None:
+        self.kind = kind
+        self.at = at
+        self.parts = [] if parts is None else parts
+        self.fields = {} if fields is None else fields
+        self.closed = closed
+        self.request = request
+        self.first_part_at = first_part_at
+        self.last_at = last_at
+        self.keep_empty = keep_empty
+        self.usage_streamed = usage_streamed
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """An agent turn that is over: `pipeline.assembly.agent_turn` makes JSON of it. Times in epoch ms."""
 
     end: str

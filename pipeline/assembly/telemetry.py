@@ -23,6 +23,8 @@ from topics.turn_record import TurnRecord
 
 PER_RECORD: Final = 1 << 16  # more events than a record can hold
 DERIVED: Final = 1 << 48
+CALLS: Final = ("tool-call", "builtin-tool-call")
+ERRORS: Final = ("error", "validation_error")
 
 
 def streamed_records(run: Run) -> list[TelemetryRecord]:
@@ -32,7 +34,7 @@ def streamed_records(run: Run) -> list[TelemetryRecord]:
     return [_record(run.builder, base + n, at, kind, data) for n, (at, kind, data) in enumerate(events)]
 
 
-def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> Iterator[TelemetryRecord]:
+def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list[TelemetryRecord]:
     """Tokens that no data-sys-usage event carried, one record a response, and one data-sys-turn record a turn.
 
     `builder` is the one that `turns` were made of: a copy, where the run may go on. Responses are counted as they came,
@@ -44,20 +46,23 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> Iter
     streamed = {n for n, message in enumerate(own) if message.usage_streamed}
     spoken = [message.fields for message in responses]
     native = [message for turn in builder.native for message in _messages(turn, "response")]
+    records = []
     for number, fields in enumerate([*spoken, *native]):
         if number not in streamed and isinstance(fields.get("usage"), dict) and fields["usage"]:
-            yield _derived(run.builder, number, "data-sys-usage", tokens.normal(fields["usage"]), fields)
+            records.append(_derived(run.builder, number, "data-sys-usage", tokens.normal(fields["usage"]), fields))
     for child in builder.children:
         for number, message in enumerate(_responses(child)):
-            if isinstance(message.fields.get("usage"), dict) and message.fields["usage"]:
-                yield _derived(child, number, "data-sys-usage", tokens.normal(message.fields["usage"]), message.fields)
+            fields = message.fields
+            if isinstance(fields.get("usage"), dict) and fields["usage"]:
+                records.append(_derived(child, number, "data-sys-usage", tokens.normal(fields["usage"]), fields))
     children = {child.context.thread_id: child for child in builder.children}
     for ordinal, record in enumerate(turns):
         turn = record["turn"]
         if turn is not None and turn.get("turn_type") == "agent":
             number = PER_RECORD + ordinal + (record["revision"] << 20)
             own_builder = children.get(record["thread_id"], run.builder)
-            yield _derived(own_builder, number, "data-sys-turn", _summary(record, turn), {})
+            records.append(_derived(own_builder, number, "data-sys-turn", _summary(record, turn), {}))
+    return records
 
 
 def polished(
@@ -98,16 +103,16 @@ def _messages(turn: Fields, kind: str) -> list[Fields]:
 def _summary(record: TurnRecord, turn: Fields) -> Fields:
     parts = [part for message in turn.get("messages") or () for part in message.get("parts") or ()]
     timings = record.get("timings") or [{}]
-    durations = [timing.get("duration_ms") for timing in timings]
+    durations = [duration for timing in timings if (duration := timing.get("duration_ms")) is not None]
     return {
         "status": record["status"],
         "reason": (turn.get("interruption") or {}).get("reason"),
         "revision": record["revision"],
         "responses": len(_messages(turn, "response")),
-        "tool_calls": sum(part.get("part_kind") in ("tool-call", "builtin-tool-call") for part in parts),
-        "tool_errors": sum(part.get("status") in ("error", "validation_error") for part in parts),
+        "tool_calls": len([part for part in parts if part.get("part_kind") in CALLS]),
+        "tool_errors": len([part for part in parts if part.get("status") in ERRORS]),
         "ttft_ms": timings[0].get("ttft_ms"),
-        "duration_ms": sum(filter(None, durations)) if any(d is not None for d in durations) else None,
+        "duration_ms": sum(durations) if durations else None,
     }
 
 

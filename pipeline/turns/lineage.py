@@ -20,14 +20,14 @@ keeps of that what `pipeline.turns.branches` needs to find the other run, whiche
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 from topics.json_text import Fields
 
 USERS: Final = frozenset({"user", "human"})
 AGENTS: Final = frozenset({"assistant", "ai", "model", "agent"})
+RESULTS: Final = frozenset({"tool_result", "tool-result"})
 SETTINGS: Final = frozenset({"system", "developer"})
 HEX_DIGITS: Final = 32  # of a hash
 LONGEST_ID: Final = 500  # characters
@@ -36,8 +36,7 @@ CHECKPOINTS: Final = 100  # ids that are kept of a run: the first ones and the l
 Redacted = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(NamedTuple):
     """What a request repeats of its conversation: messages of any SDK, the oldest first; they may be any JSON.
 
     `follows`: the response that the model's server goes on from. `again`: another answer to the same words is wanted.
@@ -71,7 +70,7 @@ def lineage(history: History, continues: str | None, replaces: str | None, redac
     found["words"] = words
     if earlier:
         found["earlier"] = earlier
-    answers = (text for message in reversed(old) if _role(message) in AGENTS for text in [*_texts(message)][-1:])
+    answers = (text for message in reversed(old) if _role(message) in AGENTS for text in _texts(message)[-1:])
     answer = next(answers, None)
     if answer is not None:
         found["answer"] = text_hash(redacted(answer))
@@ -112,13 +111,12 @@ def _answers_tools(message: Fields) -> bool:
     content = message.get("content")
     blocks = content if isinstance(content, list) else message.get("parts")
     blocks = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
-    kinds = {"tool_result", "tool-result"}
-    results = [block for block in blocks if block.get("type") in kinds or "functionResponse" in block]
+    results = [block for block in blocks if block.get("type") in RESULTS or "functionResponse" in block]
     return bool(results) and len(results) == len(blocks)
 
 
-def _words(messages: Iterable[Fields], redacted: Redacted) -> Iterator[str]:
-    return (redacted("\n".join(_texts(message))) for message in messages if _is_users(message))
+def _words(messages: Iterable[Fields], redacted: Redacted) -> list[str]:
+    return [redacted("\n".join(_texts(message))) for message in messages if _is_users(message)]
 
 
 def _chained(texts: Iterable[str], before: str) -> str:
@@ -128,9 +126,8 @@ def _chained(texts: Iterable[str], before: str) -> str:
     return before
 
 
-def _texts(message: Fields) -> Iterator[str]:
+def _texts(message: Fields) -> list[str]:
     content = message.get("content", message.get("parts"))
-    for piece in content if isinstance(content, list) else [content]:
-        text = piece.get("text") if isinstance(piece, dict) else piece
-        if isinstance(text, str) and text.strip():
-            yield text
+    pieces = content if isinstance(content, list) else [content]
+    texts = [piece.get("text") if isinstance(piece, dict) else piece for piece in pieces]
+    return [text for text in texts if isinstance(text, str) and text.strip()]

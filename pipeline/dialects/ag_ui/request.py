@@ -6,7 +6,6 @@ that ran in the client, and the user's words.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from pipeline.assembly.builder import Builder
@@ -85,7 +84,7 @@ def told(builder: Builder, event: Fields) -> None:
     said, given = repeated(event), repeated(event.get("input"))
     if builder.history is not None:
         ids = dict.fromkeys([*builder.history.checkpoints, *said.checkpoints])
-        builder.history = replace(builder.history, checkpoints=tuple(ids))
+        builder.history = builder.history._replace(checkpoints=tuple(ids))
         return
     asked = repeated(builder.context.request)
     builder.history = History(

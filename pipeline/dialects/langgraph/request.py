@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from pipeline.assembly.builder import Builder
@@ -41,8 +40,7 @@ def told(builder: Builder, stream: Stream) -> History | None:
         return None
     asked = repeated(builder.context.request)
     messages = base or asked.messages
-    return replace(
-        asked,
+    return asked._replace(
         messages=messages,
         checkpoint=asked.checkpoint or stream.checkpoint,
         checkpoints=tuple(stream.checkpoints),
