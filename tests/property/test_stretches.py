@@ -21,15 +21,16 @@ from tests.property.records import envelope
 from topics.turn_record import encode
 
 NAMES = sorted(name for name, dialect in DIALECTS.items() if dialect.stretches)
-VERCEL = Path(compare_wires.__file__).parent / "vercel-ai"
+CORPUS = Path(compare_wires.__file__).parent
+OTHERS = {"vercel-ai": "vercel-ai/*.sse", "pydantic-ai": "pydantic-ai/2*/*.pai_events.jsonl"}  # beside the wires'
 MOST = 60  # events of a recording
 ODD: list[Any] = [None, True, False, 0, 1, 1.0, "", "x", {}, [], {"text": "x"}, ["x"]]
 
 
 @cache
 def known(dialect: str) -> list[list[Any]]:
-    if dialect == "vercel-ai":
-        streams = sorted(VERCEL.glob("*.sse"))
+    if dialect in OTHERS:
+        streams = sorted(CORPUS.glob(OTHERS[dialect]))
     else:
         streams = [recording.stream for recording in compare_wires.recordings(dialect)]
     found = [compare_wires.events(dialect, stream.read_bytes())[:MOST] for stream in streams]

@@ -15,6 +15,7 @@ DIALECT: Final = Dialect(
     wire=WIRES["pydantic-ai"],
     handlers=events.HANDLERS,
     unknown=events.unknown,
+    stretches=events.STRETCHES,
     begin=events.begin,
     history=prompt.repeated,
     finish=events.finish,

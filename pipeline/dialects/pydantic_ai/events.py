@@ -23,11 +23,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
-from pipeline.assembly.dialect import Handler, nothing
+from pipeline.assembly.dialect import Handler, Stretch, nothing
 from pipeline.assembly.parts import Part
 from pipeline.dialects.pydantic_ai.messages import message, part
 from pipeline.dialects.pydantic_ai.prompt import add_prompt
-from pipeline.dialects.pydantic_ai.response import close, part_delta, part_end, part_start, settle
+from pipeline.dialects.pydantic_ai.response import close, part_delta, part_deltas, part_end, part_start, settle
 from pipeline.dialects.pydantic_ai.result import HAS_MESSAGES, add_message, run_result
 from pipeline.dialects.pydantic_ai.tools import (
     add_implied,
@@ -109,3 +109,5 @@ HANDLERS: Final[dict[str, Handler]] = {
     "custom": custom,
     "agent_run_result": run_result,
 }
+
+STRETCHES: Final[dict[str | None, Stretch]] = {"part_delta": part_deltas}

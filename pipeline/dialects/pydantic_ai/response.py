@@ -7,7 +7,7 @@ with the first tool event. Every part stays open until then: deltas of a part ma
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Part
@@ -17,6 +17,7 @@ from topics.json_text import Fields
 
 STREAMED: Final = frozenset({"text", "thinking", "tool-call", "builtin-tool-call"})  # kinds that get a part_end
 CALLS: Final = frozenset({"tool-call", "builtin-tool-call"})
+TEXTUAL: Final = frozenset({"text", "thinking"})  # kinds of deltas
 # Keys of the dialect's state (builder.scratch), about the newest response:
 LAST: Final = "last"  # the part that started last
 STEP: Final = "step"  # ids of the calls that were executed, in that order
@@ -52,6 +53,38 @@ def part_delta(builder: Builder, event: Fields) -> None:
         fields["provider_name"] = delta["provider_name"]
     if delta.get("provider_details") is not None:
         fields["provider_details"] = {**(fields.get("provider_details") or {}), **delta["provider_details"]}
+
+
+def part_deltas(builder: Builder, events: list[Any], start: int) -> int:
+    """Append consecutive plain deltas of one text or thinking at once (a Stretch). -> the index behind them."""
+    deltas = []
+    try:
+        index, kind = events[start]["index"], events[start]["delta"]["part_delta_kind"]
+        found = builder.open_text[str(index)]
+        if type(index) is not int or kind not in TEXTUAL:
+            return start
+        for event in map(events.__getitem__, range(start, len(events))) if start else events:
+            delta = event["delta"]
+            content = delta["content_delta"]
+            if (
+                event["event_kind"] != "part_delta"
+                or event["index"] != index
+                or type(event["index"]) is not int
+                or delta["part_delta_kind"] != kind
+                or type(content) is not str
+                or not content
+                or delta.get("provider_name") is not None
+                or delta.get("provider_details") is not None
+                or delta.get("signature_delta") is not None
+            ):
+                break
+            deltas.append(content)
+    except (KeyError, TypeError, AttributeError):  # another kind of event; if it is bad, its handler raises the error
+        pass
+    if deltas:
+        found.chunks.append("".join(deltas))
+        found.fields.pop(EMPTY, None)
+    return start + len(deltas)
 
 
 def part_end(builder: Builder, event: Fields) -> None:
