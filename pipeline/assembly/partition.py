@@ -37,10 +37,12 @@ from pipeline.turns.lineage import Redacted
 from threadmill.envelope import LARGEST, checked, decode
 from threadmill.errors import InvalidRecord, Reason
 from topics import state as state_topic
+from topics.json_text import Fields
 from topics.state import Closed, RunKey
 from topics.turn_record import TurnRecord
 
 INT: Final = frozenset({int})
+NOTHING: Final[Fields] = {}
 
 
 class Partition:
@@ -102,9 +104,9 @@ class Partition:
                     now = at
                 # The usual case: the next record of an open run, and nothing special about it. What is taken here must
                 # pass `decode`, too: after a restart the same record may go that way.
-                envelope = None
+                envelope: Fields = NOTHING
                 try:
-                    envelope = loads(value)  # type: ignore[arg-type]  # None raises, too
+                    envelope = loads(value)  # type: ignore[arg-type]  # None raises, too; compiled, what is no object
                     dt = tenant = None
                     others = len(envelope) - 8
                     if others and "dt" in envelope:
@@ -120,15 +122,15 @@ class Partition:
                     count, size = len(events), len(value)  # type: ignore[arg-type]  # it was JSON
                     if (
                         seq != run.next
-                        or seq.__class__ is not int
+                        or type(seq) is not int
                         or run.early
-                        or version.__class__ is not int
+                        or type(version) is not int
                         or version != 1
                         or envelope["agent_id"] != builder.context.agent_id
                         or envelope["dialect"] != dialect.name
-                        or events.__class__ is not list
+                        or type(events) is not list
                         or not count
-                        or ts.__class__ is not int
+                        or type(ts) is not int
                         or not 0 <= ts <= LARGEST
                         or (dt is not None and (len(dt) != count or {*map(type, dt)} != INT))
                         or size > most
@@ -137,7 +139,7 @@ class Partition:
                         raise KeyError
                 except (KeyError, TypeError, ValueError, AttributeError):
                     self.next, self.now = following, now
-                    self.take(record, envelope)
+                    self.take(record, envelope or None)
                     continue
                 run.last_at = at
                 run.last_offset = offset
