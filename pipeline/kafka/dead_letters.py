@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from pipeline.assembly.records import Record, Refused
@@ -45,7 +44,7 @@ def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -
 
 def without_value(letter: Outgoing) -> Outgoing:
     """What to send of a dead letter that its topic does not take: it still says why, and where the record is."""
-    return replace(letter, value=b"") if letter.value else letter
+    return letter._replace(value=b"") if letter.value else letter
 
 
 class DeadLetterLog:

@@ -9,9 +9,8 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice, takewhile
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from aiokafka.errors import MessageSizeTooLargeError
 
@@ -23,8 +22,7 @@ LARGEST_REQUEST: Final = 20_000_000  # bytes that a worker's producer sends at o
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """A record to be produced."""
 
     topic: str

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -94,6 +93,6 @@ async def _offload(records: deque[Outgoing], places: Sequence[int], offload: Off
             raise value
     for place, value in zip(places, values, strict=True):
         if isinstance(value, bytes):
-            records[place] = replace(records[place], value=value)
+            records[place] = records[place]._replace(value=value)
         else:  # it goes as it is: who can't read it either makes a dead letter of it, with all its bytes
             log.warning("%s of %r keeps its large values: %r", records[place].topic, records[place].key, value)

@@ -181,7 +181,7 @@ def spilled_records_forgotten(patch: Patch) -> None:
 def deep_turn_raises(patch: Patch) -> None:
     async def each(records: Any, places: Any, offload: Any) -> None:
         for place in places:
-            records[place] = replace(records[place], value=await offload(records[place].value or b""))
+            records[place] = records[place]._replace(value=await offload(records[place].value or b""))
 
     patch.setattr(offloading, "_offload", each)
     patch.setattr(turn_record, "OWN_LEVELS", LEVELS)

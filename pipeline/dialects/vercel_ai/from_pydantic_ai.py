@@ -39,7 +39,7 @@ def enqueued_messages(builder: Builder, event: Event) -> None:
         if isinstance(message, dict) and message.get("role") == "user" and isinstance(message.get("parts"), list):
             prompt = user_prompt(message["parts"])
             if prompt is not None:
-                note(prompt, id=message.get("id"), metadata=message.get("metadata"), enqueued=True)
+                note(prompt, {"id": message.get("id"), "metadata": message.get("metadata"), "enqueued": True})
                 builder.request_after(None).parts.append(Part(prompt, done=True))
 
 
@@ -53,7 +53,7 @@ def settle(builder: Builder) -> None:
         _order_results(builder, message, ranks)
         for part in message.parts if own else ():
             if noted(part, "inputError"):
-                note(part.fields, rawInput=True)
+                note(part.fields, {"rawInput": True})
     if own:
         builder.messages = _cut(builder.messages)
 

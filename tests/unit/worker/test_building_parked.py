@@ -183,7 +183,7 @@ async def test_a_segment_of_a_newer_version_is_passed_over(work: AssembleWork, p
     log = await parked(work, "r")
     for place, (record, delivery) in enumerate(producer.sent):
         if record.topic.endswith("state"):
-            newer = replace(record, value=(record.value or b"").replace(b'"v":1', b'"v":2', 1))
+            newer = record._replace(value=(record.value or b"").replace(b'"v":1', b'"v":2', 1))
             producer.sent.insert(place, (newer, delivery))
             break
     log.add(envelope(1, text("b"), end="complete"))
