@@ -10,6 +10,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.bench import capture
 from pipeline.bench.conditions import in_words
 from pipeline.bench.contenders import CONTENDERS, RATIOS
 from pipeline.bench.gateway import GatewayLoad
@@ -111,6 +112,18 @@ def as_json(suite: Suite, where: dict[str, Any]) -> dict[str, Any]:
             for mode in MODES
         ],
         "proxy": None if suite.proxy is None else _proxy_json(suite.proxy),
+        "capture": [
+            {
+                "streams": one.streams,
+                "mode": mode,
+                "cpu_us_an_event": one.cost(mode),
+                "ratio": one.ratio(mode),
+                "first_byte_ms": one.median(mode),
+                "first_byte_ratio": one.first_ratio(mode),
+            }
+            for one in suite.captured
+            for mode in capture.MODES
+        ],
         "gateway": None if suite.gateway is None else _gateway_json(suite.gateway),
         "history": [
             {**asdict(one), "queries": {what: _percentiles(ms) for what, ms in one.queries.items()}}

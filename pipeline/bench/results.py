@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pipeline.bench.capture import Captured
 from pipeline.bench.gateway import GatewayLoad
 from pipeline.bench.history import History
 from pipeline.bench.in_process import InProcess
@@ -58,6 +59,7 @@ class Suite:
     backlogs: list[Backlog] = field(default_factory=list)
     open_turns: list[OpenTurns] = field(default_factory=list)
     publishing: list[Publishing] = field(default_factory=list)
+    captured: list[Captured] = field(default_factory=list)
     gateway: GatewayLoad | None = None
     proxy: Proxied | None = None
     histories: list[History] = field(default_factory=list)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.bench import (
+    capture,
     gateway,
     history,
     in_process,
@@ -44,9 +45,10 @@ FLEET: Final = "fleet"
 PUBLISHING: Final = "publishing"
 GATEWAY: Final = "gateway"
 PROXY: Final = "proxy"
+CAPTURE: Final = "capture"
 HISTORY: Final = "history"
 SEARCH: Final = "search"
-ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, GATEWAY, PROXY)
+ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, CAPTURE, GATEWAY, PROXY)
 LAKE: Final = "lake"
 RETENTION: Final = "retention"
 SCALE: Final = "scale"
@@ -180,6 +182,11 @@ async def _end_to_end(settings: Settings, server: str | None, plan: Plan, suite:
             with _part(suite.failed, f"publishing: {streams} streams of a chat server", progress):
                 site = await _fresh(settings, "publishing", LOADS["text-1"])
                 suite.publishing.append(await publishing.measure(site.settings, streams))
+    if CAPTURE in plan.measurements:
+        for streams in capture.STREAMS:
+            with _part(suite.failed, f"capture: a program that reads {streams} streams", progress):
+                site = await _fresh(settings, "capture", LOADS["text-1"])
+                suite.captured.append(await capture.measure(site.settings, streams))
     if GATEWAY in plan.measurements:
         with _part(suite.failed, f"the gateway: {gateway.RUNS:,} uploads, {gateway.READERS} live readers", progress):
             site = await _fresh(settings, "gateway", LOADS["text-1"])

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pipeline.bench import capture
+from pipeline.bench.capture import Captured
 from pipeline.bench.contenders import CONTENDERS, RATIOS
 from pipeline.bench.gateway import PACE, GatewayLoad
 from pipeline.bench.history import History
@@ -51,6 +53,8 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
         yield _open_turns(suite.open_turns)
     if suite.publishing:
         yield _publishing(suite.publishing)
+    if suite.captured:
+        yield _captured(suite.captured)
     if suite.gateway is not None:
         yield from _gateway(suite.gateway)
     if suite.proxy is not None:
@@ -136,6 +140,23 @@ def _publishing(measured: Sequence[Publishing]) -> Sheet:
     ]
     columns = ("streams", "what publishes", "CPU µs an event", "of the same unpublished", "of a core, a stream")
     return Sheet("CPU of a chat server, streams of 50 tokens/s", columns, rows)
+
+
+def _captured(measured: Sequence[Captured]) -> Sheet:
+    rows = [
+        (
+            str(one.streams),
+            title,
+            f"{one.cost(mode):,.0f}",
+            NONE if mode == PLAIN else f"{one.ratio(mode):.2f} ×",
+            f"{one.median(mode):.2f} ms",
+            NONE if mode == PLAIN else f"{one.later(mode):+.2f} ms, {one.first_ratio(mode):.2f} ×",
+        )
+        for one in measured
+        for mode, title in capture.MODES.items()
+    ]
+    columns = ("streams", "what captures", "CPU µs an event", "of the same alone", "first byte, median", "than alone")
+    return Sheet("A program that speaks to a model, streams of 50 tokens/s", columns, rows)
 
 
 def _gateway(measured: GatewayLoad) -> Iterator[Sheet]:

@@ -95,7 +95,9 @@ def check(runs: dict[str, list[dict[str, Any]]], seen: dict[str, Any]) -> None:
         sdk, case, _ = name.split()
         (_, agent), refused = turns(run)
         assert refused == [], name
-        assert (run[0]["dialect"], run[-1]["end"]) == (DIALECT[sdk], ENDS[case]), name
+        # On a busy machine the head of an answer that stalls may come too late, too.
+        ends = {ENDS[case], *(["error"] if case == "stalled" else [])}
+        assert (run[0]["dialect"], run[-1]["end"] in ends) == (DIALECT[sdk], True), name
         events = [event for record in run for event in record["events"]]
         kinds = [kind for event in events if (kind := event.get("type", event.get("object"))) in (REQUEST, ERROR)]
         attempts = kinds.count(REQUEST)
@@ -113,6 +115,7 @@ def check(runs: dict[str, list[dict[str, Any]]], seen: dict[str, Any]) -> None:
             assert "100,000,243 bytes" in events[-1]["body"]
 
 
+FRAMEWORKS = {"langchain": "langgraph", "openai-agents": "openai-agents", "pydantic-ai": "openai-and-pydantic-ai"}
 START = sorted(page for page in (ROOT / "docs" / "start").glob("*.md") if page.name != "README.md")
 
 
@@ -124,7 +127,7 @@ def test_the_pages_for_a_start(page: Path, tmp_path: Path) -> None:
     assert "threadmill run -- python agent.py" in text
     program = text.partition("```python\n")[2].partition("```")[0]
     settings = away(tmp_path, capture_hosts="127.0.0.1=test")
-    python = environment("providers")
+    python = environment(FRAMEWORKS.get(page.stem, "providers"))
     with upstream() as address:
         base = f"{address}/plain/{page.stem}"
         program = program.replace("Mistral()", f"Mistral('key', server_url='{base}')")  # it reads no variable for that
@@ -133,6 +136,7 @@ def test_the_pages_for_a_start(page: Path, tmp_path: Path) -> None:
             "OPENAI_BASE_URL": f"{base}/v1",
             "ANTHROPIC_BASE_URL": base,
             "GOOGLE_GEMINI_BASE_URL": base,
+            "OPENAI_AGENTS_DISABLE_TRACING": "1",
             "PYTHONPATH": str(ROOT),
             **dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), "key"),
         }

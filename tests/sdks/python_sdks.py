@@ -23,6 +23,7 @@ SDKS: Final = {
     "langgraph": ("langgraph==1.2.22", "langchain-core==1.7.2", "langchain-openai==1.7.3"),
     "openai": ("openai==3.54.0",),
     "openai-agents": ("openai-agents==0.24.0", "openai==3.54.0"),
+    "openai-and-pydantic-ai": ("pydantic-ai-slim[openai]==2.68.0",),
     "providers": ("openai==3.54.0", "anthropic==2.12.0", "mistralai==3.7.0", "google-genai==3.4.0"),
     "pydantic-ai-2.68.0": ("pydantic-ai-slim[ag-ui,ui]==2.68.0",),
     "pydantic-ai-1.107.10": ("pydantic-ai-slim[ui]==1.107.10",),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.bench import report
+from pipeline.bench.capture import Captured
 from pipeline.bench.contenders import CONTENDERS
 from pipeline.bench.latency import Latency
 from pipeline.bench.loads import LOADS
@@ -78,6 +79,13 @@ def test_what_was_aimed_at_and_by_how_much_it_was_missed() -> None:
         backlogs=[Backlog(1_000_000, 120e6), Backlog(5_000_000, 140e6)],
         open_turns=[OpenTurns(1_000, 100e6, 110e6), OpenTurns(20_000, 290e6, 300e6)],
         publishing=[Publishing(1, {"plain": 0.1, "tee": 0.2, "middleware": 1.1})],
+        captured=[
+            Captured(
+                1,
+                {"plain": 0.1, "run": 0.2, "client": 0.3},
+                {"plain": [49.0, 50.0, 51.0], "run": [51.0], "client": [52.0]},
+            )
+        ],
     )
     rows = {aim.what: aim.row()[1:] for aim in aims(suite)}
     turns, raw = CONTENDERS["turns"].title, CONTENDERS["raw"].title
@@ -86,7 +94,9 @@ def test_what_was_aimed_at_and_by_how_much_it_was_missed() -> None:
     assert rows["memory at different lags, the farthest from their mean"] == ("17%", "≤ 10%", "missed by 67%")
     assert rows["memory of an open turn with 5 KB of text"] == ("10.0 KB", "≤ 20.0 KB", "met")
     assert rows["`run.tee` with 1 stream(s) of 50 tokens/s, of a core each"] == ("1.00%", "≤ 1.50%", "met")
-    assert "| met |" in report.markdown(suite, WHERE)
+    text = report.markdown(suite, WHERE)
+    assert "| met |" in text
+    assert "| 1 | `threadmill run` | 400 | 2.00 × | 51.00 ms | +1.00 ms, 1.02 × |" in text
 
 
 def test_what_the_proxy_adds() -> None:
