@@ -11,13 +11,14 @@ from pipeline.bench.history import BY_MODEL
 from pipeline.bench.loads import LOADS
 from pipeline.bench.publishing import MODES, PLAIN
 from pipeline.bench.result import percentile
-from pipeline.bench.results import Suite
+from pipeline.bench.results import Result, Suite
 from pipeline.bench.searching import COMMON_WORD, RARE_WORD
 
 # (load, contender) -> {other contender: the least ratio to its rate}.
 RATES: Final[dict[tuple[str, str], dict[str, float]]] = {
-    ("text-1", TURNS): {LIMIT: 0.55, "faust": 25, "quix": 4, "streams": 2.5},
-    ("text-8", TURNS): {LIMIT: 0.30, "faust": 10, "quix": 2.2, "streams": 3},
+    ("text-1", TURNS): {LIMIT: 0.60, "faust": 40, "quix": 4, "streams": 2},
+    ("text-8", TURNS): {LIMIT: 0.50, "faust": 10, "quix": 3, "streams": 2},
+    ("tools", TURNS): {LIMIT: 0.30},
     ("text-1", "sqlite"): {TURNS: 0.7},
     ("text-1", "postgres"): {TURNS: 0.7},
     ("text-8", "sqlite"): {TURNS: 0.4},
@@ -25,6 +26,8 @@ RATES: Final[dict[tuple[str, str], dict[str, float]]] = {
     ("text-1", "two"): {TURNS: 1.8},
     ("text-8", "two"): {TURNS: 1.8},
 }
+FLEET_US: Final = {TURNS: 5.0, "sqlite": 10.0, "postgres": 10.0}  # CPU of the worker an event of the mixed fleet
+STORE_US: Final = 150  # CPU of a turn of 150 events into a store, beyond the way to the turns topic
 P99_MS: Final = 100  # from `end` to the rows
 LIVE_MS: Final = 50  # from a producer to one of many readers, beside queries
 FROM_THE_MEAN: Final = 0.10  # the largest deviation of memory at any lag from the mean
@@ -67,6 +70,8 @@ def aims(suite: Suite) -> Iterator[Aim]:
             if ratio is not None:
                 what = f"{LOADS[load].title}: {CONTENDERS[who].title}, of: {CONTENDERS[other].title}"
                 yield Aim(what, ratio, bound, least=True)
+    for result in suite.results:
+        yield from _costs(result)
     for one in suite.latencies:
         yield Aim(f"p99 from `end` to the rows, {one.store}", percentile(one.ms, 99), P99_MS, form="{:,.0f} ms")
     at_lags = [one.memory for one in suite.latencies if one.store == "sqlite"] + [one.most for one in suite.backlogs]
@@ -97,3 +102,18 @@ def aims(suite: Suite) -> Iterator[Aim]:
             if mode != PLAIN:
                 what = f"{MODES[mode]} with {served.streams} stream(s) of 50 tokens/s, of a core each"
                 yield Aim(what, served.of_a_core(mode), OF_A_CORE, form="{:.2%}")
+
+
+def _costs(result: Result) -> Iterator[Aim]:
+    """The targets of one load in CPU, where the system tells it."""
+    load = result.load
+    costs = {who: cost for who in FLEET_US if who in result.measured and (cost := result.cost(who)) is not None}
+    if load.name == "fleet":
+        for who, cost in costs.items():
+            yield Aim(f"CPU an event, mixed fleet: {CONTENDERS[who].title}", cost, FLEET_US[who], form="{:.1f} µs")
+    elif load.text and TURNS in costs:
+        way = costs.pop(TURNS)
+        for who, cost in costs.items():
+            beyond = (cost - way) * load.events / load.runs
+            what = f"CPU a turn beyond the way to the turns topic, {load.title}: {CONTENDERS[who].title}"
+            yield Aim(what, beyond, STORE_US, form="{:.0f} µs")
