@@ -46,6 +46,7 @@ ELSEWHERE: Final = {
     "gateway_host": "listenAddress",
     "gateway_port": "gateway.port",
     "gateway_tokens": "gateway.tokens.existingSecret",
+    "webhooks": "pod.extraEnv",
 }
 # Settings of agents that publish to a gateway, and of a development broker: no container of the chart is one of these.
 NOT_OFFERED: Final = frozenset({"publish_url", "publish_token", "publish_token_file", "maven_repository"})

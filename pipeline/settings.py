@@ -16,7 +16,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from pipeline import budgets, webhooks
+from pipeline.budgets import Budget
 from pipeline.retention import Retention
+from pipeline.webhooks import Webhook
 from threadmill.environment import read
 from threadmill.settings import PREFIX, ClientSettings, Count, without_password
 from topics.catalog import CATALOG
@@ -77,6 +80,34 @@ def _store_retention(value: str) -> str:
         Retention.parse(value)
     except ValueError as error:
         raise ValueError(f"90d, or 90d,TENANT=30d,TENANT=forever is expected: {error}") from None
+    return value
+
+
+def _webhooks(value: SecretStr) -> SecretStr:
+    webhooks.parse(_text_or_file(value.get_secret_value()))
+    return value
+
+
+def _budgets(value: str) -> str:
+    budgets.parse(_text_or_file(value))
+    return value
+
+
+def _text_or_file(value: str) -> str:
+    """What a setting says, or the file that it names. Raises ValueError without the value: it may hold secrets."""
+    if value.lstrip().startswith("["):
+        return value
+    try:
+        return Path(value).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"a JSON list, or a file that can be read, is expected: {type(error).__name__}") from None
+
+
+def _networks(value: str) -> str:
+    try:
+        webhooks.networks(value)
+    except ValueError as error:
+        raise ValueError(f"10.0.0.0/8,… is expected: {error}") from None
     return value
 
 
@@ -260,6 +291,24 @@ class Settings(ClientSettings):
     )
     gateway_proxy_first_byte: Seconds = Field(900.0, description="Time in which such a server must begin to answer.")
     gateway_proxy_idle: Seconds = Field(300.0, description="Silence in the middle of its answer that ends it.")
+    webhooks: Annotated[SecretStr, AfterValidator(_webhooks)] | None = Field(
+        None,
+        description="Who hears by HTTP of turns, deletions and budgets: a JSON list of {name, url, secret, events?, "
+        "tenant?}, or a file that holds it; `[]` where only the API sets webhooks up. By default there are none.",
+    )
+    budgets: Annotated[str, AfterValidator(_budgets)] | None = Field(
+        None,
+        description="What may be used: a JSON list of {name, tokens or usd, per, tenant?, agent?, model?}, or a file "
+        "that holds it; `per` is `hour`, `day` or `month`. By default there are no budgets.",
+    )
+    webhooks_allow: Annotated[str, AfterValidator(_networks)] = Field(
+        "",
+        description="Networks to which webhooks are delivered although they are not public, and by `http://` too: "
+        "`10.1.0.0/16,127.0.0.1/32`. By default none.",
+    )
+    webhooks_within: Seconds = Field(
+        86_400.0, description="How long behind its record an event is tried again, until it is a dead letter."
+    )
     log_level: str = Field(
         "INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least severe log line that is written."
     )
@@ -328,6 +377,16 @@ class Settings(ClientSettings):
     def kept_for(self) -> Retention:
         """How long threads are kept: `store_retention`, read."""
         return Retention() if self.store_retention is None else Retention.parse(self.store_retention)
+
+    @property
+    def webhook_list(self) -> tuple[Webhook, ...]:
+        """The webhooks of the setting."""
+        return () if self.webhooks is None else webhooks.parse(_text_or_file(self.webhooks.get_secret_value()))
+
+    @property
+    def budget_list(self) -> tuple[Budget, ...]:
+        """The budgets of the setting."""
+        return () if self.budgets is None else budgets.parse(_text_or_file(self.budgets))
 
     @property
     def retention_ms(self) -> dict[str, int]:

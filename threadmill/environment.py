@@ -47,12 +47,18 @@ def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, A
         settings = kind(**{**values, **overrides})
     except ValidationError as error:
         problems = problems + [
-            f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')} (got {_shown(e['input'])})"
+            f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')}{_got(kind, e)}"
             for e in error.errors(include_url=False)
         ]
     if settings is None or problems:
         raise CallerError("\n".join(problems))
     return settings
+
+
+def _got(kind: type[ClientSettings], error: Mapping[str, Any]) -> str:
+    """What was given, unless it is a secret."""
+    secret = "SecretStr" in str(kind.model_fields[error["loc"][0]].annotation) if error["loc"] else True
+    return "" if secret else f" (got {_shown(error['input'])})"
 
 
 def _shown(value: object) -> str:

@@ -10,7 +10,20 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from pipeline.gateway import docs_page, holds, ingest, problems, records, runs, search, status, threads, usage
+from pipeline.gateway import (
+    budgets,
+    docs_page,
+    holds,
+    ingest,
+    problems,
+    records,
+    runs,
+    search,
+    status,
+    threads,
+    usage,
+    webhooks,
+)
 from pipeline.gateway.connections import Gateway
 from pipeline.gateway.dashboard import dead_letters, ledger, live_figures, page, turn_usage
 from pipeline.gateway.facts import HEADERS
@@ -26,6 +39,8 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     runs.router,
     holds.router,
     search.router,
+    webhooks.router,
+    budgets.router,
     live.router,
     usage.router,
     status.router,
@@ -59,6 +74,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        gateway.budgets.start()
         if proxy is not None:
             proxy.start()
         try:

@@ -19,6 +19,7 @@ from fastapi import Depends, Request
 
 from pipeline.errors import StoreError, ThreadmillError
 from pipeline.gateway.broker_status import BrokerStatus
+from pipeline.gateway.budget_memory import Budgets
 from pipeline.gateway.dashboard.tail import Tail
 from pipeline.gateway.limits import AtOnce, Rate
 from pipeline.gateway.live.following import Live
@@ -147,6 +148,7 @@ class Gateway:
         self.figures = Tail(settings)
         self.run_watch = RunWatch(settings, self.metrics)
         self.erased = Erased(self.store)
+        self.budgets = Budgets(settings.budget_list, self.store)
         self.searching = asyncio.Semaphore(SEARCHES)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
         # To the brokers, also where this environment names a gateway for agents: it would publish to itself.
@@ -190,6 +192,7 @@ class Gateway:
     async def close(self) -> None:
         """Deliver the accepted records, and disconnect."""
         self.live.stop()
+        await self.budgets.stop()
         await asyncio.gather(self.tail.close(), self.figures.close(), self.run_watch.close())
         if self._publisher.value is not None:
             await self._publisher.value.__aexit__(None, None, None)

@@ -235,7 +235,22 @@ COST_LAST_HOUR: Final = Metric(
     "gauge",
     "Cost of the stored responses of the last hour, of all of which it is known; 0 where a worker has not looked.",
 )
+BUDGET_USED: Final = Metric(
+    "threadmill_budget_used_ratio",
+    "gauge",
+    "Used of a budget in its current hour, day or month; 1 is all.",
+    ("budget",),
+)
 NOTICES: Final = Metric("threadmill_notices_total", "counter", "Notices that their topic has, by type.", ("type",))
+WEBHOOK_ATTEMPTS: Final = Metric(
+    "threadmill_webhook_attempts_total",
+    "counter",
+    "Attempts to deliver an event to a webhook, by outcome: `delivered`, `failed`, `given_up`.",
+    ("outcome",),
+)
+WEBHOOKS_WAITING: Final = Metric(
+    "threadmill_webhook_waiting", "gauge", "Events that wait for a webhook to take them, in the whole store."
+)
 STORE_RETRIES: Final = Metric("threadmill_store_retries_total", "counter", "Transactions that were tried again.")
 STORE_FAILURES: Final = Metric("threadmill_store_failures_total", "counter", "Transactions that failed.")
 
@@ -314,7 +329,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(CHECKPOINT_SECONDS, CHECKPOINT_TIME, COMMITS, REBALANCES, LAST_PROGRESS),
     *(REDACTIONS, CONTENT_OBJECTS, CONTENT_BYTES, CONTENT_FAILURES),
     *(STORE_BATCHES, STORE_ROWS, STORE_ERASED, STORE_EXPIRED, STORE_RETRIES, STORE_FAILURES),
-    *(COST_LAST_HOUR, NOTICES),
+    *(COST_LAST_HOUR, BUDGET_USED, NOTICES, WEBHOOK_ATTEMPTS, WEBHOOKS_WAITING),
     *(EXPIRED_THREADS, EXPIRED_TURNS, EXPIRED_OBJECTS, EXPIRED_BYTES, EXPIRED_ARCHIVED),
     *(ARCHIVE_SEGMENTS, ARCHIVE_ROWS, ARCHIVE_BYTES, ARCHIVE_REFUSED, ARCHIVE_FAILURES),
     *(SPANS, SPANS_EXPORTED, SPANS_FAILED),

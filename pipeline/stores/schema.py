@@ -24,6 +24,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    UniqueConstraint,
     and_,
     func,
     literal_column,
@@ -285,6 +286,38 @@ notices = Table(
     Column("keep_until", BigInteger, nullable=False),
     Column("record", Document, nullable=False),
     Index("notices_due", "due", "id"),
+)
+
+# Webhooks that the API has set up. `tenant`: none for all tenants, "" for what has none. `secrets`: [key, until] each,
+# the newest first; `until` (epoch ms) is null for the one that stays.
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", Name, primary_key=True),
+    Column("tenant", Name),
+    Column("url", Text, nullable=False),
+    Column("events", Document, nullable=False),
+    Column("secrets", Document, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+# What waits to be delivered: of each lane (a webhook and a thread) the first row has a time at which it is due, and the
+# others have none. `place`: [topic, partition, offset] of the record; `at`: its time.
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("seq", BigInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True),
+    Column("webhook", Name, nullable=False),
+    Column("id", Name, nullable=False),
+    Column("lane", Name, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("place", Document, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("due", BigInteger),
+    Column("attempts", Integer, nullable=False),
+    UniqueConstraint("webhook", "id"),
+    Index("webhook_deliveries_due", "due"),
+    Index("webhook_deliveries_lane", "webhook", "lane", "seq"),
 )
 
 # One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pipeline.retention import Retention
 from pipeline.stores import list_statements, older_statements, statements, usage_query
 from pipeline.stores.connections import to_the_end
+from pipeline.stores.deliveries import Delivering
 from pipeline.stores.documents import documents_of, keys_in, keys_of, summaries_of, summary_of
 from pipeline.stores.expiring import Expiring
 from pipeline.stores.holding import Holding
@@ -31,7 +32,7 @@ THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 MOVED_AT_ONCE: Final = 200  # turns that one transaction moves: others wait for it
 
 
-class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing):
+class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 
     Every method raises StoreError; its `transient` says whether the same call may work later.

@@ -95,6 +95,29 @@ _ROLES: Final = (
         needs_setting="archive",
         light=True,
     ),
+    Role(
+        "webhooks",
+        "Delivers finished turns to webhooks, and what waits for them.",
+        TURNS,
+        (
+            Operation("deliverTurns", "receive", TURNS, "Deliver finished turns to webhooks."),
+            Operation("refuseDeliveries", "send", DEAD_LETTERS, "Keep what a webhook did not take."),
+        ),
+        "webhook_role.turns_work",
+        needs_store=True,
+        needs_setting="webhooks",
+        light=True,
+    ),
+    Role(
+        "notices",
+        "Delivers notices to webhooks: deletions, and budgets that are reached.",
+        NOTICES,
+        (Operation("deliverNotices", "receive", NOTICES, "Deliver notices to webhooks."),),
+        "webhook_role.notices_work",
+        needs_store=True,
+        needs_setting="webhooks",
+        light=True,
+    ),
 )
 ROLES: Final = {role.name: role for role in _ROLES}
 OPERATIONS: Final = tuple(operation for role in _ROLES for operation in role.operations)

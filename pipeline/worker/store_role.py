@@ -19,6 +19,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
+from pipeline.worker.budget_watch import BudgetWatch
 from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.notifying import Notifying
@@ -130,6 +131,7 @@ class StoreWork(GroupWork):
         searches: SearchSteps,
         spending: Spending,
         notifying: Notifying,
+        budgets: BudgetWatch,
     ) -> None:
         super().__init__("store", writer.apply, writer.metrics)
         self.older = older
@@ -138,6 +140,7 @@ class StoreWork(GroupWork):
         self.searches = searches
         self.spending = spending
         self.notifying = notifying
+        self.budgets = budgets
 
     def drop(self) -> None:
         """What is spent is said by other workers, if this one has no partition any more."""
@@ -151,6 +154,7 @@ class StoreWork(GroupWork):
         self.searches.step()
         self.spending.step()
         self.notifying.step()
+        self.budgets.step()
         await self.older.step()
 
 
@@ -161,4 +165,5 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
     expiring = Expiring(settings, writer.opened, metrics)
     searches, spending = SearchSteps(writer.opened), Spending(writer.opened, metrics)
     notifying = Notifying(settings, writer.opened, metrics)
-    return StoreWork(writer, OlderThreads(writer.opened), summing, expiring, searches, spending, notifying)
+    budgets = BudgetWatch(settings, writer.opened, metrics)
+    return StoreWork(writer, OlderThreads(writer.opened), summing, expiring, searches, spending, notifying, budgets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.attack import bulk, doors, holding, identity, poison
+from tests.attack import bulk, doors, holding, identity, poison, webhooks
 from tests.attack.attack import Attack
 
 ATTACKS: Final[tuple[Attack, ...]] = (
@@ -13,4 +13,5 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *doors.ATTACKS,
     *poison.ATTACKS,
     *bulk.ATTACKS,
+    *webhooks.ATTACKS,
 )

@@ -260,7 +260,14 @@ async def staged(settings: Settings, code: Code) -> AsyncIterator[Stage]:
         migration = Program(code, settings, home / "migrate.log", "store", "migrate")
         assert await asyncio.to_thread(migration.process.wait) == 0, migration.text()
     async with AsyncExitStack() as stack:
-        worker = Program(code, settings, home / "worker.log", "worker", "--roles", ROLES)
+        worker = Program(
+            code,
+            settings,
+            home / "worker.log",
+            "worker",
+            "--roles",
+            f"{ROLES},webhooks,notices" if settings.webhooks else ROLES,
+        )
         stack.callback(worker.end)
         gateway = Program(code, guarded, home / "gateway.log", "gateway")
         stack.callback(gateway.end)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from pydantic import SecretStr
 
 from docs.generate import roles_table
 from helm.generate import CHART
@@ -31,7 +32,7 @@ from topics.catalog import CATALOG, Topic
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """Those that allow every role."""
-    return Settings(home=tmp_path, archive=tmp_path.as_uri())
+    return Settings(home=tmp_path, archive=tmp_path.as_uri(), webhooks=SecretStr("[]"))
 
 
 @pytest.fixture

@@ -1,0 +1,173 @@
+"""Budgets as values: what may be used of tokens or money, by whom, in which time. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any, Final, Literal
+
+from topics.notice import BUDGET_REACHED, VERSION, BudgetReached, NoticeRecord
+
+LEVELS: Final = (80, 100)  # per cent of which a notice is given
+NANO: Final = 1_000_000_000
+NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+DATED: Final = re.compile(r"[-@](?:latest|[0-9][0-9-]{3,})")
+KEYS: Final = ("name", "tenant", "agent", "model", "tokens", "usd", "per")
+MOST: Final = 1000
+
+Per = Literal["hour", "day", "month"]
+PERIODS: Final = ("hour", "day", "month")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`limit` of `unit` (tokens, or nano_usd: 10⁻⁹ US dollars) in each hour, day or month of UTC. `tenant` ("" for what
+    has none), `agent` and `model`: what counts; None is all.
+    """
+
+    name: str
+    unit: Literal["tokens", "nano_usd"]
+    limit: int
+    per: Per
+    tenant: str | None = None
+    agent: str | None = None
+    model: str | None = None
+
+    def window(self, now: int) -> tuple[int, int]:
+        """The time that `now` is in -> (start, end) in epoch ms."""
+        at = datetime.fromtimestamp(now / 1000, UTC).replace(minute=0, second=0, microsecond=0)
+        if self.per == "hour":
+            start, end = at, at + timedelta(hours=1)
+        elif self.per == "day":
+            start = at.replace(hour=0)
+            end = start + timedelta(days=1)
+        else:
+            start = at.replace(day=1, hour=0)
+            end = (start + timedelta(days=32)).replace(day=1)
+        return int(start.timestamp() * 1000), int(end.timestamp() * 1000)
+
+    def counts(self, tenant: str | None, agent: str | None, model: str | None) -> bool:
+        """Whether what somebody is about to do would count. A model is asked for as `gpt-4o` and used as
+        `gpt-4o-2024-08-06`: each stands for the other.
+        """
+        return (
+            self.tenant in (None, tenant or "")
+            and self.agent in (None, agent)
+            and (self.model is None or (model is not None and _alike(self.model, model)))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What of a budget is used in the window that began at `start` (epoch ms)."""
+
+    budget: Budget
+    used: int
+    start: int
+    end: int
+
+    @property
+    def ratio(self) -> float:
+        """Used of the limit, 1.0 is all."""
+        return self.used / self.budget.limit
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is left."""
+        return self.used >= self.budget.limit
+
+    def over(self, now: int) -> bool:
+        """Whether its window is over, and another one has begun."""
+        return now >= self.end
+
+    def notices(self, now: int) -> list[NoticeRecord]:
+        """A notice for each level that is reached: the same ids, whoever makes them and how often."""
+        return [self._notice(level, now) for level in LEVELS if self.used * 100 >= self.budget.limit * level]
+
+    def _notice(self, level: int, now: int) -> NoticeRecord:
+        budget = self.budget
+        data: BudgetReached = {
+            "budget": budget.name,
+            "level": level,
+            "used": self.used,
+            "limit": budget.limit,
+            "unit": budget.unit,
+            "per": budget.per,
+            "start": self.start,
+            "end": self.end,
+        }
+        if budget.agent is not None:
+            data["agent"] = budget.agent
+        if budget.model is not None:
+            data["model"] = budget.model
+        named = f"{budget.name} {budget.unit} {budget.limit} {budget.per} {self.start} {level}"
+        notice: NoticeRecord = {
+            "v": VERSION,
+            "id": f"budget_{sha256(named.encode()).hexdigest()[:32]}",
+            "type": BUDGET_REACHED,
+            "at": now,
+            "data": {**data},
+        }
+        if budget.tenant:
+            notice["tenant"] = budget.tenant
+        return notice
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether somebody may go on, and the budgets that say no."""
+
+    allowed: bool
+    exhausted: tuple[State, ...] = ()
+
+
+def parse(text: str) -> tuple[Budget, ...]:
+    """A JSON list of {"name", "tokens" or "usd", "per", "tenant"?, "agent"?, "model"?} -> budgets. Raises ValueError
+    that names the entry.
+    """
+    try:
+        rows = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"a JSON list is expected: {error}") from None
+    if type(rows) is not list or len(rows) > MOST:
+        raise ValueError(f"a JSON list of at most {MOST:,} budgets is expected")
+    found: dict[str, Budget] = {}
+    for number, row in enumerate(rows, 1):
+        try:
+            one = _budget(row)
+        except ValueError as error:
+            raise ValueError(f"entry {number}: {error}") from None
+        if one.name in found:
+            raise ValueError(f"entry {number}: the name {one.name!r} is there twice")
+        found[one.name] = one
+    return tuple(found.values())
+
+
+def _budget(row: Any) -> Budget:
+    if type(row) is not dict or row.keys() - {*KEYS}:
+        raise ValueError(f"an object with {', '.join(KEYS)} is expected")
+    name, per = row.get("name"), row.get("per")
+    if type(name) is not str or not NAME.fullmatch(name):
+        raise ValueError("'name' is of 1 to 100 letters, digits, '.', '_' and '-'")
+    if per not in PERIODS:
+        raise ValueError(f"'per' is one of {', '.join(PERIODS)}")
+    for key in ("tenant", "agent", "model"):
+        if type(row.get(key, "")) is not str:
+            raise ValueError(f"{key!r} is a string; leave it out for all")
+    if ("tokens" in row) == ("usd" in row):
+        raise ValueError("either 'tokens' or 'usd' is expected")
+    unit: Literal["tokens", "nano_usd"] = "tokens" if "tokens" in row else "nano_usd"
+    amount: Any = row.get("tokens", row.get("usd"))
+    if type(amount) not in ((int,) if unit == "tokens" else (int, float)) or not 0 < amount < 10**15:
+        raise ValueError("'tokens' is an integer, 'usd' a number, and more than 0")
+    limit: int = amount if unit == "tokens" else round(amount * NANO)
+    return Budget(name, unit, max(1, limit), per, row.get("tenant"), row.get("agent"), row.get("model"))
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two names are of one model: the same, or one is the other with a date or `latest` behind it."""
+    short, long = sorted((one, other), key=len)
+    return one == other or (long.startswith(short) and DATED.fullmatch(long, len(short)) is not None)

@@ -1,0 +1,78 @@
+"""What is used of the budgets, in the gateway's memory: so that to ask costs no query."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from pipeline.budgets import Budget, State, Verdict
+from pipeline.errors import StoreError
+from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.stores.budgeting import states
+from pipeline.stores.sql import ThreadStore
+
+EVERY: Final = 5.0  # seconds between two looks at the store
+
+log = logging.getLogger(__name__)
+
+
+class Budgets:
+    """What is used of the budgets, as it was a few seconds ago. While the store is away, what was known last holds;
+    what was never known refuses nothing.
+    """
+
+    def __init__(self, budgets: tuple[Budget, ...], store: Callable[[], Awaitable[ThreadStore]]) -> None:
+        self.budgets = budgets
+        self.states: dict[str, State] = {}
+        self.at = 0  # epoch ms of the last look
+        self._store = store
+        self._looking: asyncio.Task[None] | None = None
+        self._warn = RepeatedWarning(log)
+
+    def start(self) -> None:
+        """Look every few seconds from now on; nothing where there are no budgets."""
+        if self.budgets and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look())
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._looking
+
+    async def known(self) -> None:
+        """Return when the store was asked once. Raises StoreError."""
+        self.start()
+        if self.budgets and not self.at:
+            await self.renew()
+
+    async def renew(self) -> None:
+        """Ask the store. Raises StoreError."""
+        now = time.time_ns() // 1_000_000
+        found = await states(await self._store(), self.budgets, now)
+        self.states, self.at = {one.budget.name: one for one in found}, now
+
+    def allowed(self, tenant: str | None, agent: str | None = None, model: str | None = None) -> Verdict:
+        """Whether somebody may begin something that counts for these; from memory. `tenant`: None or "" for none."""
+        now = time.time_ns() // 1_000_000
+        exhausted = tuple(
+            one
+            for one in self.states.values()
+            if one.exhausted and not one.over(now) and one.budget.counts(tenant, agent, model)
+        )
+        return Verdict(not exhausted, exhausted)
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                await self.renew()
+            except StoreError as error:
+                self._warn("store", "what is used of the budgets is as it was: %s", error)
+            except Exception:
+                log.exception("budgets: looking at the store failed")
+            await asyncio.sleep(EVERY)

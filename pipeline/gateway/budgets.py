@@ -1,0 +1,96 @@
+"""Budgets over HTTP: what is used of them, and whether a program may begin."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from pipeline.budgets import NANO, State
+from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.problems import documented
+from pipeline.gateway.security import Reader
+from pipeline.gateway.threads import Tenant
+from pipeline.turns.times import iso
+
+router = APIRouter(prefix="/v1/budgets", tags=["budgets"])
+
+
+class BudgetState(BaseModel):
+    """A budget, and what is used of it."""
+
+    name: str
+    tenant: str | None = Field(description="Whose use counts; null: everybody's.")
+    agent: str | None
+    model: str | None
+    unit: str = Field(description="`tokens` or `usd`.")
+    per: str = Field(description="`hour`, `day` or `month`, of UTC.")
+    limit: float
+    used: float
+    ratio: float = Field(description="Used of the limit; 1 is all.")
+    start: str
+    end: str
+
+
+class Listed(BaseModel):
+    """The budgets that the caller may see."""
+
+    budgets: list[BudgetState]
+    as_of: str | None = Field(description="When the store was asked.")
+
+
+class Answer(BaseModel):
+    """`allowed`: whether no budget that would count is used up; `exhausted`: those that are, as far as the caller may
+    see them.
+    """
+
+    allowed: bool
+    exhausted: list[str]
+    as_of: str | None
+
+
+Name = Annotated[str | None, Query(max_length=500)]
+
+
+@router.get("", summary="Budgets, and what is used of them", responses=documented("forbidden"))
+async def list_budgets(gateway: TheGateway, principal: Reader, tenant: Tenant = None) -> Listed:
+    """A token that is bound to a tenant sees the budgets of that tenant alone."""
+    bound = principal.bounded(tenant)
+    await gateway.budgets.known()
+    mine = [one for one in gateway.budgets.states.values() if bound is None or one.budget.tenant == bound]
+    return Listed(budgets=[_state(one) for one in mine], as_of=_as_of(gateway))
+
+
+@router.get("/check", summary="Whether a program may begin", responses=documented("forbidden"))
+async def check_budgets(
+    gateway: TheGateway, principal: Reader, agent: Name = None, model: Name = None, tenant: Tenant = None
+) -> Answer:
+    """From memory: what was used some seconds ago. Ask before a run begins; what runs already goes on."""
+    bound = principal.bounded(tenant)
+    await gateway.budgets.known()
+    verdict = gateway.budgets.allowed(bound, agent, model)
+    shown = [one.budget.name for one in verdict.exhausted if principal.tenant in (None, one.budget.tenant)]
+    return Answer(allowed=verdict.allowed, exhausted=shown, as_of=_as_of(gateway))
+
+
+def _as_of(gateway: Any) -> str | None:
+    return iso(gateway.budgets.at) if gateway.budgets.at else None
+
+
+def _state(one: State) -> BudgetState:
+    budget = one.budget
+    unit, scale = ("tokens", 1) if budget.unit == "tokens" else ("usd", NANO)
+    return BudgetState(
+        name=budget.name,
+        tenant=budget.tenant,
+        agent=budget.agent,
+        model=budget.model,
+        unit=unit,
+        per=budget.per,
+        limit=budget.limit / scale,
+        used=one.used / scale,
+        ratio=round(one.ratio, 6),
+        start=iso(one.start),
+        end=iso(one.end),
+    )

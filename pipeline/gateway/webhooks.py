@@ -1,0 +1,145 @@
+"""Webhooks over HTTP: a tenant sets up who hears of its turns, its deletions and its budgets."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Annotated, Final
+from uuid import uuid4
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, Field
+
+from pipeline.gateway.connections import Gateway, TheGateway
+from pipeline.gateway.problems import Problem, documented
+from pipeline.gateway.security import Admin, Principal
+from pipeline.gateway.threads import Tenant
+from pipeline.observability.audit import audit
+from pipeline.webhooks import EVENTS, LONGEST_URL, Webhook, checked_events, checked_url, secret_of
+
+KEY_BYTES: Final = 32
+MOST: Final = 100  # webhooks of one tenant
+OLD_SECRET_MS: Final = 86_400_000  # for which both secrets sign
+
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
+
+WebhookId = Annotated[str, Path(max_length=100)]
+
+
+class Wanted(BaseModel):
+    """What is asked for."""
+
+    url: str = Field(max_length=LONGEST_URL, description="`https://…`, at a public address.")
+    events: list[str] | None = Field(None, max_length=20, description=f"Any of {', '.join(EVENTS)}; all by default.")
+
+
+class Shown(BaseModel):
+    """A webhook without its secret."""
+
+    id: str
+    url: str
+    events: list[str]
+    tenant: str | None = Field(description="Only this tenant's events; null: those of all.")
+    created_at: int = Field(description="Epoch milliseconds.")
+    waiting: int = Field(0, description="Events that it has not taken yet.")
+
+
+class Fresh(Shown):
+    """A webhook with its new secret, which is shown this once."""
+
+    secret: str = Field(description="`whsec_…`, the key of its signatures (Standard Webhooks).")
+
+
+class Listed(BaseModel):
+    """The webhooks that the caller may see."""
+
+    webhooks: list[Shown]
+
+
+@router.post("", status_code=201, summary="Set up a webhook", responses=documented("forbidden", "conflict"))
+async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, tenant: Tenant = None) -> Fresh:
+    """Events are sent as POST requests with a JSON body, signed as Standard Webhooks says. The secret is shown once."""
+    bound = principal.bounded(tenant)
+    try:
+        url, events = checked_url(wanted.url), checked_events(wanted.events)
+    except ValueError as error:
+        raise Problem("bad-request", str(error)) from None
+    if len([one for one in await _all(gateway) if one.tenant == bound]) >= MOST:
+        raise Problem("conflict", f"there are {MOST} webhooks already: delete one")
+    now = time.time_ns() // 1_000_000
+    made = Webhook(f"wh_{uuid4().hex}", url, events, bound, (secret_of(secrets.token_bytes(KEY_BYTES)),), now)
+    await (await gateway.store()).add_webhook(made)
+    audit.info("webhook %s at %s set up, by %s", made.id, made.host, principal.text, extra={"tenant": bound})
+    return _fresh(made)
+
+
+@router.get("", summary="Webhooks of the API", responses=documented("forbidden"))
+async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> Listed:
+    """Without their secrets, and without those of the gateway's settings."""
+    bound = principal.bounded(tenant)
+    waiting = await (await gateway.store()).waiting_deliveries()
+    mine = [one for one in await _all(gateway) if bound is None or one.tenant == bound]
+    return Listed(webhooks=[_shown(one, waiting.get(one.id, 0)) for one in mine])
+
+
+@router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found", "forbidden"))
+async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Shown:
+    """Without its secret."""
+    found = await _found(gateway, principal, webhook_id)
+    waiting = await (await gateway.store()).waiting_deliveries()
+    return _shown(found, waiting.get(found.id, 0))
+
+
+@router.post("/{webhook_id}/secret", summary="Renew a webhook's secret", responses=documented("not-found", "forbidden"))
+async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Fresh:
+    """The new secret is shown once. For a day the one before signs, too: each request has both signatures."""
+    found = await _found(gateway, principal, webhook_id)
+    secret, now = secret_of(secrets.token_bytes(KEY_BYTES)), time.time_ns() // 1_000_000
+    if not await (await gateway.store()).rotate_webhook(found.id, secret, now, now + OLD_SECRET_MS):
+        raise _missing(webhook_id)
+    audit.info("webhook %s has a new secret, by %s", found.id, principal.text, extra={"tenant": found.tenant})
+    return _fresh(found, secret)
+
+
+@router.delete(
+    "/{webhook_id}", status_code=204, summary="Delete a webhook", responses=documented("not-found", "forbidden")
+)
+async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> None:
+    """What waits for it is dropped."""
+    found = await _found(gateway, principal, webhook_id)
+    if not await (await gateway.store()).drop_webhook(found.id):
+        raise _missing(webhook_id)
+    audit.info("webhook %s deleted, by %s", found.id, principal.text, extra={"tenant": found.tenant})
+
+
+async def _all(gateway: Gateway) -> list[Webhook]:
+    if gateway.settings.webhooks is None:
+        raise Problem("conflict", "webhooks are off here: THREADMILL_WEBHOOKS=[] turns them on, in workers too")
+    return await (await gateway.store()).webhooks(time.time_ns() // 1_000_000)
+
+
+async def _found(gateway: Gateway, principal: Principal, webhook_id: str) -> Webhook:
+    """Another tenant's is as one that is not there."""
+    for one in await _all(gateway):
+        if one.id == webhook_id and principal.tenant in (None, one.tenant):
+            return one
+    raise _missing(webhook_id)
+
+
+def _missing(webhook_id: str) -> Problem:
+    return Problem("not-found", f"there is no webhook {webhook_id!r:.80}: GET /v1/webhooks lists those that are")
+
+
+def _shown(one: Webhook, waiting: int = 0) -> Shown:
+    return Shown(
+        id=one.id,
+        url=one.url,
+        events=list(one.events),
+        tenant=one.tenant,
+        created_at=one.created_at,
+        waiting=waiting,
+    )
+
+
+def _fresh(one: Webhook, secret: str | None = None) -> Fresh:
+    return Fresh(**_shown(one).model_dump(), secret=secret or one.secrets[0])

@@ -1,0 +1,171 @@
+"""Webhooks of the API, and the queue of what is delivered to webhooks: what a receiver has not taken waits here, in no
+process's memory, and outlives each of them.
+
+The first of a lane (a webhook, and a thread) is due at some time; those behind it wait until it is gone. So a thread is
+delivered in order, and one that waits holds up no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import tuple_ as row_of
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores.connections import Connected
+from pipeline.stores.schema import webhook_deliveries as queue
+from pipeline.stores.schema import webhooks
+from pipeline.stores.statements import INSERT
+from pipeline.webhooks import Event, Webhook
+
+CLAIMED_MS: Final = 60_000  # for which a delivery is one worker's; no attempt takes as long
+LANES: Final = 0x77686B  # "whk": the first key of Postgres' advisory locks of lanes
+
+Lane = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event on its way to one webhook; times in epoch ms, `at` that of its record."""
+
+    seq: int
+    webhook: str
+    id: str
+    lane: str
+    payload: str
+    place: tuple[str, int, int]
+    at: int
+    attempts: int
+
+
+class Delivering(Connected):
+    """A store with webhooks. Every method raises StoreError."""
+
+    # ---- webhooks of the API
+
+    async def webhooks(self, now: int) -> list[Webhook]:
+        """All of them, the oldest first, with the secrets that are valid at `now` (epoch ms)."""
+        async with self._reading() as connection:
+            rows = (await connection.execute(select(webhooks).order_by(webhooks.c.created_at, webhooks.c.id))).all()
+        return [_webhook(row, now) for row in rows]
+
+    async def add_webhook(self, webhook: Webhook) -> None:
+        """Keep a new one."""
+        row = {"id": webhook.id, "tenant": webhook.tenant, "url": webhook.url, "created_at": webhook.created_at}
+        secrets = [[secret, None] for secret in webhook.secrets]
+        async with self._writing() as connection:
+            await connection.execute(insert(webhooks), [{**row, "events": list(webhook.events), "secrets": secrets}])
+
+    async def rotate_webhook(self, webhook_id: str, secret: str, now: int, old_until: int) -> bool:
+        """Give a webhook a new secret; the newest of its old ones signs beside it until then (epoch ms). -> whether
+        there is such a webhook.
+        """
+        mine = webhooks.c.id == webhook_id
+        async with self._writing() as connection:
+            row = (await connection.execute(select(webhooks).where(mine).with_for_update())).first()
+            if row is None:
+                return False
+            kept = [[secret, None], [row.secrets[0][0], old_until]]
+            await connection.execute(update(webhooks).where(mine).values(secrets=kept))
+            return True
+
+    async def drop_webhook(self, webhook_id: str) -> bool:
+        """Forget a webhook, and what waits for it -> whether there was one."""
+        async with self._writing() as connection:
+            gone = await connection.execute(delete(webhooks).where(webhooks.c.id == webhook_id))
+            await connection.execute(delete(queue).where(queue.c.webhook == webhook_id))
+            return gone.rowcount > 0
+
+    # ---- the queue
+
+    async def enqueue(self, events: Sequence[tuple[str, Event]], now: int) -> None:
+        """Have events delivered to webhooks (by id), in this order; what waits already changes nothing."""
+        if not events:
+            return
+        lanes = sorted({(webhook, event.lane) for webhook, event in events})
+        async with self._writing() as connection:
+            await _lock(connection, lanes)
+            waiting = row_of(queue.c.webhook, queue.c.lane).in_(lanes)
+            found = await connection.execute(select(queue.c.webhook, queue.c.lane).where(waiting).distinct())
+            busy = {(row.webhook, row.lane) for row in found}
+            rows = []
+            for webhook, event in events:
+                lane = webhook, event.lane
+                rows.append(_row(webhook, event, None if lane in busy else now))
+                busy.add(lane)
+            new = INSERT[connection.dialect.name](queue)
+            for row in rows:  # one by one: the order of their numbers is the order of delivery
+                await connection.execute(
+                    new.on_conflict_do_nothing(index_elements=[queue.c.webhook, queue.c.id]), [row]
+                )
+
+    async def claim(self, now: int, most: int, each: int, but: Collection[str] = ()) -> list[Delivery]:
+        """Some that are due, at most `each` of one webhook and none of `but`; they are the caller's for CLAIMED_MS."""
+        due = queue.c.due <= now
+        place = func.row_number().over(partition_by=queue.c.webhook, order_by=(queue.c.due, queue.c.seq))
+        ranked = select(queue.c.seq, queue.c.due, place.label("place")).where(due, queue.c.webhook.not_in([*but]))
+        found = ranked.subquery()
+        some = select(found.c.seq).where(found.c.place <= each).order_by(found.c.due, found.c.seq).limit(most)
+        # A second look at `due`: another worker may have claimed them meanwhile.
+        mine = update(queue).where(queue.c.seq.in_(some), due).values(due=now + CLAIMED_MS).returning(*queue.c)
+        async with self._reading() as connection:  # nearly always nothing is due
+            if await connection.scalar(select(queue.c.seq).where(due).limit(1)) is None:
+                return []
+        async with self._writing() as connection:
+            rows = (await connection.execute(mine)).all()
+        return [_delivery(row) for row in sorted(rows, key=lambda row: row.seq)]
+
+    async def over(self, delivery: Delivery, now: int) -> None:
+        """It is delivered, or given up: the next one of its lane is due."""
+        lane = queue.c.webhook == delivery.webhook, queue.c.lane == delivery.lane
+        async with self._writing() as connection:
+            await _lock(connection, [(delivery.webhook, delivery.lane)])
+            await connection.execute(delete(queue).where(*_same(delivery)))
+            following = select(func.min(queue.c.seq)).where(*lane).scalar_subquery()
+            await connection.execute(
+                update(queue).where(queue.c.seq == following, queue.c.due.is_(None)).values(due=now)
+            )
+
+    async def again(self, delivery: Delivery, due: int) -> None:
+        """It failed once more, and is tried again then (epoch ms)."""
+        values = {"due": due, "attempts": delivery.attempts + 1}
+        async with self._writing() as connection:
+            await connection.execute(update(queue).where(*_same(delivery)).values(**values))
+
+    async def waiting_deliveries(self) -> Mapping[str, int]:
+        """Webhook -> how many events wait for it."""
+        counts = select(queue.c.webhook, func.count()).group_by(queue.c.webhook)
+        async with self._reading() as connection:
+            return {row[0]: row[1] for row in await connection.execute(counts)}
+
+
+async def _lock(connection: AsyncConnection, lanes: Sequence[Lane]) -> None:
+    """Hold these lanes until the transaction ends; SQLite has one writer anyhow."""
+    if connection.dialect.name == "postgresql":
+        statement = text("SELECT pg_advisory_xact_lock(:space, hashtext(:lane))")
+        keys = [{"space": LANES, "lane": f"{webhook} {lane}"} for webhook, lane in sorted(lanes)]
+        for key in keys:
+            await connection.execute(statement, key)
+
+
+def _same(delivery: Delivery) -> tuple[Any, ...]:
+    """Not by the number alone: SQLite gives it again."""
+    return queue.c.seq == delivery.seq, queue.c.webhook == delivery.webhook, queue.c.id == delivery.id
+
+
+def _row(webhook: str, event: Event, due: int | None) -> dict[str, Any]:
+    row = {"webhook": webhook, "id": event.id, "lane": event.lane, "at": event.at, "due": due, "attempts": 0}
+    return {**row, "payload": event.payload.decode(), "place": list(event.place)}
+
+
+def _delivery(row: Any) -> Delivery:
+    place = str(row.place[0]), int(row.place[1]), int(row.place[2])
+    return Delivery(row.seq, row.webhook, row.id, row.lane, row.payload, place, row.at, row.attempts)
+
+
+def _webhook(row: Any, now: int) -> Webhook:
+    secrets = tuple(secret for secret, until in row.secrets if until is None or now < until)
+    return Webhook(row.id, row.url, tuple(row.events), row.tenant, secrets, row.created_at)

@@ -1,0 +1,207 @@
+"""Webhooks as values: who hears what, how that is written and signed. Pure.
+
+The signature is that of Standard Webhooks: https://github.com/standard-webhooks/standard-webhooks (spec of 2024).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+
+TURN_COMPLETED: Final = "turn.completed"
+TURN_INTERRUPTED: Final = "turn.interrupted"
+THREAD_DELETED: Final = "thread.deleted"
+BUDGET_REACHED: Final = "budget.reached"
+EVENTS: Final = (TURN_COMPLETED, TURN_INTERRUPTED, THREAD_DELETED, BUDGET_REACHED)
+SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the mark of a secret, and none itself
+SECRET_BYTES: Final = (24, 64)  # as the specification wants them
+MOST_SECRETS: Final = 2  # the newest first; both sign while receivers change over
+NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+LONGEST_URL: Final = 2000
+NAT64: Final = ip_network("64:ff9b::/96")
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """An address, and what it hears. `tenant`: only its events, "" those without one; None: all. The secrets are whole
+    keys as receivers have them, and are in no text of it.
+    """
+
+    id: str
+    url: str
+    events: tuple[str, ...]
+    tenant: str | None
+    secrets: tuple[str, ...]
+    created_at: int = 0  # epoch ms
+
+    def __repr__(self) -> str:
+        return f"Webhook({self.id!r}, {self.host!r})"
+
+    @property
+    def host(self) -> str:
+        """What logs say of the address: its path and query may hold a secret of the receiver's."""
+        return urlsplit(self.url).hostname or ""
+
+    def hears(self, event: Event) -> bool:
+        """Whether an event is for it."""
+        return event.type in self.events and self.tenant in (None, event.tenant or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that webhooks hear. `lane`: what is delivered in order, which is its thread; `at` in epoch ms. `place`:
+    topic, partition and offset of the record that it comes from.
+    """
+
+    id: str
+    type: str
+    tenant: str | None
+    lane: str
+    at: int
+    payload: bytes
+    place: tuple[str, int, int]
+
+
+def signature(secrets: Sequence[str], webhook_id: str, timestamp: int, body: bytes) -> str:
+    """-> the header webhook-signature: one `v1,…` of each secret. `timestamp` in epoch seconds."""
+    signed = b"%s.%d.%s" % (webhook_id.encode(), timestamp, body)
+    digests = [hmac.new(key_of(secret), signed, hashlib.sha256).digest() for secret in secrets]
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+def key_of(secret: str) -> bytes:
+    """`whsec_…` -> the bytes of the key. Raises ValueError."""
+    try:
+        key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not secret.startswith(SECRET_PREFIX) or not SECRET_BYTES[0] <= len(key) <= SECRET_BYTES[1]:
+        raise ValueError("a secret is whsec_ and the base64 of 24 to 64 random bytes")
+    return key
+
+
+def secret_of(key: bytes) -> str:
+    """The bytes of a key -> `whsec_…`."""
+    return SECRET_PREFIX + base64.b64encode(key).decode()
+
+
+def checked_url(url: str) -> str:
+    """-> the same. Raises ValueError that says what is wrong, without the URL's path."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if parts.scheme not in ("https", "http") or not parts.hostname or port == 0:
+        raise ValueError("https://host[:port]/path is expected")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise ValueError("a user, a password and a fragment have no place in the URL of a webhook")
+    if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
+        raise ValueError(f"at most {LONGEST_URL:,} characters of ASCII, without spaces, are expected")
+    return url
+
+
+def checked_events(events: Sequence[str] | None) -> tuple[str, ...]:
+    """-> which events, all by default. Raises ValueError for an unknown one."""
+    unknown = [name for name in events or () if name not in EVENTS]
+    if unknown or events == []:
+        raise ValueError(
+            f"no such event: {', '.join(map(repr, unknown)) or 'none given'}; there are {', '.join(EVENTS)}"
+        )
+    return tuple(dict.fromkeys(events or EVENTS))
+
+
+def parse(text: str) -> tuple[Webhook, ...]:
+    """A JSON list of {"name", "url", "secret" or "secrets", "events"?, "tenant"?} -> webhooks. Raises ValueError that
+    names the entry, and no secret.
+    """
+    try:
+        rows = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"a JSON list is expected: {error}") from None
+    if type(rows) is not list:
+        raise ValueError("a JSON list is expected")
+    found: dict[str, Webhook] = {}
+    for number, row in enumerate(rows, 1):
+        try:
+            one = _webhook(row)
+        except ValueError as error:
+            raise ValueError(f"entry {number}: {error}") from None
+        if one.id in found:
+            raise ValueError(f"entry {number}: the name {row['name']!r} is there twice")
+        found[one.id] = one
+    return tuple(found.values())
+
+
+def _webhook(row: Any) -> Webhook:
+    known = {"name", "url", "secret", "secrets", "events", "tenant"}
+    if not isinstance(row, dict) or row.keys() - known:
+        raise ValueError(f"an object with {', '.join(sorted(known))} is expected")
+    name, url = row.get("name"), row.get("url")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError("'name' is of 1 to 100 letters, digits, '.', '_' and '-'")
+    if type(url) is not str:
+        raise ValueError("'url' is missing")
+    secrets = row.get("secrets", [row["secret"]] if "secret" in row else [])
+    if not isinstance(secrets, list) or not 1 <= len(secrets) <= MOST_SECRETS:
+        raise ValueError("'secret', or 'secrets' with one or two of them, is missing")
+    for secret in secrets:
+        key_of(str(secret))
+    tenant = row.get("tenant")
+    if type(tenant) not in (str, type(None)) or type(row.get("events")) not in (list, type(None)):
+        raise ValueError("'tenant' is a string, 'events' a list")
+    return Webhook(f"setting:{name}", checked_url(url), checked_events(row.get("events")), tenant, tuple(secrets))
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    """`10.0.0.0/8,::1` -> networks. Raises ValueError."""
+    return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def reachable(address: str, scheme: str, allowed: Sequence[Network]) -> bool:
+    """Whether a webhook may be delivered to an IP address: to a public one by https, to one of `allowed` by both.
+
+    Loopback, private, link-local (of clouds' metadata), shared, reserved and multicast addresses are not public; nor
+    is an IPv6 address that carries such an IPv4 one.
+    """
+    try:
+        ip = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    inner = _carried(ip)
+    if any(one.version == network.version and one in network for one in (ip, *inner) for network in allowed):
+        return True
+    public = all(one.is_global and not one.is_multicast and not one.is_reserved for one in inner or (ip,))
+    return scheme == "https" and public
+
+
+def _carried(ip: Address) -> tuple[IPv4Address, ...]:
+    """The IPv4 addresses that an IPv6 one stands for."""
+    if isinstance(ip, IPv4Address):
+        return ()
+    if ip.ipv4_mapped is not None:
+        return (ip.ipv4_mapped,)
+    if ip.teredo is not None:
+        return ip.teredo
+    if ip in NAT64 or int(ip) >> 32 == 0:  # the second: "IPv4-compatible", long deprecated
+        return (IPv4Address(int(ip) & 0xFFFFFFFF),)
+    return (ip.sixtofour,) if ip.sixtofour is not None else ()
+
+
+def body(kind: str, at_iso: str, data: Mapping[str, Any]) -> bytes:
+    """-> the JSON of an event, as the specification has it."""
+    return orjson.dumps({"type": kind, "timestamp": at_iso, "data": data})

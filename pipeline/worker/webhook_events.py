@@ -1,0 +1,58 @@
+"""Records of the turns and notices topics -> the events that webhooks hear. Pure.
+
+`id` is the same each time that a record comes, also by a replay: receivers drop what they know by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from pipeline.turns.times import iso
+from pipeline.webhooks import TURN_COMPLETED, TURN_INTERRUPTED, Event, body
+from topics import json_text
+from topics.notice import NoticeRecord
+from topics.turn_record import TurnRecord
+
+LARGEST_TURN: Final = 65_536  # bytes of a turn that travels in its event
+NAMED: Final = ("tenant", "thread_id", "run_id", "turn_id", "agent_id", "dialect", "status", "revision", "events")
+
+
+def turn_event(record: TurnRecord, place: tuple[str, int, int], at: int) -> Event | None:
+    """A turn that ended; None for a record that only states facts. `at`: the broker's time of the record, epoch ms."""
+    if record["turn"] is None:
+        return None
+    kind = TURN_COMPLETED if record["status"] == "complete" else TURN_INTERRUPTED
+    data: dict[str, Any] = {name: record[name] for name in NAMED if record.get(name) is not None}
+    external = (record.get("thread") or {}).get("external_id")
+    if external is not None:
+        data["external_id"] = external
+    small = len(json_text.dumps(record["turn"])) <= LARGEST_TURN
+    data["turn"] = record["turn"] if small else None
+    tenant = record.get("tenant")
+    version = (tenant, record["thread_id"], record["turn_id"], record["status"], record["events"], record["revision"])
+    digest = hashlib.sha256(repr(version).encode("utf-8", "backslashreplace")).hexdigest()
+    return Event(
+        f"turn_{digest[:32]}", kind, tenant, _lane(tenant, record["thread_id"]), at, _body(kind, at, data), place
+    )
+
+
+def notice_event(record: NoticeRecord, place: tuple[str, int, int], at: int) -> Event:
+    """What a notice says."""
+    tenant, thread = record.get("tenant"), record.get("thread_id")
+    data = {name: value for name, value in (("tenant", tenant), ("thread_id", thread)) if value is not None}
+    lane = _lane(tenant, thread or str(record["data"].get("budget")))
+    payload = _body(record["type"], record["at"], {**data, **record["data"]})
+    return Event(record["id"], record["type"], tenant, lane, at, payload, place)
+
+
+def _lane(tenant: str | None, of: str) -> str:
+    """A tenant's name may hold anything, and a column no NUL and no half of a surrogate pair."""
+    return hashlib.sha256(f"{tenant or ''}\n{of}".encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
+def _body(kind: str, at: int, data: dict[str, Any]) -> bytes:
+    try:
+        return body(kind, iso(at), data)
+    except TypeError:  # lone surrogates, integers over 64 bits, deep nesting
+        return json_text.dumps({"type": kind, "timestamp": iso(at), "data": data}).encode()

@@ -1,0 +1,134 @@
+"""The roles of webhooks: records become deliveries in the store, and those are sent from there.
+
+The offsets of a batch are committed when the store has what follows from it. Sending is apart from that: a receiver
+that is slow or away holds up no topic, no other receiver, and none of its own threads but the one that waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from aiokafka import ConsumerRecord
+
+from pipeline.kafka.dead_letters import without_value
+from pipeline.kafka.outbox import Outbox, Producer
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
+from pipeline.webhooks import Event, Webhook
+from pipeline.worker.group_work import Group, GroupWork
+from pipeline.worker.webhook_delivery import Deliverer
+from pipeline.worker.webhook_events import notice_event, turn_event
+from threadmill.errors import InvalidRecord
+from topics import catalog, notice, turn_record
+
+KNOWN_FOR = 5.0  # seconds until the store is asked again which webhooks there are
+
+log = logging.getLogger(__name__)
+
+Read = Callable[[ConsumerRecord, tuple[str, int, int]], Event | None]
+
+
+class Webhooks:
+    """Those of the setting, and those of the API."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._fixed = settings.webhook_list
+        self._known: tuple[Webhook, ...] = ()
+        self._until = 0.0
+        self._store: ThreadStore | None = None
+
+    async def store(self) -> ThreadStore:
+        """The store. Raises StoreError."""
+        self._store = self._store or await ThreadStore.open(self._settings.store_url)
+        return self._store
+
+    async def known(self) -> tuple[Webhook, ...]:
+        """All of them. Raises StoreError."""
+        if time.monotonic() >= self._until:
+            found = await (await self.store()).webhooks(time.time_ns() // 1_000_000)
+            self._known = (*self._fixed, *found)
+            self._until = time.monotonic() + KNOWN_FOR
+        return self._known
+
+
+class Taking:
+    """Puts the events of a group into the queue."""
+
+    def __init__(self, webhooks: Webhooks, topic: str, read: Read, metrics: Metrics) -> None:
+        self._webhooks = webhooks
+        self._topic = topic
+        self._read = read
+        self._metrics = metrics
+        self._warn = RepeatedWarning(log)
+
+    async def apply(self, group: Group) -> None:
+        """Returns when the store has them. Raises StoreError."""
+        known = await self._webhooks.known()
+        wanted: list[tuple[str, Event]] = []
+        for partition, records in group:
+            for record in records if known else ():
+                event = self._event(record, (self._topic, partition, record.offset))
+                wanted += [(one.id, event) for one in known if event is not None and one.hears(event)]
+        await (await self._webhooks.store()).enqueue(wanted, time.time_ns() // 1_000_000)
+        self._metrics.add(m.RECORDS_READ, sum(len(records) for _, records in group), topic=self._topic)
+
+    def _event(self, record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
+        try:
+            return self._read(record, place)
+        except InvalidRecord as error:  # of turns the store role makes a dead letter
+            self._warn("unreadable", "%s/%d@%d is told to no webhook: %s", *place, error.detail)
+            return None
+
+
+class DeliveringWork(GroupWork):
+    """Takes turns, and delivers what waits, whichever topic it comes from."""
+
+    def __init__(
+        self, name: str, apply: Callable[[Group], Awaitable[None]], metrics: Metrics, deliverer: Deliverer
+    ) -> None:
+        super().__init__(name, apply, metrics)
+        self._deliverer = deliverer
+        self._delivering: asyncio.Task[None] | None = None
+
+    async def tick(self, partition: int, idle_ms: int) -> None:
+        """It delivers while it has a partition."""
+        if self._delivering is None or self._delivering.done():
+            self._delivering = asyncio.create_task(self._deliverer.run())
+
+    def drop(self) -> None:
+        """What is under way may end; what is claimed and not begun is others' in a minute."""
+        super().drop()
+        if self._delivering is not None:
+            self._deliverer.stop()
+            self._delivering = None
+
+
+def turns_work(settings: Settings, metrics: Metrics, producer: Producer) -> DeliveringWork:
+    """The work of the role `webhooks`."""
+    webhooks = Webhooks(settings)
+    topic = catalog.TURNS.full_name(settings.topic_prefix)
+    taking = Taking(webhooks, topic, _turn, metrics)
+    deliverer = Deliverer(settings, webhooks.store, webhooks.known, Outbox(producer, without_value), metrics)
+    return DeliveringWork("webhooks", taking.apply, metrics, deliverer)
+
+
+def notices_work(settings: Settings, metrics: Metrics, producer: Producer) -> GroupWork:
+    """The work of the role `notices`."""
+    topic = catalog.NOTICES.full_name(settings.topic_prefix)
+    taking = Taking(Webhooks(settings), topic, _notice, metrics)
+    return GroupWork("notices", taking.apply, metrics)
+
+
+def _turn(record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
+    return turn_event(turn_record.decode(record.value), place, record.timestamp)
+
+
+def _notice(record: ConsumerRecord, place: tuple[str, int, int]) -> Event:
+    return notice_event(notice.decode(record.value), place, record.timestamp)

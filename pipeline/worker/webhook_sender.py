@@ -1,0 +1,105 @@
+"""One attempt to deliver one event, over HTTP, to an address that is checked.
+
+A webhook's URL is somebody's input, and our network is not theirs: the name is resolved once, each address of it is
+looked at, and the connection goes to one that was looked at, so that a name that changes its mind is of no use. No
+redirect is followed, no proxy of the environment is used, and of the answer only the status is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from pipeline.webhooks import Network, Webhook, reachable, signature
+
+WITHIN: Final = 15.0  # seconds for an attempt, all of it
+CONNECT_WITHIN: Final = 5.0
+GONE: Final = 410
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether it was taken; else why not, in words that hold no path, and whether to try no more."""
+
+    taken: bool
+    why: str = ""
+    final: bool = False
+
+
+class Checked(AbstractResolver):
+    """Gives the addresses that were checked, whatever the name says by now."""
+
+    def __init__(self, addresses: Sequence[tuple[int, str]], port: int) -> None:
+        self._addresses = addresses
+        self._port = port
+
+    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list[ResolveResult]:
+        return [
+            ResolveResult(
+                hostname=host, host=address, port=self._port, family=kind, proto=0, flags=socket.AI_NUMERICHOST
+            )
+            for kind, address in self._addresses
+        ]
+
+    async def close(self) -> None:
+        """It holds nothing."""
+
+
+async def send(webhook: Webhook, event_id: str, body: bytes, allowed: Sequence[Network]) -> Outcome:
+    """Try once. Raises nothing but cancellation."""
+    try:
+        async with asyncio.timeout(WITHIN):
+            return await _send(webhook, event_id, body, allowed)
+    except TimeoutError:
+        return Outcome(taken=False, why=f"no answer within {WITHIN:.0f} s")
+    except _Refused as error:
+        return Outcome(taken=False, why=str(error))
+    except (aiohttp.ClientError, OSError, ValueError) as error:  # their texts may hold the URL
+        return Outcome(taken=False, why=type(error).__name__)
+
+
+class _Refused(Exception):
+    """The address is none that webhooks are delivered to."""
+
+
+async def _send(webhook: Webhook, event_id: str, body: bytes, allowed: Sequence[Network]) -> Outcome:
+    parts = urlsplit(webhook.url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    addresses = await _addresses(host, port)
+    wrong = [address for _, address in addresses if not reachable(address, parts.scheme, allowed)]
+    if wrong or not addresses:
+        raise _Refused(f"{host} has an address that {parts.scheme} webhooks are not delivered to")
+    connector = aiohttp.TCPConnector(resolver=Checked(addresses, port), use_dns_cache=False, force_close=True)
+    timeout = aiohttp.ClientTimeout(total=WITHIN, sock_connect=CONNECT_WITHIN)
+    options: dict[str, Any] = {"connector": connector, "timeout": timeout, "cookie_jar": aiohttp.DummyCookieJar()}
+    now = int(time.time())
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "Threadmill",
+        "webhook-id": event_id,
+        "webhook-timestamp": str(now),
+        "webhook-signature": signature(webhook.secrets, event_id, now, body),
+    }
+    async with (
+        aiohttp.ClientSession(**options, trust_env=False, auto_decompress=False) as session,
+        session.post(webhook.url, data=body, headers=headers, allow_redirects=False) as answer,
+    ):
+        status = answer.status
+        answer.close()  # its body is nothing to us, however long it is
+    taken = 200 <= status < 300
+    return Outcome(taken, "" if taken else f"status {status}", final=status == GONE)
+
+
+async def _addresses(host: str, port: int) -> list[tuple[int, str]]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [
+        (family, str(address[0])) for family, _, _, _, address in found if family in (socket.AF_INET, socket.AF_INET6)
+    ]

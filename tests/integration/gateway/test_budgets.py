@@ -1,0 +1,94 @@
+"""Budgets over HTTP: from memory, and each tenant its own."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from statistics import median
+
+import pytest
+from pydantic import SecretStr
+
+from pipeline.budgets import NANO, State
+from pipeline.errors import StoreError
+from pipeline.gateway.budget_memory import Budgets
+from pipeline.settings import Settings
+from tests.support.gateways import Running, Tokens, client, running
+
+BUDGETS = """[{"name": "acme-day", "tenant": "acme", "tokens": 10, "per": "day"},
+  {"name": "globex-day", "tenant": "globex", "usd": 5, "per": "day"},
+  {"name": "model-hour", "model": "gpt-4o", "tokens": 10, "per": "hour"}]"""
+
+
+def settings_of(tmp_path: Path, tokens: Tokens) -> Settings:
+    return Settings(home=tmp_path, gateway_port=0, gateway_tokens=SecretStr(tokens.setting), budgets=BUDGETS)
+
+
+def use(gateway: Running, **used: int) -> None:
+    """Let so much be used, as the next look at the store would have it."""
+    memory: Budgets = gateway.app.state.gateway.budgets
+    now = time.time_ns() // 1_000_000
+    memory.budgets = tuple(one for one in memory.budgets if one.name)
+    for budget in memory.budgets:
+        memory.states[budget.name] = State(budget, used.get(budget.name.replace("-", "_"), 0), *budget.window(now))
+
+
+async def test_each_tenant_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.gateway.budget_memory.EVERY", 3600.0)
+    tokens = Tokens()
+    async with running(settings_of(tmp_path, tokens)) as gateway, client(gateway.url, tokens.acme) as acme:
+        assert [one["name"] for one in (await acme.get("/v1/budgets")).json()["budgets"]] == ["acme-day"]
+        assert (await acme.get("/v1/budgets/check")).json()["allowed"]
+        use(gateway, acme_day=10, globex_day=NANO)
+        [mine] = (await acme.get("/v1/budgets")).json()["budgets"]
+        assert (mine["used"], mine["limit"], mine["ratio"], mine["unit"]) == (10, 10, 1.0, "tokens")
+        answer = (await acme.get("/v1/budgets/check", params={"agent": "a"})).json()
+        assert (answer["allowed"], answer["exhausted"]) == (False, ["acme-day"])
+        async with client(gateway.url, tokens.globex) as globex:
+            [mine] = (await globex.get("/v1/budgets")).json()["budgets"]
+            assert (mine["name"], mine["used"], mine["unit"]) == ("globex-day", 1.0, "usd")
+            assert (await globex.get("/v1/budgets/check")).json()["allowed"]
+            assert (await globex.get("/v1/budgets/check", params={"tenant": "acme"})).status_code == 403
+            use(gateway, model_hour=11)
+            answer = (await globex.get("/v1/budgets/check", params={"model": "gpt-4o-2024-08-06"})).json()
+            assert (answer["allowed"], answer["exhausted"]) == (False, []), "everybody's budget is not named"
+            assert (await globex.get("/v1/budgets/check", params={"model": "other"})).json()["allowed"]
+        async with client(gateway.url, tokens.operator) as operator:
+            assert len((await operator.get("/v1/budgets")).json()["budgets"]) == 3
+            answer = (await operator.get("/v1/budgets/check", params={"model": "gpt-4o"})).json()
+            assert answer["exhausted"] == ["model-hour"]
+
+
+async def test_asking_costs_no_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.gateway.budget_memory.EVERY", 3600.0)
+    tokens = Tokens()
+    async with running(settings_of(tmp_path, tokens)) as gateway, client(gateway.url, tokens.operator) as http:
+        await http.get("/v1/budgets/check")
+        memory: Budgets = gateway.app.state.gateway.budgets
+
+        async def away() -> None:
+            raise StoreError("the store is away", transient=True)
+
+        monkeypatch.setattr(memory, "renew", away)
+        times = []
+        for _ in range(200):
+            began = time.perf_counter()
+            memory.allowed("acme", "a", "gpt-4o")
+            times.append(time.perf_counter() - began)
+        assert median(times) < 0.005
+        assert (await http.get("/v1/budgets/check")).status_code == 200
+
+
+async def test_what_was_never_known_refuses_nothing_and_says_so(tmp_path: Path) -> None:
+    async def away() -> None:
+        raise StoreError("the store is away", transient=True)
+
+    memory = Budgets(Settings(home=tmp_path, budgets=BUDGETS).budget_list, away)  # type: ignore[arg-type]
+    with pytest.raises(StoreError):
+        await memory.known()
+    assert memory.allowed("acme").allowed
+    await memory.stop()
+    nothing = Budgets((), away)  # type: ignore[arg-type]
+    await nothing.known()
+    assert nothing.allowed("acme").allowed
+    await nothing.stop()

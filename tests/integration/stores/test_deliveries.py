@@ -1,0 +1,89 @@
+"""The queue of webhooks: in order for each thread, for one worker at a time, and fair among receivers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pipeline.stores.deliveries import CLAIMED_MS, Delivery
+from pipeline.stores.sql import ThreadStore
+from pipeline.webhooks import Event, Webhook, secret_of
+
+
+def event(name: str, lane: str = "a") -> Event:
+    return Event(name, "turn.completed", None, lane, 5, b'{"\xc3\xa9":1}', ("turns", 1, 2))
+
+
+async def claimed(store: ThreadStore, now: int, **options: Any) -> list[Delivery]:
+    return await store.claim(now, options.pop("most", 100), options.pop("each", 100), **options)
+
+
+async def test_each_thread_in_order(store: ThreadStore) -> None:
+    await store.enqueue([("w", event("1")), ("w", event("2")), ("w", event("3", "b")), ("v", event("1"))], 10)
+    await store.enqueue([("w", event("2")), ("w", event("4"))], 10)  # a batch that comes again, and goes on
+    first = await claimed(store, 10)
+    assert [(one.webhook, one.id) for one in first] == [("w", "1"), ("w", "3"), ("v", "1")]
+    assert first[0].payload.encode() == event("1").payload
+    assert first[0].place == ("turns", 1, 2)
+    assert await claimed(store, 11) == []
+    await store.over(first[0], 12)
+    [second] = await claimed(store, 12)
+    assert second.id == "2"
+    await store.again(second, 500)
+    assert await claimed(store, 499, but=["v"]) == []
+    [again] = await claimed(store, 500)
+    assert (again.id, again.attempts) == ("2", 1)
+    await store.over(again, 500)
+    [last] = await claimed(store, 501)
+    assert last.id == "4"
+    assert await store.waiting_deliveries() == {"w": 2, "v": 1}
+
+
+async def test_what_a_worker_died_with_comes_back(store: ThreadStore) -> None:
+    await store.enqueue([("w", event("1"))], 10)
+    assert len(await claimed(store, 10)) == 1
+    assert await claimed(store, 9 + CLAIMED_MS) == []
+    [one] = await claimed(store, 10 + CLAIMED_MS)
+    await store.over(one, 20)
+    await store.enqueue([("w", event("2"))], 30)
+    await store.over(one, 40)  # the one that was taken for dead: what has its number now stays
+    assert len(await claimed(store, 50)) == 1
+
+
+async def test_several_workers_share_and_a_slow_receiver_leaves_room(store: ThreadStore) -> None:
+    many = [("slow", event(f"s{n}", f"l{n}")) for n in range(30)] + [
+        ("quick", event(f"q{n}", f"l{n}")) for n in range(5)
+    ]
+    await store.enqueue(many, 10)
+    found = await asyncio.gather(*(store.claim(10, 12, 4) for _ in range(3)))
+    ids = [one.seq for some in found for one in some]
+    assert len(ids) == len(set(ids))
+    assert max(sum(one.webhook == "slow" for one in some) for some in found) <= 4
+    rest = await store.claim(10, 100, 100, ["slow"])
+    assert {one.webhook for some in (*found, rest) for one in some} == {"slow", "quick"}
+    assert all(one.webhook == "quick" for one in rest)
+
+
+async def test_an_event_that_comes_while_the_one_before_it_ends(store: ThreadStore) -> None:
+    await store.enqueue([("w", event("0"))], 1)
+    for n in range(1, 30):
+        [one] = await claimed(store, n)
+        await asyncio.gather(store.over(one, n), store.enqueue([("w", event(str(n)))], n))
+    assert [one.id for one in await claimed(store, 100)] == ["29"]
+
+
+async def test_webhooks_and_their_secrets(store: ThreadStore) -> None:
+    old, new, newest = (secret_of(bytes([n]) * 32) for n in range(3))
+    made = Webhook("wh_1", "https://a.example.com/", ("turn.completed",), "acme", (old,), 3)
+    await store.add_webhook(made)
+    assert await store.webhooks(10) == [made]
+    assert await store.rotate_webhook("wh_1", new, 10, 100)
+    assert [one.secrets for one in await store.webhooks(99)] == [(new, old)]
+    assert [one.secrets for one in await store.webhooks(100)] == [(new,)]
+    assert await store.rotate_webhook("wh_1", newest, 20, 200)
+    assert [one.secrets for one in await store.webhooks(99)] == [(newest, new)]
+    assert not await store.rotate_webhook("wh_2", new, 10, 100)
+    await store.enqueue([("wh_1", event("1"))], 10)
+    assert await store.drop_webhook("wh_1")
+    assert not await store.drop_webhook("wh_1")
+    assert await store.waiting_deliveries() == {}

@@ -1,0 +1,149 @@
+"""Webhooks as values: their settings, their signatures, and where they may lead."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook as Verifier
+from standardwebhooks import WebhookVerificationError
+
+from pipeline.errors import CallerError
+from pipeline.settings import load
+from pipeline.webhooks import Event, checked_events, checked_url, networks, parse, reachable, secret_of, signature
+
+SECRETS = [secret_of(bytes([n]) * 32) for n in range(2)]
+ONE = {"name": "crm", "url": "https://crm.example.com/hook?key=hidden", "secret": SECRETS[0]}
+
+
+def test_receivers_verify_what_we_sign_also_while_a_secret_changes() -> None:
+    body, now = b'{"type":"turn.completed","data":{"text":"\xc3\xa9"}}', int(time.time())
+    signed = signature(SECRETS, "turn_1", now, body)
+    headers = {"webhook-id": "turn_1", "webhook-timestamp": str(now), "webhook-signature": signed}
+    for secret in SECRETS:
+        assert Verifier(secret).verify(body, headers)["type"] == "turn.completed"
+    wrong = [
+        (Verifier(secret_of(b"x" * 32)), headers, body),
+        (Verifier(SECRETS[0]), headers, body + b" "),
+        (Verifier(SECRETS[0]), headers | {"webhook-id": "turn_2"}, body),
+        (Verifier(SECRETS[0]), headers | {"webhook-timestamp": str(now - 3600)}, body),
+    ]
+    for verifier, given, content in wrong:
+        with pytest.raises(WebhookVerificationError):
+            verifier.verify(content, given)
+    at = datetime.fromtimestamp(now, UTC)
+    assert Verifier(SECRETS[0]).sign("turn_1", at, body.decode()) == signed.split(" ")[0]
+
+
+def test_a_list_of_webhooks() -> None:
+    found = parse(json.dumps([ONE, {**ONE, "name": "b", "tenant": "", "events": ["thread.deleted"]}]))
+    assert [one.id for one in found] == ["setting:crm", "setting:b"]
+    deleted = Event("n", "thread.deleted", None, "l", 0, b"", ("t", 0, 0))
+    of_acme = Event("n", "turn.completed", "acme", "l", 0, b"", ("t", 0, 0))
+    assert [one.hears(deleted) for one in found] == [True, True]
+    assert [one.hears(of_acme) for one in found] == [True, False]
+    assert "hidden" not in repr(found)
+    assert SECRETS[0] not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {},
+        [1],
+        [{**ONE, "name": "a b"}],
+        [{**ONE, "url": None}],
+        [{**ONE, "url": "ftp://crm.example.com"}],
+        [{**ONE, "url": "https://user:word@crm.example.com"}],
+        [{**ONE, "url": "https://crm.example.com:0/"}],
+        [{**ONE, "secret": "whsec_" + base64.b64encode(b"short").decode()}],
+        [{**ONE, "secret": "hush-hush"}],
+        [{**ONE, "secrets": SECRETS * 2}],
+        [{**ONE, "events": ["turn.begun"]}],
+        [{**ONE, "events": []}],
+        [{**ONE, "tenant": 1}],
+        [{**ONE, "extra": 1}],
+        [ONE, ONE],
+    ],
+)
+def test_what_is_wrong_is_said_without_the_secret(rows: Any) -> None:
+    with pytest.raises(CallerError) as error:
+        load({"THREADMILL_WEBHOOKS": json.dumps(rows) if rows else "{"})
+    text = str(error.value)
+    assert text.startswith("THREADMILL_WEBHOOKS: ")
+    assert not [secret for secret in (SECRETS[0], "hush-hush", "hidden", "word@") if secret in text]
+
+
+def test_a_file_of_webhooks(tmp_path: Any) -> None:
+    (tmp_path / "webhooks.json").write_text(json.dumps([ONE]))
+    assert load({"THREADMILL_WEBHOOKS": str(tmp_path / "webhooks.json")}).webhook_list[0].host == "crm.example.com"
+    assert load({}).webhook_list == ()
+
+
+def test_urls_and_events() -> None:
+    assert checked_url("https://[2606:4700::1111]:8443/a?b=c")
+    for url in (
+        "https://",
+        "//x",
+        "https://x/#a",
+        "https://x/\n",
+        "https://x/é",
+        "https://x:99999/",
+        "https://x/" + "a" * 2000,
+    ):
+        with pytest.raises(ValueError, match=r"expected|no place"):
+            checked_url(url)
+    assert checked_events(None) == ("turn.completed", "turn.interrupted", "thread.deleted", "budget.reached")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "127.9.9.9",
+        "0.0.0.0",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.100.100.200",
+        "192.0.2.1",
+        "198.18.0.1",
+        "224.0.0.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "fe80::1%eth0",
+        "fd00:ec2::254",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+        "::7f00:1",
+        "2001:0:0:0:0:0:80ff:fffe",
+        "2001:db8::1",
+        "no address",
+    ],
+)
+def test_addresses_that_are_not_public(address: str) -> None:
+    assert not reachable(address, "https", ())
+
+
+def test_public_addresses_by_tls_and_exceptions() -> None:
+    for address in ("93.184.216.34", "2606:4700:4700::1111", "::ffff:93.184.216.34", "64:ff9b::5db8:d822"):
+        assert reachable(address, "https", ())
+        assert not reachable(address, "http", ())
+    allowed = networks("10.1.0.0/16, ::1")
+    assert reachable("10.1.2.3", "http", allowed)
+    assert reachable("::ffff:10.1.2.3", "http", allowed)
+    assert reachable("::1", "https", allowed)
+    assert not reachable("10.2.0.1", "https", allowed)
+    with pytest.raises(CallerError, match="THREADMILL_WEBHOOKS_ALLOW"):
+        load({"THREADMILL_WEBHOOKS_ALLOW": "10.0.0.1/8"})
