@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.attack import bulk, doors, holding, identity, poison, webhooks
+from tests.attack import bulk, doors, holding, identity, poison, proxying, webhooks
 from tests.attack.attack import Attack
 
 ATTACKS: Final[tuple[Attack, ...]] = (
@@ -14,4 +14,5 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *poison.ATTACKS,
     *bulk.ATTACKS,
     *webhooks.ATTACKS,
+    *proxying.ATTACKS,
 )
