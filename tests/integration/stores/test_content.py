@@ -28,6 +28,7 @@ from pipeline.stores.content import ContentStore
 from pipeline.stores.offload import Offload
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
+from tests.support.certificates import Authority
 from tests.support.s3 import new_bucket, objects_of, use_s3
 from tests.support.workers import environment
 from topics import turn_record
@@ -263,12 +264,7 @@ async def test_export_and_delete_by_command(
 
 def test_https(tmp_path: Path, record: Any) -> None:
     """A producer's reference to an https server, read by the command; its certificate must be trusted."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate),
-         "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    authority = Authority.make(tmp_path)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -282,7 +278,7 @@ def test_https(tmp_path: Path, record: Any) -> None:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(authority.sign("localhost"))
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     settings = Settings(home=tmp_path)
@@ -305,10 +301,10 @@ def test_https(tmp_path: Path, record: Any) -> None:
         return subprocess.run(command, env=environment(settings, **more), capture_output=True, text=True, check=False)
 
     try:
-        trusted = export("data.json?signature=1", SSL_CERT_FILE=str(certificate))
+        trusted = export("data.json?signature=1", SSL_CERT_FILE=str(authority.file))
         assert trusted.returncode == 0, trusted.stderr
         assert json.loads(trusted.stdout)["turns"][0]["messages"][1]["parts"][0]["content"] == {"rows": [1]}
-        gone = export("gone", SSL_CERT_FILE=str(certificate))
+        gone = export("gone", SSL_CERT_FILE=str(authority.file))
         assert (gone.returncode, "is not there" in gone.stderr) == (4, True)
         strange = export("data.json?signature=1")
         assert (strange.returncode, "ertificate" in strange.stderr) == (4, True)
