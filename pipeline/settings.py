@@ -289,6 +289,9 @@ class Settings(ClientSettings):
         description="Providers that the gateway passes requests on to, and publishes: `openai,anthropic`, or "
         "`NAME=https://host/path` for any other server. By default none.",
     )
+    gateway_proxy_budgets: bool = Field(
+        False, description="Calls to models for which a budget is used up are refused, and not passed on."
+    )
     gateway_proxy_first_byte: Seconds = Field(900.0, description="Time in which such a server must begin to answer.")
     gateway_proxy_idle: Seconds = Field(300.0, description="Silence in the middle of its answer that ends it.")
     webhooks: Annotated[SecretStr, AfterValidator(_webhooks)] | None = Field(

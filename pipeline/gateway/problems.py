@@ -57,6 +57,7 @@ KINDS: Final[dict[str, Kind]] = {
     "unreadable-stream": Kind(422, "No event of the body can be used", "`refused` says why; is `dialect` right?"),
     "no-websocket": Kind(426, "The proxy passes on no WebSocket", "Use the same API over HTTP."),
     "rate-limited": Kind(429, "Too many requests", "Wait for as many seconds as `Retry-After` says."),
+    "budget-used-up": Kind(429, "A budget is used up", "`GET /v1/budgets` says which, and until when."),
     "headers-too-large": Kind(431, "The request's headers are too large", "Send fewer cookies and shorter headers."),
     "internal": Kind(500, "A fault of the gateway", "Its log has the cause, under the id in `detail`."),
     "upstream-failed": Kind(502, "The upstream gave no answer", "Try again; `detail` says what failed."),

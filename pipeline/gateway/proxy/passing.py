@@ -28,6 +28,9 @@ from pipeline.gateway.security import PREFIX, Principal, admitted
 from pipeline.observability import metrics as m
 from threadmill.capture.capture import Call
 from threadmill.capture.conversations import Conversations
+from threadmill.capture.providers import model_in
+from threadmill.envelope import loads
+from threadmill.errors import InvalidRecord
 
 if TYPE_CHECKING:
     from pipeline.gateway.connections import Gateway
@@ -111,10 +114,10 @@ class Proxy:
         with self._room.taken() as taken:
             asked = await bodies.whole(receive, settings.gateway_body_idle, taken)
             read.set()
-            # Whatever may refuse a call to a model has its place here: it knows who calls, what, and for whom.
-            call = Call(
-                upstream.name, dialect, _path(url), _told(scope, principal), asked, client=_client(scope, principal)
-            )
+            told = _told(scope, principal)
+            call = Call(upstream.name, dialect, _path(url), told, asked, client=_client(scope, principal))
+            if settings.gateway_proxy_budgets:
+                self._check_budgets(call, principal)
             followed = await self._publishing.begin(call, principal.tenant)
             await self._pass_on(Outgoing(upstream, "POST", url, passed, asked, read), followed, receive, send)
 
@@ -138,6 +141,22 @@ class Proxy:
         if upstream is None:
             raise Problem("unknown-upstream", f"there are: {', '.join(self._upstreams)}")
         return upstream, slash + rest
+
+    def _check_budgets(self, call: Call, principal: Principal) -> None:
+        """Raise Problem where a budget that counts this call is used up; from memory."""
+        try:
+            body = loads(call.body)
+        except InvalidRecord:
+            body = None
+        model = body.get("model") if isinstance(body, dict) else None
+        model = model if isinstance(model, str) else model_in(call.path)
+        verdict = self._gateway.budgets.allowed(principal.tenant, call.headers.get("threadmill-agent"), model)
+        if not verdict.allowed:
+            raise Problem(
+                "budget-used-up",
+                "a budget that counts this call is used up: it is not passed on",
+                headers={"x-should-retry": "false"},
+            )
 
     async def _as_it_comes(self, receive: Receive, read: asyncio.Event) -> AsyncIterator[bytes]:
         settings = self._gateway.settings

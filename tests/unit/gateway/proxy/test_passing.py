@@ -15,7 +15,9 @@ import pytest
 from pydantic import SecretStr
 
 from pipeline.assembly.offline import assemble
+from pipeline.budgets import Verdict
 from pipeline.dialects import DIALECTS
+from pipeline.gateway.budget_memory import Budgets
 from pipeline.gateway.proxy import bodies
 from pipeline.settings import Settings
 from pipeline.turns.thread_document import thread_document
@@ -273,6 +275,31 @@ async def test_tokens_travel_in_a_header_or_in_the_path_and_go_no_further(
     assert len({record["thread_id"] for record in records}) == 2
     held = json.dumps(records) + caplog.text
     assert not any(secret in held for secret in (KEY, tokens.acme, tokens.globex))
+
+
+async def test_a_call_for_which_a_budget_is_used_up_is_not_passed_on_where_a_setting_says_so(
+    proxied: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(_: Asked, answer: Answering) -> None:
+        await answer.whole(chat_answer("Sunny."))
+
+    asked: list[Any] = []
+
+    def allowed(_: Any, *of: Any) -> Verdict:
+        asked.append(of)
+        return Verdict(allowed=False)
+
+    monkeypatch.setattr(Budgets, "allowed", allowed)
+    ask, headers = {**ASK, "stream": False}, {"Threadmill-Agent": "weather"}
+    async with playing(play) as upstream:
+        async with proxied(upstream.url, gateway_proxy_budgets=True) as gateway, client(gateway.url) as http:
+            answer = await http.post(CHAT, json=ask, headers=headers)
+            assert (answer.status_code, answer.headers["x-should-retry"]) == (429, "false")
+            assert answer.json()["error"]["code"] == "budget-used-up"
+            assert (await http.get("/proxy/openai/v1/models")).status_code == 200
+        assert asked == [(None, "weather", "gpt-5")]
+        async with proxied(upstream.url) as gateway, client(gateway.url) as http:
+            assert (await http.post(CHAT, json=ask)).status_code == 200
 
 
 async def test_a_slow_reader_holds_up_the_upstream_and_no_memory(proxied: Proxied) -> None:
