@@ -17,15 +17,20 @@ from pipeline.kafka.outbox import Outbox
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.settings import Settings
+from pipeline.stores.notices import deleted
 from pipeline.stores.sql import ThreadStore
+from pipeline.webhooks import EVENTS as EVERYTHING
+from pipeline.webhooks import Webhook, secret_of
 from pipeline.worker.store_role import TurnWriter
+from pipeline.worker.webhook_events import notice_event
 from tests.support.assembled import START, THREAD_ID
 from tests.support.commands import threadmill
 from tests.support.fleet import Envelope
 from tests.support.gateways import talk
 from threadmill.envelope import decode, encode
-from topics import json_text, turn_record
-from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, STATE, TELEMETRY, TURNS
+from topics import json_text, notice, turn_record
+from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS
+from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
 TENANTS: Final = ("acme", "globex", None)
@@ -147,12 +152,26 @@ async def dead_letters(_: Settings) -> None:
     assert word("acme") in json_text.dumps(mine[0])
 
 
+async def notices(_: Settings) -> None:
+    """What is said of a tenant's thread is heard by that tenant's webhooks, in a lane of its own."""
+    secret = (secret_of(b"k" * 32),)
+    hooks = {tenant: Webhook("w", "https://a.example.com/", EVERYTHING, tenant or "", secret) for tenant in TENANTS}
+    lanes = set()
+    for tenant in TENANTS:
+        record = notice.decode(notice.encode(deleted(ThreadKey.of(THREAD_ID, tenant), "deleted", START)))
+        event = notice_event(record, ("notices", 0, 0), START)
+        assert [name for name, hook in hooks.items() if hook.hears(event)] == [tenant]
+        lanes.add(event.lane)
+    assert len(lanes) == len(TENANTS)
+
+
 CASES: Final[dict[str, Callable[[Settings], Awaitable[None]]]] = {
     EVENTS.name: events,
     TURNS.name: turns,
     TELEMETRY.name: telemetry,
     DEAD_LETTERS.name: dead_letters,
     STATE.name: state,
+    NOTICES.name: notices,
 }
 
 
