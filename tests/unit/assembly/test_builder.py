@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 
 from pipeline.assembly.builder import Builder
+from pipeline.assembly.fork import fork
 from pipeline.assembly.parts import Context, Message
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
@@ -146,7 +146,7 @@ def test_a_turn_that_is_over_leaves_nothing_to_the_next(builder: Builder) -> Non
 
 def test_a_copy_goes_its_own_way(builder: Builder) -> None:
     part = builder.text_start("1")
-    twin = copy.deepcopy(builder)
+    twin = fork(builder)
     twin.open_text["1"].chunks.append("x")
     twin.text_end("1")
     assert (part.chunks, part.done, list(builder.open_text)) == ([], False, ["1"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 
 from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.fork import fork
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run import Run
 from tests.support.toy import START, TOY, Envelope, envelope, text
@@ -136,7 +136,7 @@ def test_going_past_the_holes_leaves_the_run_as_it_is() -> None:
     run = run_of(
         envelope(0, [*text("a"), *opened]), envelope(5, [{"type": "delta", "id": "x", "delta": "st"}, *text("z")])
     )
-    ahead = copy.deepcopy(run.builder)
+    ahead = fork(run.builder)
     run.past_the_holes(ahead)
     assert ahead.notes == {"meta:missing": [[3, 4]]}
     assert [(part.chunks, part.done) for part in ahead.messages[0].parts] == [
