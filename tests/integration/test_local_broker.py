@@ -24,7 +24,7 @@ from tests.support.places import CACHE, ROOT
 from tests.support.topic_records import configure
 from tests.support.waiting import PATIENCE, until, wait_for
 from threadmill.kafka.probe import ask
-from topics.catalog import EVENTS
+from topics.catalog import CATALOG, EVENTS
 
 
 def own(home: Path) -> Settings:
@@ -78,7 +78,7 @@ def test_up_outlives_its_command_and_up_and_down_may_be_repeated(tmp_path: Path)
         with pytest.raises(CallerError, match="data of a cluster of 1: start it with --brokers 1"):
             local.start(settings, 3)
         assert local.start(settings).started == (1,)
-        assert len(asyncio.run(describe_topics(settings))) == 5  # the data stayed
+        assert len(asyncio.run(describe_topics(settings))) == len(CATALOG)  # the data stayed
     finally:
         local.stop(settings)
 
