@@ -31,6 +31,7 @@ from topics.thread_key import ThreadKey
 OURS: Final = re.compile(r"/([0-9a-f-]{36}(?:@[0-9a-f]{64})?)/([0-9a-f]{64})$", re.IGNORECASE)
 PARTIAL: Final = "meta:partial"  # of an interrupted turn: outside its hash
 HASH: Final = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})", re.IGNORECASE)
+HASHED_APART: Final = 65_536  # bytes of the smallest object that a thread hashes while others are assembled
 AT_ONCE: Final = 8  # objects that are read at the same time
 
 Hashes = Callable[[ThreadKey], Awaitable[Collection[str]]]  # the canonical hashes of a thread's stored turns
@@ -77,7 +78,8 @@ class ContentStore:
 
     async def put(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
         """Write an object of a thread -> its ContentRef; it is safe when this returns. Raises StoreError."""
-        ref = self.ref(key, data, media_type)
+        apart = len(data) >= HASHED_APART
+        ref = await asyncio.to_thread(self.ref, key, data, media_type) if apart else self.ref(key, data, media_type)
         await self.objects.write(str(ref["uri"]), data, media_type)
         return ref
 

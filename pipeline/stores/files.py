@@ -6,12 +6,18 @@ import os
 import shutil
 import time
 import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 FRESH: Final = 3600.0  # seconds for which a file counts as written just now
+
+_making: Final = Lock()
+_new: Final[set[Path]] = set()  # folders that were made here
 
 
 def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
@@ -19,27 +25,48 @@ def write_file(path: Path, data: bytes, *, replace: bool = False) -> None:
 
     An existing file of this size stays, unless `replace` is set; one of long ago then counts as written now.
     """
+    new = _folder_for(path)
     there = None if replace else _stat(path)
     if there is not None and there.st_size == len(data):
-        if there.st_mtime > time.time() - FRESH:
+        if there.st_mtime > time.time() - FRESH:  # whoever wrote it may have been killed before it was to stay
+            _sync(path.parent)
+            _together(path.parent.parent)
             return
         with suppress(FileNotFoundError):  # it is deleted just now, as nothing referred to it
             os.utime(path)
             return
-    missing = list(takewhile(lambda folder: not folder.exists(), path.parents))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    partial = f"{path}.{uuid.uuid4().hex}"
     try:
-        with partial.open("xb") as file:
-            file.write(data)
-            file.flush()
+        with open(partial, "xb", buffering=0) as file:  # noqa: PTH123  # a Path takes as long as the call
+            left = memoryview(data)
+            while left:
+                left = left[file.write(left) :]
             os.fsync(file.fileno())
-        partial.replace(path)
+        os.replace(partial, path)  # noqa: PTH105  # as above
     except BaseException:
-        partial.unlink(missing_ok=True)
+        Path(partial).unlink(missing_ok=True)
         raise
-    for folder in [path.parent, *(folder.parent for folder in missing)]:
-        _sync(folder)
+    _sync(path.parent)
+    for folder in new:
+        _together(folder.parent)
+        _new.discard(folder)
+
+
+def _folder_for(path: Path) -> list[Path]:
+    """Make the folder of a file, and those that it is in -> the new ones, whose own entries are not on disk yet: also
+    those that another thread has made just now, or a call that failed then.
+    """
+    with _making:
+        try:
+            path.parent.mkdir()
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            _new.update(takewhile(lambda folder: not folder.exists(), path.parents))
+            path.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            _new.add(path.parent)
+        return [folder for folder in path.parents if folder in _new] if _new else []
 
 
 def _stat(path: Path) -> os.stat_result | None:
@@ -97,3 +124,35 @@ def _sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class Together:
+    """Syncs folders for many threads at once: those that come while one is being synced wait for the next time, which
+    is one for all of them.
+    """
+
+    def __init__(self, sync: Callable[[Path], None]) -> None:
+        self._sync = sync
+        self._lock = Lock()
+        self._syncing = Lock()
+        self._next: dict[Path, Future[None]] = {}
+
+    def __call__(self, folder: Path) -> None:
+        """Returns when all that stood in the folder at the time of this call is on disk. Raises OSError."""
+        with self._lock:
+            mine = folder not in self._next
+            done = self._next.setdefault(folder, Future())
+        if mine:
+            with self._syncing:
+                with self._lock:
+                    del self._next[folder]  # who comes now may have written something that this time misses
+                try:
+                    self._sync(folder)
+                except BaseException as error:
+                    done.set_exception(error)
+                else:
+                    done.set_result(None)
+        done.result()
+
+
+_together: Final = Together(_sync)

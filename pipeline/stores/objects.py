@@ -6,8 +6,10 @@ import asyncio
 import io
 import re
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from obstore.store import RetryConfig  # in the stubs only
 
 READABLE: Final = ("https", "s3", "gs", "azure", "file")
+WRITERS: Final = 16  # threads that write files: they wait for the disk, and share its syncs
 MOST: Final = 1 << 30  # bytes of one object that is read
 RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 SILENCE: Final = 30.0  # seconds within which an https server must send something
@@ -52,6 +55,7 @@ class Objects:
 
     def __init__(self) -> None:
         self._buckets: dict[str, ObjectStore] = {}
+        self._writers: ThreadPoolExecutor | None = None  # until something is written to a folder
 
     def open(self, uri: str) -> None:
         """Check that the bucket's or folder's configuration suffices. Raises CallerError."""
@@ -69,7 +73,9 @@ class Objects:
         where = urlsplit(uri)
         with _failures("written", uri):
             if where.scheme == "file":
-                await asyncio.to_thread(write_file, _path(where), data, replace=replace)
+                self._writers = self._writers or ThreadPoolExecutor(WRITERS, "content")
+                call = partial(write_file, _path(where), data, replace=replace)
+                await asyncio.get_running_loop().run_in_executor(self._writers, call)
                 return
             try:
                 bucket, attributes = self._bucket(where), {"Content-Type": media_type}

@@ -16,7 +16,8 @@ from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
 MOST: Final = catalog.TURNS.max_message_bytes - 1_000_000  # of a record: the topic takes no larger ones
-AT_ONCE: Final = 8  # objects that are written at the same time
+AT_ONCE: Final = 16  # objects that are written at the same time
+HELD: Final = 8  # values of a large run that are held as bytes, too
 
 
 class Offload:
@@ -57,10 +58,10 @@ class Offload:
 
     async def _move(self, record: TurnRecord, chosen: list[Piece]) -> None:
         while chosen and record["turn"] is not None:
-            some = chosen[-AT_ONCE:]
+            some = chosen[-HELD:]
             refs = await asyncio.gather(*(self._write(key_of(record), piece) for piece in some))
             record["turn"] = moved(record["turn"], zip(some, refs, strict=True))
-            del chosen[-AT_ONCE:]
+            del chosen[-HELD:]
 
     def fits(self, record: TurnRecord) -> bool:
         """Whether the turns topic takes a record once its values are moved."""
