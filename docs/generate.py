@@ -108,7 +108,7 @@ def extras_table() -> str:
 
 
 def _commands_of(extra: str) -> str:
-    return ", ".join(f"`{name}`" for name, (_, needed) in COMMANDS.items() if needed == extra)
+    return ", ".join(f"`{name}`" for name, entry in COMMANDS.items() if entry.extra == extra)
 
 
 def events_table(dialect: Dialect) -> str:

@@ -6,7 +6,7 @@ import gc
 import logging
 import sys
 from importlib import import_module
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
@@ -14,36 +14,45 @@ from pipeline.errors import ThreadmillError
 from pipeline.extras import CLIENT, missing, need
 from topics import CORE
 
-# Command -> the module of pipeline.cli that holds it, loaded when it is asked for; and the extra of the package that it
-# needs (pipeline/extras.py).
-COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "archive": ("archive", "archive"),
-    "assemble": ("assemble", CLIENT),
-    "bench": ("bench", "all"),
-    "convert": ("documents", CLIENT),
-    "demo": ("demo", "demo"),
-    "dlq": ("dlq", "worker"),
-    "doctor": ("doctor", "worker"),
-    "down": ("broker", "demo"),
-    "export": ("threads", "worker"),
-    "gateway": ("gateway", "gateway"),
-    "hash": ("documents", CLIENT),
-    "import": ("history", CLIENT),
-    "publish": ("publish", CLIENT),
-    "replay": ("replay", "worker"),
-    "run": ("run", CLIENT),
-    "runs": ("runs", "worker"),
-    "schema": ("validate", CLIENT),
-    "search": ("search", "worker"),
-    "settings": ("settings", CLIENT),
-    "store": ("store", "worker"),
-    "tenants": ("tenants", "worker"),
-    "threads": ("threads", "worker"),
-    "topics": ("topics", "worker"),
-    "up": ("broker", "demo"),
-    "usage": ("usage", "worker"),
-    "validate": ("validate", CLIENT),
-    "worker": ("worker", "worker"),
+
+class Entry(NamedTuple):
+    """A command: the module of pipeline.cli that holds it, loaded when it is called; the extra of the package that it
+    needs (pipeline/extras.py); what it does, as `--help` says it without loading it.
+    """
+
+    module: str
+    extra: str
+    does: str
+
+
+COMMANDS: Final[dict[str, Entry]] = {
+    "archive": Entry("archive", "archive", "The tables that THREADMILL_ARCHIVE=iceberg+… names."),
+    "assemble": Entry("assemble", CLIENT, "Assemble recorded streams, without a broker."),
+    "bench": Entry("bench", "all", "Measure throughput, latency and memory on a local Kafka."),
+    "convert": Entry("documents", CLIENT, "Convert documents between versions of ThreadProtocol."),
+    "demo": Entry("demo", "demo", "See the whole pipeline at work on recorded runs."),
+    "dlq": Entry("dlq", "worker", "List, show and redrive dead letters."),
+    "doctor": Entry("doctor", "worker", "See whether all is well, and what to do if not."),
+    "down": Entry("broker", "demo", "Stop the development broker of THREADMILL_HOME; its data stays."),
+    "export": Entry("threads", "worker", "Print threads, one JSON object a line."),
+    "gateway": Entry("gateway", "gateway", "Serve HTTP: ingest, threads, live streams, usage, dashboard."),
+    "hash": Entry("documents", CLIENT, "Print the canonical hash of each turn of a document."),
+    "import": Entry("history", CLIENT, "Read histories of an SDK as threads."),
+    "publish": Entry("publish", CLIENT, "Publish recorded runs to the events topic."),
+    "replay": Entry("replay", "worker", "Assemble a stretch of the events topic again."),
+    "run": Entry("run", CLIENT, "Run a program, and publish what it says to models."),
+    "runs": Entry("runs", "worker", "List open runs, or threads that wait for an answer."),
+    "schema": Entry("validate", CLIENT, "Print the JSON Schema of a thread document, or of a topic's records."),
+    "search": Entry("search", "worker", "Search in what was said."),
+    "settings": Entry("settings", CLIENT, "Show every THREADMILL_* variable and its value."),
+    "store": Entry("store", "worker", "The thread store that THREADMILL_STORE names."),
+    "tenants": Entry("tenants", "worker", "Erase a tenant, and look for what is left of it."),
+    "threads": Entry("threads", "worker", "List, show and delete stored threads."),
+    "topics": Entry("topics", "worker", "List, create and describe the topics."),
+    "up": Entry("broker", "demo", "Start the development broker, a real Apache Kafka."),
+    "usage": Entry("usage", "worker", "Sum up tokens, cost, turns, errors and times."),
+    "validate": Entry("validate", CLIENT, "Check thread documents of ThreadProtocol 0.0.4 or 0.0.3."),
+    "worker": Entry("worker", "worker", "Assemble turns, count telemetry, store and archive."),
 }
 
 
@@ -58,24 +67,33 @@ class Commands(click.Group):
         """-> the command of that name, or None."""
         if cmd_name not in COMMANDS:
             return None
-        module_name, extra = COMMANDS[cmd_name]
-        if missing(extra):
-            return _absent(cmd_name, extra)
+        entry = COMMANDS[cmd_name]
+        if missing(entry.extra):
+            return _absent(cmd_name, entry.extra)
         gc.disable()  # what is imported stays: to look for garbage in it, now or later, would be a fifth of the start
         try:
-            module = import_module(f"pipeline.cli.{module_name}")
+            module = import_module(f"pipeline.cli.{entry.module}")
         finally:
             gc.freeze()
             gc.enable()
         return next((command for command in module.commands if command.name == cmd_name), None)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without loading them, which takes seconds."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, f"(needs threadmill[{one.extra}])" if missing(one.extra) else one.does)
+                    for name, one in sorted(COMMANDS.items())
+                ]
+            )
+
 
 def _absent(name: str, extra: str) -> click.Command:
-    """Stands in for a command whose extra is not installed: it is listed, and however it is called, it says so."""
+    """Stands in for a command whose extra is not installed: however it is called, it says so."""
     return click.Command(
         name,
         callback=lambda: need(extra, f"`threadmill {name}`"),
-        short_help=f"(needs threadmill[{extra}])",
         add_help_option=False,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pipeline.__main__ import cli, main
+from pipeline.__main__ import COMMANDS, cli, main
 
 
 def helps(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -29,6 +29,13 @@ def test_each_command_says_what_it_does_and_no_line_of_a_list_is_cut_off() -> No
     for path, text in seen.items():
         assert text.startswith("Usage: "), path
         assert "..." not in text.partition("Commands:")[2], path
+
+
+def test_the_list_says_of_each_command_what_it_says_of_itself() -> None:
+    context = click.Context(cli)
+    for name, entry in COMMANDS.items():
+        command = cli.get_command(context, name)  # type: ignore[attr-defined]  # a group
+        assert command.get_short_help_str(200) == entry.does, name
 
 
 def test_a_home_that_cant_be_made_is_named(
