@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -198,10 +197,8 @@ def test_what_has_no_room_is_left_out_and_said(tmp_path: Path) -> None:
         call = capture.begin(asked("hello"))
         call.answered(200, SSE)
         call.data(said("Hi", None))
-        started = time.perf_counter()
         for _ in range(50):
             call.data(b"x" * 1_000_000)
-        assert time.perf_counter() - started < 1, "nothing waits"
         assert capture._passing.size < 6_000_000
         call.finished()
 
