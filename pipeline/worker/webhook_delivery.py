@@ -9,7 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aiokafka import TopicPartition
 
@@ -44,6 +44,12 @@ def delay(attempts: int, jitter: float) -> int:
     return int(min(FIRST_MS * 4.0 ** min(attempts - 1, 10), LONGEST_MS) * (0.8 + 0.4 * jitter))
 
 
+class Known(Protocol):
+    """Which webhooks there are; with `now` as the store has them at this moment."""
+
+    async def __call__(self, *, now: bool = False) -> Sequence[Webhook]: ...
+
+
 class Deliverer:
     """`run` delivers until `stop`; several workers may do so at once."""
 
@@ -51,7 +57,7 @@ class Deliverer:
         self,
         settings: Settings,
         store: Callable[[], Awaitable[ThreadStore]],
-        known: Callable[[], Awaitable[Sequence[Webhook]]],
+        known: Known,
         outbox: Outbox,
         metrics: Metrics,
     ) -> None:
@@ -100,6 +106,8 @@ class Deliverer:
         full = [webhook for webhook, count in counts.items() if count >= EACH]
         found = await store.claim(_now(), AT_ONCE - len(self._under_way), EACH, full)
         known = {one.id: one for one in await self._known()} if found else {}
+        if any(one.webhook not in known for one in found):  # it is new, or was deleted
+            known = {one.id: one for one in await self._known(now=True)}
         for one in found:
             task = asyncio.create_task(self._deliver(store, known.get(one.webhook), one))
             self._under_way[task] = one.webhook

@@ -27,7 +27,7 @@ from pipeline.worker.webhook_events import notice_event, turn_event
 from threadmill.errors import InvalidRecord
 from topics import catalog, notice, turn_record
 
-KNOWN_FOR = 5.0  # seconds until the store is asked again which webhooks there are
+KNOWN_FOR = 5.0  # seconds until the store is asked again which webhooks there are, to deliver what waits
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +49,9 @@ class Webhooks:
         self._store = self._store or await ThreadStore.open(self._settings.store_url)
         return self._store
 
-    async def known(self) -> tuple[Webhook, ...]:
-        """All of them. Raises StoreError."""
-        if time.monotonic() >= self._until:
+    async def known(self, *, now: bool = False) -> tuple[Webhook, ...]:
+        """All of them; with `now` as the store has them at this moment. Raises StoreError."""
+        if now or time.monotonic() >= self._until:
             found = await (await self.store()).webhooks(time.time_ns() // 1_000_000)
             self._known = (*self._fixed, *found)
             self._until = time.monotonic() + KNOWN_FOR
@@ -70,7 +70,7 @@ class Taking:
 
     async def apply(self, group: Group) -> None:
         """Returns when the store has them. Raises StoreError."""
-        known = await self._webhooks.known()
+        known = await self._webhooks.known(now=True)  # one that was just set up hears of what comes next
         wanted: list[tuple[str, Event]] = []
         for partition, records in group:
             for record in records if known else ():
