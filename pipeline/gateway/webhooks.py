@@ -56,7 +56,9 @@ class Listed(BaseModel):
     webhooks: list[Shown]
 
 
-@router.post("", status_code=201, summary="Set up a webhook", responses=documented("forbidden", "conflict"))
+@router.post(
+    "", status_code=201, summary="Set up a webhook", responses=documented("bad-request", "forbidden", "conflict")
+)
 async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, tenant: Tenant = None) -> Fresh:
     """Events are sent as POST requests with a JSON body, signed as Standard Webhooks says. The secret is shown once."""
     bound = principal.bounded(tenant)
@@ -73,7 +75,7 @@ async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, ten
     return _fresh(made)
 
 
-@router.get("", summary="Webhooks of the API", responses=documented("forbidden"))
+@router.get("", summary="Webhooks of the API", responses=documented("forbidden", "conflict"))
 async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = None) -> Listed:
     """Without their secrets, and without those of the gateway's settings."""
     bound = principal.bounded(tenant)
@@ -82,7 +84,7 @@ async def list_webhooks(gateway: TheGateway, principal: Admin, tenant: Tenant = 
     return Listed(webhooks=[_shown(one, waiting.get(one.id, 0)) for one in mine])
 
 
-@router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found", "forbidden"))
+@router.get("/{webhook_id}", summary="A webhook", responses=documented("not-found", "forbidden", "conflict"))
 async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Shown:
     """Without its secret."""
     found = await _found(gateway, principal, webhook_id)
@@ -90,7 +92,11 @@ async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webhoo
     return _shown(found, waiting.get(found.id, 0))
 
 
-@router.post("/{webhook_id}/secret", summary="Renew a webhook's secret", responses=documented("not-found", "forbidden"))
+@router.post(
+    "/{webhook_id}/secret",
+    summary="Renew a webhook's secret",
+    responses=documented("not-found", "forbidden", "conflict"),
+)
 async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Fresh:
     """The new secret is shown once. For a day the one before signs, too: each request has both signatures."""
     found = await _found(gateway, principal, webhook_id)
@@ -102,7 +108,10 @@ async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: Webho
 
 
 @router.delete(
-    "/{webhook_id}", status_code=204, summary="Delete a webhook", responses=documented("not-found", "forbidden")
+    "/{webhook_id}",
+    status_code=204,
+    summary="Delete a webhook",
+    responses=documented("not-found", "forbidden", "conflict"),
 )
 async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> None:
     """What waits for it is dropped."""
