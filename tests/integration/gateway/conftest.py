@@ -13,7 +13,7 @@ from tests.support.gateways import Running, Tokens, client, running
 @pytest.fixture
 def gateway_settings(applied_settings: Settings) -> Settings:
     """Topics are there, nothing else runs; the port is a free one."""
-    return applied_settings.model_copy(update={"gateway_port": 0, "gateway_rate": 0.0})
+    return applied_settings.model_copy(update={"gateway_port": 0, "gateway_rate": 0.0, "webhooks": SecretStr("[]")})
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 from sqlalchemy import select
 
-from pipeline.stores.schema import metadata, usage_changes
+from pipeline.stores.schema import metadata, notices, usage_changes
 from pipeline.stores.sql import ThreadStore
 from tests.support.s3 import s3_server
 from tests.support.turn_records import Record, make_record
@@ -87,8 +87,8 @@ def record() -> Callable[..., Record]:
 
 @pytest.fixture
 def tables(store: ThreadStore) -> Callable[[], Any]:
-    """Reads every row of every table, in the order of their keys; without the notes of `usage_changes`, which tell how
-    the rows came about.
+    """Reads every row of every table, in the order of their keys; without what tells how the rows came about: the notes
+    of `usage_changes`, and the notices that wait for their topic.
     """
 
     async def read() -> dict[str, list[tuple[Any, ...]]]:
@@ -96,7 +96,7 @@ def tables(store: ThreadStore) -> Callable[[], Any]:
             return {
                 table.name: [tuple(row) for row in await connection.execute(select(table).order_by(*table.primary_key))]
                 for table in metadata.sorted_tables
-                if table is not usage_changes
+                if table not in (usage_changes, notices)
             }
 
     return read
