@@ -91,7 +91,7 @@ WITHOUT_IDS: Final = {
         "down",
         "gateway token",
     ),
-    *("hash", "schema", "search", "settings", "store check", "store expire", "store index", "store migrate"),
+    *("hash", "run", "schema", "search", "settings", "store check", "store expire", "store index", "store migrate"),
     *(
         "store sums",
         "tenants check",
