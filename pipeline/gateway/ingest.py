@@ -34,7 +34,7 @@ router = APIRouter(prefix="/v1/threads", tags=["runs"])
 
 
 class Refusal(BaseModel):
-    """An event that was not published."""
+    """An event, or a record, that was not published."""
 
     line: Annotated[int, Field(description="Of the body, from 1.")]
     reason: str
@@ -119,7 +119,7 @@ async def upload(
     try:
         with gateway.coming_in():
             async with asyncio.timeout(settings.run_timeout):
-                async for chunk in chunks(request, settings.gateway_body_idle, settings.gateway_body_bytes):
+                async for chunk in chunks(request.receive, settings.gateway_body_idle, settings.gateway_body_bytes):
                     await incoming.feed(chunk)
                 await incoming.close()
         end = where.end or incoming.end

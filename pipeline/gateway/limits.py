@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from functools import partial
 from typing import Final
 
-from fastapi import Request
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
 from pipeline.gateway.problems import RETRY_AFTER, Problem
 
@@ -79,21 +79,21 @@ class BodyTooLarge(Exception):
     """The body has more bytes than allowed."""
 
 
-async def chunks(request: Request, idle: float, most: int) -> AsyncIterator[bytes]:
-    """The body's chunks as they come; `idle` in seconds, `most` in bytes.
+async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[bytes]:
+    """The body's chunks as they come from ASGI's `receive`; `idle` in seconds, `most` in bytes.
 
     Raises ClientDisconnect, BodyTooSlow and BodyTooLarge.
     """
-    stream = request.stream().__aiter__()
-    size = 0
-    while True:
+    size, more = 0, True
+    while more:
         try:
             async with asyncio.timeout(idle):
-                chunk = await anext(stream)
-        except StopAsyncIteration:
-            return
+                message = await receive()
         except TimeoutError:
             raise BodyTooSlow from None
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk, more = message.get("body", b""), message.get("more_body", False)
         size += len(chunk)
         if size > most:
             raise BodyTooLarge

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 from pipeline.dialects import DIALECTS
 from pipeline.errors import InvalidRecord, Reason
 from pipeline.gateway.connections import TheGateway
+from pipeline.gateway.ingest import Refusal
 from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Principal, Sender
@@ -30,19 +31,11 @@ UNKNOWN: Final = "unknown"  # dialect, in metrics: such records become dead lett
 router = APIRouter(prefix="/v1", tags=["runs"])
 
 
-class Refused(BaseModel):
-    """A record that was not published."""
-
-    line: Annotated[int, Field(description="Of the body, from 1.")]
-    reason: str
-    detail: str
-
-
 class Taken(BaseModel):
     """What became of a batch. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
 
     records: Annotated[int, Field(description="That were published.")]
-    refusals: Annotated[list[Refused], Field(description="All that were not, and never will be.")]
+    refusals: Annotated[list[Refusal], Field(description="All that were not, and never will be.")]
 
 
 BODY: Final[dict[str, Any]] = {
@@ -65,7 +58,7 @@ class Batch:
     """The records of a body: key and value of those that can be published, and what is wrong with the others."""
 
     records: list[tuple[bytes, bytes]] = field(default_factory=list)
-    refusals: list[Refused] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)  # by dialect
 
     @property
@@ -90,7 +83,7 @@ async def publish(request: Request, gateway: TheGateway, principal: Sender) -> T
         with gateway.coming_in():
             most = min(BATCH_BYTES, settings.gateway_body_bytes)
             async with asyncio.timeout(settings.run_timeout):
-                body = b"".join([chunk async for chunk in chunks(request, settings.gateway_body_idle, most)])
+                body = b"".join([chunk async for chunk in chunks(request.receive, settings.gateway_body_idle, most)])
             batch = read(body, principal)
             if batch.records:
                 publisher = await gateway.publisher()
@@ -120,7 +113,7 @@ def read(body: bytes, principal: Principal) -> Batch:
                 detail = f"a record may have {EVENTS.max_message_bytes:,} bytes, this one has {len(value):,}"
                 raise InvalidRecord(Reason.TOO_LARGE, detail)
         except InvalidRecord as error:
-            batch.refusals.append(Refused(line=number, reason=error.reason, detail=error.detail))
+            batch.refusals.append(Refusal(line=number, reason=error.reason, detail=error.detail))
             continue
         batch.records.append((envelope["thread_id"].encode(), value))
         batch.events[envelope["dialect"] if envelope["dialect"] in DIALECTS else UNKNOWN] += len(envelope["events"])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
+from pipeline.gateway import limits
+from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow
 from pipeline.gateway.problems import RETRY_AFTER, Problem
 
 if TYPE_CHECKING:
@@ -57,21 +57,13 @@ class Taken:
 
 async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[bytes]:
     """A body's chunks as they come; `idle` in seconds, `most` in bytes. Raises Problem, and ClientDisconnect."""
-    size, more = 0, True
-    while more:
-        try:
-            async with asyncio.timeout(idle):
-                message = await receive()
-        except TimeoutError:
-            raise Problem("too-slow", f"nothing of the body came for {idle:g} s") from None
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        chunk, more = message.get("body", b""), message.get("more_body", False)
-        size += len(chunk)
-        if size > most:
-            raise Problem("too-large", f"a body may have {most:,} bytes")
-        if chunk:
+    try:
+        async for chunk in limits.chunks(receive, idle, most):
             yield chunk
+    except BodyTooSlow:
+        raise Problem("too-slow", f"nothing of the body came for {idle:g} s") from None
+    except BodyTooLarge:
+        raise Problem("too-large", f"a body may have {most:,} bytes") from None
 
 
 async def whole(receive: Receive, idle: float, taken: Taken) -> bytes:
