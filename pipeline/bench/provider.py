@@ -14,8 +14,8 @@ from typing import Final
 import orjson
 from aiohttp import web
 
-PACE: Final = 50  # tokens/s of one stream
-TOKENS: Final = 500
+from pipeline.bench.chat_server import PACE, TOKENS
+
 HEAD: Final = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "bench"}
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
 
-from pipeline.bench.provider import TOKENS
-from pipeline.bench.worker import READY_WITHIN, gateway
+from pipeline.bench.chat_server import TOKENS
+from pipeline.bench.listening import listening
+from pipeline.bench.worker import gateway
 from pipeline.devbroker.ports import free_ports
 from pipeline.errors import BrokerError
 from pipeline.settings import Settings
@@ -58,7 +57,11 @@ async def measure(settings: Settings) -> Proxied:
     changes = {"gateway_proxy": f"bench=http://127.0.0.1:{provider}", "gateway_port": port, "gateway_rate": 0.0}
     settings = settings.model_copy(update=changes)
     found = Proxied({}, {}, {})
-    async with _provider(provider), gateway(settings) as running, aiohttp.ClientSession() as http:
+    async with (
+        listening("pipeline.bench.provider", provider),
+        gateway(settings) as running,
+        aiohttp.ClientSession() as http,
+    ):
         for mode in MODES:
             direct = mode == DIRECT
             url = f"http://127.0.0.1:{provider}/v1/chat/completions" if direct else running.url + PATHS[mode]
@@ -104,24 +107,3 @@ async def _read(http: aiohttp.ClientSession, url: str) -> None:
 async def _cpu(cpu: Callable[[], Awaitable[float]]) -> float:
     await asyncio.sleep(1.0)  # until what was said is published
     return await cpu()
-
-
-@asynccontextmanager
-async def _provider(port: int) -> AsyncIterator[None]:
-    command = [sys.executable, "-m", "pipeline.bench.provider", str(port)]
-    process = await asyncio.create_subprocess_exec(*command)
-    try:
-        deadline = time.monotonic() + READY_WITHIN
-        while True:
-            try:
-                (await asyncio.open_connection("127.0.0.1", port))[1].close()
-                break
-            except OSError:
-                if process.returncode is not None or time.monotonic() > deadline:
-                    raise BrokerError("the provider that is measured with did not get ready") from None
-                await asyncio.sleep(0.05)
-        yield
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()

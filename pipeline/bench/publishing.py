@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,10 +11,9 @@ from typing import Final
 import aiohttp
 
 from pipeline.bench.chat_server import PACE, TOKENS
-from pipeline.bench.worker import READY_WITHIN, environment
+from pipeline.bench.listening import listening
+from pipeline.bench.worker import environment
 from pipeline.devbroker.ports import free_ports
-from pipeline.devbroker.processes import last_lines
-from pipeline.errors import BrokerError
 from pipeline.settings import Settings
 
 PLAIN: Final = "plain"
@@ -75,24 +72,6 @@ async def _cpu(http: aiohttp.ClientSession, url: str) -> float:
 @asynccontextmanager
 async def _server(settings: Settings, mode: str) -> AsyncIterator[str]:
     (port,) = free_ports(1)
-    log = settings.home / f"chat-{mode}-{port}.log"
-    command = [sys.executable, "-m", "pipeline.bench.chat_server", str(port), mode]
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            *command, env=environment(settings), stdout=output, stderr=output
-        )
-    try:
-        deadline = time.monotonic() + READY_WITHIN
-        while True:
-            try:
-                (await asyncio.open_connection("127.0.0.1", port))[1].close()
-                break
-            except OSError:
-                if process.returncode is not None or time.monotonic() > deadline:
-                    raise BrokerError(f"the chat server did not get ready:\n{last_lines(log)}") from None
-                await asyncio.sleep(0.05)
+    log, variables = settings.home / f"chat-{mode}-{port}.log", environment(settings)
+    async with listening("pipeline.bench.chat_server", port, mode, variables=variables, log=log):
         yield f"http://127.0.0.1:{port}"
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
