@@ -9,11 +9,9 @@ the block, and with the process, however that dies. All that is known of a clust
 
 from __future__ import annotations
 
-import base64
 import json
 import signal
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from pathlib import Path
 
 from pipeline.devbroker import processes
 from pipeline.devbroker.file_lock import locked
+from pipeline.devbroker.formatting import BOOTSTRAP, new_id
 from pipeline.devbroker.jars import Progress, jars
 from pipeline.devbroker.java import java
 from pipeline.devbroker.ports import check_listenable, free_ports, next_addresses
@@ -147,7 +146,7 @@ def _start(
                 "or `threadmill down` and delete that folder (and so its topics) to begin anew"
             )
         first = settings.broker_list[0]
-        cluster_id = known[0] if known else _new_id()
+        cluster_id = known[0] if known else new_id()
         if known and any(pid_of(node) for node in known[1]):
             nodes = known[1]
             if nodes[0].address != first:
@@ -158,7 +157,9 @@ def _start(
         else:
             check_listenable(first)
             nodes = _plan(folder, first, count)
-        launcher = Launcher(java(), jars(settings, progress), 512 if count == 1 else 384, group)
+        libs = jars(settings, progress)
+        kept = libs / BOOTSTRAP if libs.parent == settings.cache_folder else None  # nothing is put into a KAFKA_HOME
+        launcher = Launcher(java(), libs, 512 if count == 1 else 384, group, kept)
         missing = [node for node in nodes if pid_of(node) is None]
         cluster = Cluster(cluster_id, nodes, launcher, tuple(node.id for node in missing))
         _write(folder, cluster_id, nodes)
@@ -207,10 +208,3 @@ def _write(folder: Path, cluster_id: str, nodes: tuple[Node, ...]) -> None:
     draft = folder / "cluster.json.new"
     draft.write_text(json.dumps({"cluster_id": cluster_id, "nodes": rows}, indent=1))
     draft.replace(folder / "cluster.json")
-
-
-def _new_id() -> str:
-    """A cluster id as Kafka makes them: 16 bytes in URL-safe base64; none that begins like an option."""
-    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return text

@@ -11,11 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.devbroker.formatting import format_by, is_formatted, keep
 from pipeline.devbroker.properties import Node
 from pipeline.errors import BrokerError
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
 STOP_WITHIN = 15.0  # seconds for a clean stop; a broker that waits for a lost quorum is killed then
+# For a process that starts often, and seldom runs for long.
+FAST = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# Kafka's classes are taken as they are, as the jars were checked when they came: to verify each of them is a sixth of
+# what a start computes. A Java that has no such option takes no notice.
+UNVERIFIED = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 # Starts a process that is nobody's child, so that nobody has to reap it, and tells its id. $0 is its log.
 START = '"$@" >"$0" 2>&1 </dev/null & echo $!'
 # Waits for its input to end, which happens when whoever holds the other end is dead, however it died; then kills
@@ -25,18 +31,22 @@ WATCH = "while read -r _; do :; done; kill -KILL 0"
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """How nodes are started. `group`: the process group of a watchdog; None for a session that outlives us."""
+    """How nodes are started. `group`: the process group of a watchdog; None for a session that outlives us. `kept`: the
+    file that formatting.py keeps of these jars; None where they are not ours.
+    """
 
     java: Path
     libs: Path
     heap_mb: int
     group: int | None = None
+    kept: Path | None = None
 
     def format(self, nodes: Iterable[Node], cluster_id: str) -> None:
         """Prepare the data folders of nodes that have none yet. Raises BrokerError with Kafka's own words."""
         formats = []
         for node in nodes:
-            if not (node.folder / "data" / "meta.properties").exists():
+            data = node.folder / "data"
+            if not is_formatted(data) and not (self.kept and format_by(self.kept, data, node.id, cluster_id)):
                 tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(node.properties)]
                 with node.log.open("w") as output:
                     process = subprocess.Popen(  # noqa: S603
@@ -51,6 +61,8 @@ class Launcher:
         failed = [node for node, process in formats if process.wait() != 0]
         if failed:
             raise BrokerError(f"Kafka could not format its data folder:\n{last_lines(failed[0].log)}")
+        if formats and self.kept:
+            keep(self.kept, formats[0][0].folder / "data")
 
     def start(self, node: Node) -> None:
         """Start `node` and write its pid file; it is not ready yet."""
@@ -67,9 +79,9 @@ class Launcher:
         node.pid_file.write_bytes(started.stdout)
 
     def _command(self) -> list[str]:
-        fast = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+ExitOnOutOfMemoryError"]
+        options = [*FAST, *UNVERIFIED, "-XX:+ExitOnOutOfMemoryError"]
         log = f"-Dlog4j2.configurationFile={LOG4J.as_uri()}"
-        return [str(self.java), f"-Xmx{self.heap_mb}m", *fast, log, "-cp", f"{self.libs}/*"]
+        return [str(self.java), f"-Xmx{self.heap_mb}m", *options, log, "-cp", f"{self.libs}/*"]
 
 
 @contextmanager
