@@ -23,6 +23,7 @@ from tests.support.servers import SharedServers, kafka, postgres, shared_kafka
 from threadmill.settings import PREFIX
 
 EXISTING_POSTGRES = os.environ.get("THREADMILL_TEST_POSTGRES")
+PARTITIONS = 4  # of the topics of a test: the broker makes and deletes hundreds of topics in a session
 SHARED = pytest.StashKey[SharedServers]()
 
 
@@ -108,8 +109,9 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
 async def settings(broker: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Settings]:
     """Settings of one test: the session's broker, topics and a home of its own, free ports. Its topics go with it."""
     prefix = f"{re.sub('[^A-Za-z0-9]+', '-', request.node.name)[:40]}-{uuid.uuid4().hex[:8]}"
-    # One process: a test that starts a worker pays for no second one, unless it asks for it.
-    yield Settings(home=tmp_path, cache=CACHE, brokers=broker.bootstrap, topic_prefix=prefix, port=0, processes=1)
+    # One process and few partitions: a test that starts a worker pays for no more of them, unless it asks for it.
+    few = {"processes": 1, "partitions": PARTITIONS}
+    yield Settings(home=tmp_path, cache=CACHE, brokers=broker.bootstrap, topic_prefix=prefix, port=0, **few)
     client = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
     await client.start()
     try:
@@ -122,6 +124,6 @@ async def settings(broker: Cluster, tmp_path: Path, request: pytest.FixtureReque
 
 @pytest.fixture
 async def applied_settings(settings: Settings) -> Settings:
-    """Settings of one test whose topics exist, with 12 partitions each."""
+    """Settings of one test whose topics exist, with PARTITIONS partitions each."""
     await apply_topics(settings)
     return settings

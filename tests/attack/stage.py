@@ -21,6 +21,8 @@ from pydantic import SecretStr
 from pipeline.gateway.security import Scope, new_token
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
+from tests.support import fork_server
+from tests.support.fork_server import Started
 from tests.support.gateways import ALL, client, sse
 from tests.support.topic_records import publish, read_all
 from tests.support.waiting import until
@@ -48,10 +50,13 @@ QUICK: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Whose code is attacked: an interpreter, and the folder that it is started in. By default our own."""
+    """Whose code is attacked: an interpreter, and the folder that it is started in. By default our own; `forked`: by
+    the tests' fork server.
+    """
 
     python: str = sys.executable
     folder: Path | None = None
+    forked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +72,21 @@ class Program:
 
     def __init__(self, code: Code, settings: Settings, log: Path, *arguments: str, **variables: str) -> None:
         self.log = log
-        self._command = [code.python, "-m", "pipeline", *arguments]
+        self.process: Started
+        self._code = code
+        self._arguments = arguments
         self._variables = environment(settings, **variables)
-        self._folder = code.folder
         self.start()
 
     def start(self) -> Program:
         """Start it, with a new log."""
         with self.log.open("wb") as out:
-            self.process = subprocess.Popen(
-                self._command, env=self._variables, cwd=self._folder, stdout=out, stderr=out
-            )
+            if self._code.forked:
+                self.process = fork_server.start(self._arguments, self._variables, subprocess.DEVNULL, out, out)
+            else:
+                command = [self._code.python, "-m", "pipeline", *self._arguments]
+                variables, folder = self._variables, self._code.folder
+                self.process = subprocess.Popen(command, env=variables, cwd=folder, stdout=out, stderr=out)
         return self
 
     async def url(self) -> str:

@@ -19,6 +19,6 @@ def no_postgres() -> str:
 async def test_every_attack_is_held(broker: Cluster, tmp_path: Path) -> None:
     base = Settings(home=tmp_path, cache=CACHE, brokers=broker.bootstrap)
     short = [attack for attack in ATTACKS if attack.short]
-    outcomes = [outcome async for outcome in Theatre(base, Code(), no_postgres).play_all(short)]
+    outcomes = [outcome async for outcome in Theatre(base, Code(forked=True), no_postgres).play_all(short)]
     assert len(outcomes) == len(short) >= 8
     assert not [one for one in outcomes if one.problem], table(outcomes)

@@ -16,6 +16,12 @@ from tests.support.waiting import until
 from topics.catalog import CATALOG, EVENTS, STATE
 
 
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """With as many partitions as topics usually have."""
+    return settings.model_copy(update={"partitions": Settings().partitions})
+
+
 async def test_apply_creates_the_catalog_and_then_changes_nothing(settings: Settings) -> None:
     first = await admin.apply_topics(settings)
     assert [(c.action, c.topic) for c in first] == [("create", t.full_name(settings.topic_prefix)) for t in CATALOG]

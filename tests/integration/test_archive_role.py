@@ -19,7 +19,7 @@ RUNS = 60
 
 def with_archive(settings: Settings, folder: Path) -> Settings:
     """Small segments, and short timeouts, so that a killed worker's partitions are soon another's."""
-    quick = {"session_timeout": 6.0, "checkpoint_interval": 0.3}
+    quick = {"session_timeout": 3.0, "checkpoint_interval": 0.3}
     return settings.model_copy(
         update={**quick, "archive": folder.as_uri(), "archive_bytes": 20_000, "archive_age": 4.0}
     )
@@ -35,9 +35,13 @@ def archived(folder: Path) -> int:
 
 
 async def wait_until_archived(folder: Path, turns: int, worker: WorkerProcess) -> None:
+    counted: tuple[set[Path], int] = set(), 0
+
     async def all_of_them() -> int:
-        count = await asyncio.to_thread(archived, folder)
-        return count if count >= turns else 0
+        nonlocal counted
+        if (files := set(folder.rglob("*.parquet"))) != counted[0]:
+            counted = files, await asyncio.to_thread(archived, folder)
+        return counted[1] if counted[1] >= turns else 0
 
     assert await until(all_of_them, lambda: f"not {turns} turns are archived\n{worker.text()[-3000:]}") == turns
 

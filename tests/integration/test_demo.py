@@ -66,23 +66,23 @@ def nobody_listens(*addresses: str) -> bool:
     return wait_for(lambda: all(bindable(*host_port(address)) for address in addresses))
 
 
-def test_a_second_one_in_the_same_folder_says_so(
+def test_a_second_one_in_the_same_folder_says_so_and_a_kill_leaves_nothing(
     variables: dict[str, str], running_demo: tuple[subprocess.Popen[str], str, str]
 ) -> None:
+    demo, broker, worker = running_demo
     second = subprocess.run(COMMAND, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (second.returncode, "another demo is running" in second.stderr) == (2, True), second.stderr
-    demo, broker, _ = running_demo
     assert demo.poll() is None
     assert ask(broker) is not None
+    demo.kill()
+    assert demo.wait(PATIENCE) == -signal.SIGKILL
+    assert nobody_listens(broker, worker)
 
 
-@pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
-def test_however_it_ends_nothing_stays(
-    running_demo: tuple[subprocess.Popen[str], str, str], how: signal.Signals, status: int
-) -> None:
+def test_an_interrupt_leaves_nothing(running_demo: tuple[subprocess.Popen[str], str, str]) -> None:
     demo, broker, worker = running_demo
-    demo.send_signal(how)
-    assert demo.wait(PATIENCE) == status
+    demo.send_signal(signal.SIGINT)
+    assert demo.wait(PATIENCE) == 130
     assert nobody_listens(broker, worker)
 
 

@@ -22,6 +22,12 @@ BROKEN = b'\xff{"v":1 \x00'
 
 
 @pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """With as many partitions as topics usually have."""
+    return settings.model_copy(update={"partitions": Settings().partitions})
+
+
+@pytest.fixture
 async def letters(applied_settings: Settings) -> list[DeadLetter]:
     """Three dead letters, and a record that is none, on partition 4."""
     origin = EVENTS.full_name(applied_settings.topic_prefix)

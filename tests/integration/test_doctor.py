@@ -85,7 +85,10 @@ async def test_runs_of_which_nothing_has_become_are_an_error(
     async with await ThreadStore.open(applied_settings.store_url):
         pass
     for role, topic in (("assemble", EVENTS), ("store", TURNS)):
-        places = [TopicPartition(topic.full_name(applied_settings.topic_prefix), n) for n in range(12)]
+        places = [
+            TopicPartition(topic.full_name(applied_settings.topic_prefix), n)
+            for n in range(applied_settings.partitions)
+        ]
         group = ROLES[role].group(applied_settings)
         consumer = AIOKafkaConsumer(
             bootstrap_servers=applied_settings.brokers, group_id=group, enable_auto_commit=False
@@ -118,7 +121,7 @@ async def test_topics_that_others_have_changed(applied_settings: Settings) -> No
     client = AIOKafkaAdminClient(bootstrap_servers=applied_settings.brokers)
     await client.start()
     try:
-        await client.create_partitions({name[TURNS]: NewPartitions(14)})
+        await client.create_partitions({name[TURNS]: NewPartitions(6)})
     finally:
         await client.close()
 
@@ -130,7 +133,7 @@ async def test_topics_that_others_have_changed(applied_settings: Settings) -> No
     assert status == 1
     assert "could lose its beginning" in checks[f"topic {name[EVENTS]}"]["seen"]
     assert "is not compacted" in checks[f"topic {name[STATE]}"]["seen"]
-    assert "turns 14" in checks["partitions"]["seen"]
+    assert "turns 6" in checks["partitions"]["seen"]
     assert "threadmill topics apply --grow" in checks["partitions"]["advice"]
 
 

@@ -33,7 +33,7 @@ async def test_partitions_are_added_in_a_pause(applied_settings: Settings) -> No
     runs = fleet(41, 60)
     await send(applied_settings, runs[:30], 41)
     await until_stored(applied_settings, 30)
-    settings = applied_settings.model_copy(update={"partitions": 20})
+    settings = applied_settings.model_copy(update={"partitions": 7})
     assert "open 0" in (await threadmill(settings, "doctor")).stdout
     assert (await threadmill(settings, "topics", "apply", "--grow")).returncode == 0
     again = runs[:30]  # what was stored before is published again: it is on other partitions now
@@ -48,7 +48,7 @@ async def test_partitions_are_added_in_a_pause(applied_settings: Settings) -> No
 async def test_another_prefix_takes_over_without_a_pause(applied_settings: Settings) -> None:
     """Runs are under way on the old topics while others begin on the new ones; both end in the one store."""
     old = applied_settings.model_copy(update={"store": f"sqlite:///{applied_settings.home / 'threads.db'}"})
-    new = old.model_copy(update={"topic_prefix": f"{old.topic_prefix}.next", "partitions": 16})
+    new = old.model_copy(update={"topic_prefix": f"{old.topic_prefix}.next", "partitions": 7})
     assert (await threadmill(new, "topics", "apply")).returncode == 0
     runs = fleet(43, 60)
     records = list(interleaved(runs[:30], 43))

@@ -13,7 +13,7 @@ from topics.catalog import DEAD_LETTERS, EVENTS
 
 def quick(settings: Settings) -> Settings:
     """Short timeouts, so that a killed worker's partitions are soon another's, and long runs are spilled."""
-    return settings.model_copy(update={"session_timeout": 6.0, "spill_after": 1.0, "checkpoint_interval": 0.3})
+    return settings.model_copy(update={"session_timeout": 3.0, "spill_after": 1.0, "checkpoint_interval": 0.3})
 
 
 async def test_kill_9_while_200_runs_are_published(applied_settings: Settings) -> None:

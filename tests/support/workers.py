@@ -9,13 +9,18 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from pydantic import SecretStr
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
+from tests.support import fork_server
+from tests.support.fork_server import Started
 from tests.support.waiting import PATIENCE, until
 from threadmill.settings import PREFIX
+
+USUAL: Final = ("-m", "pipeline")
 
 
 def environment(settings: Settings, **more: str) -> dict[str, str]:
@@ -28,7 +33,8 @@ def environment(settings: Settings, **more: str) -> dict[str, str]:
 class WorkerProcess:
     """One `threadmill worker`; its log goes to a file in the test's folder.
 
-    `program`: what Python runs as `threadmill`, in `folder`; `variables` are added to its environment.
+    `program`: what Python runs as `threadmill`, in `folder`; `variables` are added to its environment. `forked`: the
+    fork server starts it, where these are the usual ones.
     """
 
     def __init__(
@@ -38,25 +44,31 @@ class WorkerProcess:
         roles: str = "assemble,metrics,store",
         *,
         processes: int = 1,
-        program: Sequence[str] = ("-m", "pipeline"),
+        program: Sequence[str] = USUAL,
+        forked: bool = True,
         folder: Path | None = None,
         **variables: str,
     ) -> None:
         self.settings = settings
         self.program = program
+        self.forked = forked
         self.folder = folder
         self.variables = variables
         self.name = name
         self.roles = roles
         self.processes = processes
         self.log = Path(settings.home) / f"{name}.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Started | None = None
 
     def start(self) -> WorkerProcess:
-        command = [sys.executable, *self.program, "worker", "--roles", self.roles, "--processes", str(self.processes)]
+        arguments = ["worker", "--roles", self.roles, "--processes", str(self.processes)]
         variables = environment(self.settings, **self.variables)
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(command, env=variables, cwd=self.folder, stdout=out, stderr=out)
+            if self.forked and (self.program, self.folder) == (USUAL, None):
+                self.process = fork_server.start(arguments, variables, subprocess.DEVNULL, out, out)
+            else:
+                command = [sys.executable, *self.program, *arguments]
+                self.process = subprocess.Popen(command, env=variables, cwd=self.folder, stdout=out, stderr=out)
         return self
 
     def kill(self) -> None:
@@ -123,12 +135,13 @@ async def wait_until_stored(settings: Settings, turns: int, workers: Sequence[Wo
     def logs() -> str:
         return "\n".join(f"--- {worker.name}\n{worker.text()[-3000:]}" for worker in workers)
 
-    async def all_of_them() -> bool:
-        async with await ThreadStore.open(settings.store_url) as store:
-            count = (await store.counts()).turns
-        ended = all(worker.process is not None and worker.process.poll() is not None for worker in workers)
-        assert count >= turns or not ended, f"{count} of {turns} turns are stored\n{logs()}"
-        return count >= turns
+    async with await ThreadStore.open(settings.store_url) as store:
 
-    await until(all_of_them, lambda: f"not {turns} turns are stored\n{logs()}")
+        async def all_of_them() -> bool:
+            count = (await store.counts()).turns
+            ended = all(worker.process is not None and worker.process.poll() is not None for worker in workers)
+            assert count >= turns or not ended, f"{count} of {turns} turns are stored\n{logs()}"
+            return count >= turns
+
+        await until(all_of_them, lambda: f"not {turns} turns are stored\n{logs()}")
     return await stored(settings)

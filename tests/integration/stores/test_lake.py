@@ -293,8 +293,8 @@ async def test_neither_files_nor_snapshots_become_many(here: Settings, monkeypat
         monkeypatch.setattr(lake_upkeep, name, value)
     records = some_records()
     lake = lake_of(here, nobody)
-    for begin in range(0, len(records), 2):
-        await write(lake, records[begin : begin + 2], begin)
+    for begin in range(0, len(records), 3):
+        await write(lake, records[begin : begin + 3], begin)
         for name in COLUMNS:
             assert len(list(table(here, name).scan().plan_files())) <= 8
             assert len(table(here, name).snapshots()) <= 8
