@@ -45,6 +45,7 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "agent_events": "threadmill.integrations.pydantic_ai",
     "async_client": "threadmill.capture.clients",
     "client": "threadmill.capture.clients",
+    "langchain_handler": "threadmill.integrations.langchain",
     "load_settings": "threadmill.environment",
     "published_response": "threadmill.integrations.pydantic_ai",
     "transport": "threadmill.capture.clients",
@@ -65,6 +66,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from threadmill.integrations.asgi import PublishStreams as PublishStreams
     from threadmill.integrations.asgi import RunIdentity as RunIdentity
     from threadmill.integrations.asgi import StreamRequest as StreamRequest
+    from threadmill.integrations.langchain import langchain_handler as langchain_handler
     from threadmill.integrations.pydantic_ai import agent_events as agent_events
     from threadmill.integrations.pydantic_ai import published_response as published_response
     from threadmill.notice import Notice as Notice

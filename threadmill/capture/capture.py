@@ -85,7 +85,7 @@ class Capture:
         self._agent_id = agent_id
         self._tenant = tenant
         self._shared = shared
-        self._passing = Passing(queue_bytes)
+        self._passing: Passing[CapturedCall] = Passing(queue_bytes)
         self._busy = self._is_full = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._more = asyncio.Event()
@@ -171,7 +171,7 @@ class Capture:
             self._busy = False
             self._idle.set()
 
-    async def _happened(self, note: Note) -> None:
+    async def _happened(self, note: Note[CapturedCall]) -> None:
         what, value = note.what, note.value
         if what == "begin":
             await self._begin(note.call, note.at, *value)

@@ -1,4 +1,4 @@
-"""Calls as they pass by, in any thread: noted in a bounded queue, from which the publisher's loop takes them."""
+"""What passes by in any thread, calls and runs: noted in a bounded queue, from which the publisher's loop takes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import RLock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+Subject = TypeVar("Subject")  # what notes are about: a call, a run
 
 PER_NOTE: Final = 200  # bytes of an entry of the queue beside its chunk
 
@@ -37,7 +39,7 @@ class CapturedCall:
 
     __slots__ = ("_lost", "_passing", "ended", "run_id", "thread_id")
 
-    def __init__(self, passing: Passing) -> None:
+    def __init__(self, passing: Passing[CapturedCall]) -> None:
         self._passing = passing
         self.ended = False
         self._lost = 0
@@ -76,17 +78,17 @@ class CapturedCall:
             self._passing.put(self, how, error, 0, always=True)
 
 
-class Note(NamedTuple):
-    """What happened to a call, at epoch ms; `size`: bytes that it takes in the queue."""
+class Note(NamedTuple, Generic[Subject]):
+    """What happened to a call or a run, at epoch ms; `size`: bytes that it takes in the queue."""
 
-    call: CapturedCall
+    call: Subject
     at: int
     what: str
     value: Any
     size: int
 
 
-class Passing:
+class Passing(Generic[Subject]):
     """The queue of a process, of at most `room` bytes. `wake` is called when the first note comes into an idle one."""
 
     def __init__(self, room: int) -> None:
@@ -94,14 +96,14 @@ class Passing:
         self.wake: Callable[[], None] | None = None
         self._room = room
         self._lock = RLock()  # a collected answer notes its end, perhaps while another note is made
-        self._notes: deque[Note] = deque()
+        self._notes: deque[Note[Subject]] = deque()
         self._woken = False
 
     def __len__(self) -> int:
         return len(self._notes)
 
-    def put(self, call: CapturedCall, what: str, value: Any, size: int, *, always: bool = False) -> bool:
-        """Note what happened to a call -> whether there was room; `always`: there is."""
+    def put(self, call: Subject, what: str, value: Any, size: int, *, always: bool = False) -> bool:
+        """Note what happened to a call or a run -> whether there was room; `always`: there is."""
         size += PER_NOTE
         with self._lock:
             if self._room < 0 or (self.size + size > self._room and not always):
@@ -124,7 +126,7 @@ class Passing:
         with self._lock:
             self._woken = False
 
-    def take(self) -> Note | None:
+    def take(self) -> Note[Subject] | None:
         """-> the oldest note; None where there is none."""
         with self._lock:
             if not self._notes:

@@ -1,7 +1,7 @@
-"""The capture of a whole process, for hooks and transports: a thread with the publisher's event loop.
+"""What a whole process publishes, by hooks, transports and helpers of frameworks: a thread with the publisher's loop.
 
-The thread starts with the first call, and ends with the program, after at most some seconds. A process that was forked
-begins anew. Nothing here raises into the program: what fails is logged, and the call is not captured.
+The thread starts with the first call or run, and ends with the program, after at most some seconds. A process that was
+forked begins anew. Nothing here raises into the program: what fails is logged, and the call or run is not published.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from threadmill.capture.providers import Known, Providers, more_hosts
 
 if TYPE_CHECKING:  # loaded before the first call
     from threadmill.capture.capture import Capture
+    from threadmill.capture.runs import PassingRun, Runs
     from threadmill.publisher import Publisher
     from threadmill.settings import ClientSettings
 
@@ -44,6 +45,7 @@ class Runtime:
         self._providers: Providers | None = None
         self._publisher: Publisher | None = None
         self._capture: Capture | None = None
+        self._runs: Runs | None = None
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: asyncio.Event | None = None
@@ -67,6 +69,7 @@ class Runtime:
         for module in LOADED:
             import_module(module)
         from threadmill.capture.capture import Capture  # noqa: PLC0415  # they load pydantic
+        from threadmill.capture.runs import Runs  # noqa: PLC0415
         from threadmill.environment import load_settings  # noqa: PLC0415
         from threadmill.publisher import Publisher  # noqa: PLC0415
 
@@ -76,6 +79,7 @@ class Runtime:
         import_module("threadmill.kafka.producer" if settings.publish_url is None else "threadmill.gateway_producer")
         self._publisher = Publisher(settings, keep_after=KEEP_AFTER)
         self._capture = Capture(self._publisher, agent_id=settings.capture_agent or program_name())
+        self._runs = Runs(self._publisher)
         self._providers = Providers(more_hosts(settings.capture_hosts))
 
     def begin(
@@ -98,6 +102,22 @@ class Runtime:
                 self._broken = True
                 log.exception("model calls are not captured")
             return None
+
+    def run(self, **identity: Any) -> PassingRun:
+        """A run of a framework; the arguments are those of Publisher.run, and it is published in the same thread."""
+        from threadmill.capture.runs import PassingRun  # noqa: PLC0415  # as above
+
+        try:
+            self.prepare()
+            if self._runs is not None and not self._broken:
+                if self._thread is None:
+                    self._start()
+                return self._runs.begin(**identity)
+        except Exception:
+            if not self._broken:
+                self._broken = True
+                log.exception("runs are not published")
+        return PassingRun(None, identity)
 
     def _begin(self, known: Known, path: str, headers: Mapping[str, str], body: bytes) -> CapturedCall | None:
         if self._capture is None or self._broken:
@@ -126,16 +146,16 @@ class Runtime:
             self._broken = True
             log.exception("model calls are not captured")
         finally:
-            if self._capture is not None:
-                self._capture.shut()
+            self.abandon()
             loop.close()
 
     async def _publish(self) -> None:
         assert self._publisher is not None  # they were prepared
         assert self._capture is not None
+        assert self._runs is not None
         self._ending = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        async with self._publisher, self._capture:
+        async with self._publisher, self._capture, self._runs:
             await self._ending.wait()
 
     def stop(self, within: float = END_WITHIN) -> None:
@@ -155,9 +175,11 @@ class Runtime:
             thread.join(within)
 
     def abandon(self) -> None:
-        """This process was forked from the one that had the thread."""
+        """Take nothing more: the thread has ended, or this process was forked from the one that had it."""
         if self._capture is not None:
             self._capture.shut()
+        if self._runs is not None:
+            self._runs.shut()
 
 
 class _Here(ThreadPoolExecutor):

@@ -37,6 +37,7 @@ NAMES = [
     "agent_events",
     "async_client",
     "client",
+    "langchain_handler",
     "load_settings",
     "published_response",
     "transport",
