@@ -157,8 +157,8 @@ def endpoints_table() -> str:
     rows = []
     for path, methods in create_app(Settings()).openapi()["paths"].items():
         for method, operation in methods.items():
-            scopes = [scope for needs in operation.get("security", ()) for scope in needs["token"]]
-            rows.append((f"`{method.upper()} {path}`", ", ".join(scopes) or "none", operation["summary"]))
+            scopes = " or ".join(", ".join(needs["token"]) for needs in operation.get("security", ()))
+            rows.append((f"`{method.upper()} {path}`", scopes or "none", operation["summary"]))
     return markdown(("endpoint", "scope", ""), rows)
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from pipeline.budgets import NANO, State
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import documented
-from pipeline.gateway.security import Reader
+from pipeline.gateway.security import EITHER, Reader, ReaderOrSender
 from pipeline.gateway.threads import Tenant
 from pipeline.turns.times import iso
 
@@ -62,9 +62,9 @@ async def list_budgets(gateway: TheGateway, principal: Reader, tenant: Tenant = 
     return Listed(budgets=[_state(one) for one in mine], as_of=_as_of(gateway))
 
 
-@router.get("/check", summary="Whether a program may begin", responses=documented("forbidden"))
+@router.get("/check", summary="Whether a program may begin", responses=documented("forbidden"), openapi_extra=EITHER)
 async def check_budgets(
-    gateway: TheGateway, principal: Reader, agent: Name = None, model: Name = None, tenant: Tenant = None
+    gateway: TheGateway, principal: ReaderOrSender, agent: Name = None, model: Name = None, tenant: Tenant = None
 ) -> Answer:
     """From memory: what was used some seconds ago. Ask before a run begins; what runs already goes on."""
     bound = principal.bounded(tenant)

@@ -80,9 +80,9 @@ def _operation(operation: dict[str, Any]) -> Iterator[str]:
     yield f"<p>{escape(operation.get('summary', ''))}.</p>"
     for paragraph in operation.get("description", "").split("\n\n"):
         yield f"<p>{_text(paragraph)}</p>" if paragraph.strip() else ""
-    scopes = [scope for need in operation.get("security", ()) for scope in need.get("token", ())]
-    if scopes:
-        yield f"<p>Scope: <code>{escape(', '.join(scopes))}</code>.</p>"
+    scopes = [", ".join(need.get("token", ())) for need in operation.get("security", ())]
+    if any(scopes):
+        yield f"<p>Scope: {' or '.join(f'<code>{escape(scope)}</code>' for scope in scopes)}.</p>"
     if operation.get("parameters"):
         yield "<table><tr><th>parameter<th>in<th>takes<th></tr>"
         for parameter in operation["parameters"]:

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
@@ -214,7 +214,7 @@ async def authenticated(
     needs: SecurityScopes,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Principal:
-    """The principal of a request, who has the scopes that the route needs, and a request left. Raises Problem."""
+    """The principal of a request, who has the scope that the route needs, and a request left. Raises Problem."""
     token = credentials.credentials if credentials else None
     return await admitted(request.app.state.gateway, request.scope, token, needs.scopes, BEARER)
 
@@ -222,16 +222,16 @@ async def authenticated(
 async def admitted(
     gateway: Gateway, request: ASGIScope, token: str | None, needs: Sequence[str], advice: str
 ) -> Principal:
-    """Who has this token, the scopes `needs`, and a request left. `advice`: how to send one. Raises Problem."""
+    """Who has this token, one of the scopes `needs`, and a request left. `advice`: how to send one. Raises Problem."""
     principal = await gateway.authenticator.principal(token, advice)
-    for scope in needs:
-        if scope not in principal.scopes:
-            challenge = f'Bearer realm="threadmill", error="insufficient_scope", scope="{scope}"'
-            raise Problem(
-                "forbidden",
-                f"the token {principal.name!r:.100} lacks the scope {scope!r} ({MEANING[scope]})",
-                headers={"WWW-Authenticate": challenge},
-            )
+    if principal.scopes.isdisjoint(needs):
+        challenge = f'Bearer realm="threadmill", error="insufficient_scope", scope="{needs[0]}"'
+        lacking = " or ".join(f"{scope!r} ({MEANING[scope]})" for scope in needs)
+        raise Problem(
+            "forbidden",
+            f"the token {principal.name!r:.100} lacks the scope {lacking}",
+            headers={"WWW-Authenticate": challenge},
+        )
     if principal.limited:
         gateway.rate.take(principal.caller)
         at_end(request, gateway.at_once.begin(principal.caller))
@@ -241,6 +241,17 @@ async def admitted(
 Sender = Annotated[Principal, Security(authenticated, scopes=["publish"])]
 Reader = Annotated[Principal, Security(authenticated, scopes=["read"])]
 Admin = Annotated[Principal, Security(authenticated, scopes=["admin"])]
+
+
+async def _reader_or_sender(request: Request) -> Principal:
+    """As `authenticated`, for either scope. FastAPI knows no alternatives: a route adds EITHER to its document."""
+    credentials = await bearer(request)
+    token = credentials.credentials if credentials else None
+    return await admitted(request.app.state.gateway, request.scope, token, ("read", "publish"), BEARER)
+
+
+ReaderOrSender = Annotated[Principal, Depends(_reader_or_sender)]
+EITHER: Final[dict[str, Any]] = {"security": [{"token": ["read"]}, {"token": ["publish"]}]}
 
 Still = Callable[[], Awaitable[bool]]
 

@@ -200,7 +200,21 @@ async def test_each_operation(alike: tuple[Running, Tokens]) -> None:
                     assert WORDS["acme"] not in text, (method, path, thread, text)
             status, text = await answer_of(http, method, filled(path, SHARED), {**query, "tenant": "acme"})
             assert WORDS["acme"] not in text, (method, path, text)
+    await who_only_publishes_reads_nothing(gateway, tokens)
     await only_ones_own_is_deleted(gateway, tokens)
+
+
+async def who_only_publishes_reads_nothing(gateway: Running, tokens: Tokens) -> None:
+    """A token of acme's with the scope `publish` alone: it may ask for budgets, and hears of no thread."""
+    document = gateway.app.openapi()
+    async with client(gateway.url, tokens.sender) as http:
+        for method, path, query in operations(document):
+            needs = [need for one in document["paths"][path][method].get("security", ()) for need in one["token"]]
+            if OPERATIONS[method, path] == "publishes":
+                continue
+            status, text = await answer_of(http, method, filled(path, SHARED), query)
+            assert (status == 403) == bool(needs and "publish" not in needs), (method, path, status, text)
+            assert not [word for word in WORDS.values() if word in text], (method, path, text)
 
 
 def values(schema: dict[str, Any]) -> list[str]:

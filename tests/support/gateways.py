@@ -63,6 +63,8 @@ class Tokens:
     globex: str = ""
     operator: str = ""
     reader: str = ""
+    sender: str = ""
+    admin: str = ""
     setting: str = field(default="")
 
     def __post_init__(self) -> None:
@@ -71,7 +73,9 @@ class Tokens:
             ("acme", ALL, "acme"),
             ("globex", ALL, "globex"),
             ("operator", ALL, None),
-            ("reader", ALL[1:2], "acme"),
+            ("reader", ("read",), "acme"),
+            ("sender", ("publish",), "acme"),
+            ("admin", ("admin",), "acme"),
         )
         for name, scopes, tenant in given:
             secret, line = new_token(name, scopes, tenant)

@@ -58,6 +58,24 @@ async def test_each_tenant_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             assert answer["exhausted"] == ["model-hour"]
 
 
+async def test_who_publishes_or_reads_may_ask(tmp_path: Path) -> None:
+    tokens = Tokens()
+    async with running(settings_of(tmp_path, tokens)) as gateway:
+        document = gateway.app.openapi()["paths"]
+        assert document["/v1/budgets/check"]["get"]["security"] == [{"token": ["read"]}, {"token": ["publish"]}]
+        for token, listed, asked in ((tokens.sender, 403, 200), (tokens.reader, 200, 200), (tokens.admin, 403, 403)):
+            async with client(gateway.url, token) as http:
+                assert (await http.get("/v1/budgets")).status_code == listed
+                answer = await http.get("/v1/budgets/check")
+                assert answer.status_code == asked
+        assert "'read'" in answer.text
+        assert "'publish'" in answer.text
+        async with client(gateway.url) as http:
+            assert (await http.get("/v1/budgets/check")).status_code == 401
+        async with client(gateway.url, tokens.sender) as http:
+            assert (await http.get("/v1/budgets/check", params={"tenant": "globex"})).status_code == 403
+
+
 async def test_asking_costs_no_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.gateway.budget_memory.EVERY", 3600.0)
     tokens = Tokens()
