@@ -203,3 +203,43 @@ def gemini_events(text: str) -> list[dict[str, Any]]:
     usage = {"promptTokenCount": 9, "candidatesTokenCount": 2, "totalTokenCount": 11}
     candidate = {"index": 0, "content": content, "finishReason": "STOP"}
     return [{"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-x", "responseId": "r1"}]
+
+
+def chat_call(call_id: str, name: str, arguments: str) -> list[dict[str, Any]]:
+    """A call of a tool as Chat Completions streams it."""
+    (head, *_, end) = chat_chunks("")
+    function = {"index": 0, "id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    said = {**head, "choices": [{"index": 0, "delta": {"tool_calls": [function]}, "finish_reason": None}]}
+    return [said, {**end, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}]
+
+
+def message_call(call_id: str, name: str, arguments: str) -> list[dict[str, Any]]:
+    """The same as the Messages API streams it."""
+    start, _, _, stop, end, over = message_events("")
+    block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    delta = {"type": "input_json_delta", "partial_json": arguments}
+    return [
+        start,
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        stop,
+        {**end, "delta": {"stop_reason": "tool_use", "stop_sequence": None}},
+        over,
+    ]
+
+
+def response_call(call_id: str, name: str, arguments: str) -> list[dict[str, Any]]:
+    """The same as the Responses API streams it."""
+    created, *_, completed = response_events("")
+    item = {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": name, "arguments": arguments}
+    item |= {"status": "completed"}
+    where = {"item_id": item["id"], "output_index": 0}
+    events = [
+        created,
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "arguments": ""}},
+        {"type": "response.function_call_arguments.delta", **where, "delta": arguments},
+        {"type": "response.function_call_arguments.done", **where, "arguments": arguments},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {**completed, "response": {**completed["response"], "id": f"resp_{call_id}", "output": [item]}},
+    ]
+    return [{**event, "sequence_number": number} for number, event in enumerate(events)]

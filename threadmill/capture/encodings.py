@@ -1,7 +1,8 @@
-"""Content encodings of HTTP -> the bytes behind them, piece by piece. Pure.
+"""Content encodings of HTTP -> the bytes behind them. Pure.
 
-gzip and deflate come with Python. br and zstd are read with the package that the program itself has for them: else it
-would not have asked the server for them.
+Answers are read piece by piece. gzip and deflate come with Python. br and zstd are read with the package that the
+program itself has for them: else it would not have asked the server for them. Requests are there as a whole, which is
+what cramjam reads, a dependency of ours; Codex sends them as zstd.
 """
 
 from __future__ import annotations
@@ -35,6 +36,38 @@ def decoding(encodings: str) -> Decode:
         return chunk
 
     return decode
+
+
+def decoded(encodings: str, data: bytes, most: int) -> bytes:
+    """The value of `content-encoding`, and a whole body -> what is behind it, of at most `most` bytes.
+
+    Raises Unreadable for an encoding that is not known, for bytes that are not of it, and for more of them.
+    """
+    names = [name.strip().lower() for name in encodings.split(",")]
+    for name in reversed(names):
+        if name not in ("", "identity"):
+            data = _whole(name, data, most)
+    if len(data) > most:
+        raise Unreadable(f"it has more than {most:,} bytes")
+    return data
+
+
+def _whole(name: str, data: bytes, most: int) -> bytes:
+    if name in ("br", "zstd"):
+        import cramjam  # noqa: PLC0415  # few requests are encoded so
+
+        room = bytearray(most)  # memory is taken for what is written
+        try:
+            size = (cramjam.brotli if name == "br" else cramjam.zstd).decompress_into(data, room)
+        except cramjam.DecompressionError as error:
+            raise Unreadable(f"the {name} can't be read, or has more than {most:,} bytes: {error}") from error
+        return bytes(memoryview(room)[:size])
+    decode, found = _step(name), bytearray()
+    for at in range(0, len(data), PIECE):
+        found += decode(data[at : at + PIECE])
+        if len(found) > most:
+            raise Unreadable(f"it has more than {most:,} bytes")
+    return bytes(found)
 
 
 def _step(name: str) -> Decode:
@@ -75,7 +108,7 @@ def _guarded(name: str, decode: Callable[[bytes], Any], error: type[Exception]) 
         try:
             return bytes(decode(chunk))
         except (error, EOFError) as problem:
-            raise Unreadable(f"the answer is not the {name} that it says it is: {problem}") from problem
+            raise Unreadable(f"it is not the {name} that it says it is: {problem}") from problem
 
     return guarded
 
@@ -86,4 +119,4 @@ def _first(*modules: str) -> Any:
             return import_module(module)
         except ImportError:
             continue
-    raise Unreadable(f"none of {', '.join(modules)} is installed, so the answer can't be decoded")
+    raise Unreadable(f"none of {', '.join(modules)} is installed, so it can't be decoded")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from threadmill.capture.answers import Answer
-from threadmill.capture.encodings import PIECE, Decode, Unreadable, decoding
+from threadmill.capture.encodings import PIECE, Decode, Unreadable, decoded, decoding
 from threadmill.capture.fitting import fitted, json_of, request_body, without_secrets
 from threadmill.framing import Decoder, decoder_for
 from threadmill.wires import WIRES
@@ -42,11 +42,19 @@ class Verdict:
     again_within: float = 0.0
 
 
+def asked_for(headers: Mapping[str, str], body: bytes) -> Any:
+    """A request's body -> its JSON, None where it is none; {"left_out": bytes} where it is too large, or unreadable."""
+    try:
+        return json_of(decoded(headers.get("content-encoding", ""), body, REQUEST_BYTES))
+    except Unreadable:
+        return {"left_out": len(body)}
+
+
 class Exchange:
     """`dialect` is one of those of `threadmill.capture.providers`; `body` and `headers` are the request's."""
 
     def __init__(self, dialect: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-        self.body = json_of(body) if len(body) <= REQUEST_BYTES else {"left_out": len(body)}
+        self.body = asked_for(headers or {}, body)
         self.answer = Answer(dialect)
         self._dialect = dialect
         self._kind = WIRES[dialect].kind

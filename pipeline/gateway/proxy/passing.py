@@ -28,6 +28,7 @@ from pipeline.gateway.security import PREFIX, Principal, admitted
 from pipeline.observability import metrics as m
 from threadmill.capture.capture import Call
 from threadmill.capture.conversations import Conversations
+from threadmill.capture.encodings import Unreadable, decoded
 from threadmill.capture.providers import model_in
 from threadmill.envelope import loads
 from threadmill.errors import InvalidRecord
@@ -145,8 +146,8 @@ class Proxy:
     def _check_budgets(self, call: Call, principal: Principal) -> None:
         """Raise Problem where a budget that counts this call is used up; from memory."""
         try:
-            body = loads(call.body)
-        except InvalidRecord:
+            body = loads(decoded(call.headers.get("content-encoding", ""), call.body, bodies.WHOLE_BYTES))
+        except (InvalidRecord, Unreadable):
             body = None
         model = body.get("model") if isinstance(body, dict) else None
         model = model if isinstance(model, str) else model_in(call.path)

@@ -1,5 +1,6 @@
 // Runs beside the installed SDKs: node speak.mjs SDK WAY, with the SDK's own variables for address and key. It asks, and
 // prints what the SDK gives back as JSON: {text} or {status, problem}. WAY: stream, whole, or abort (behind the first piece).
+// The AI SDK also takes several steps with a tool, `steps`, and asks again where it is refused, `again`: {text, steps}.
 
 const [sdk, way] = process.argv.slice(2);
 const QUESTION = "What's the weather?";
@@ -43,9 +44,39 @@ async function gemini() {
   return text;
 }
 
+async function ai() {
+  const { generateText, streamText, stepCountIs, tool } = await import("ai");
+  const { openai } = await import("@ai-sdk/openai");
+  const { anthropic } = await import("@ai-sdk/anthropic");
+  const { z } = await import("zod");
+  const model = { "ai-responses": () => openai("gpt-5"), "ai-chat": () => openai.chat("gpt-5"), "ai-messages": () => anthropic("claude-x") }[sdk]();
+  const execute = async ({ city }) => `It is sunny in ${city}.`;
+  const weather = tool({ description: "Tell the weather.", inputSchema: z.object({ city: z.string() }), execute });
+  const stopping = new AbortController();
+  const asked = { model, prompt: QUESTION, maxRetries: way === "again" ? 2 : 0, abortSignal: stopping.signal };
+  if (way === "whole" || way === "again") return { text: (await generateText(asked)).text };
+  let problem = null;
+  const onError = ({ error }) => void (problem = error);
+  const result = streamText({ ...asked, onError, ...(way === "steps" && { tools: { weather }, stopWhen: stepCountIs(5) }) });
+  let text = "";
+  for await (const piece of result.textStream) {
+    text += piece;
+    if (way === "abort") stopping.abort();
+  }
+  if (problem) throw problem;
+  if (way !== "steps") return { text };
+  const steps = (await result.steps).map((step) => ({
+    text: step.text,
+    calls: step.toolCalls.map((call) => [call.toolName, call.toolCallId, call.input]),
+    results: step.toolResults.map((result) => [result.toolCallId, result.output]),
+    tokens: [step.usage.inputTokens, step.usage.outputTokens],
+  }));
+  return { text, steps };
+}
+
 try {
-  const text = await { chat, responses, messages, gemini }[sdk]();
-  process.stdout.write(JSON.stringify({ text }));
+  const spoken = sdk.startsWith("ai-") ? await ai() : { text: await { chat, responses, messages, gemini }[sdk]() };
+  process.stdout.write(JSON.stringify(spoken));
 } catch (error) {
-  process.stdout.write(JSON.stringify({ status: error.status ?? null, problem: String(error.message ?? error) }));
+  process.stdout.write(JSON.stringify({ status: error.status ?? error.statusCode ?? null, problem: String(error.message ?? error) }));
 }

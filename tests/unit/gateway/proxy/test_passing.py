@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import cramjam
 import httpx
 import pytest
 from pydantic import SecretStr
@@ -83,6 +84,24 @@ async def test_a_stream_passes_byte_by_byte_as_it_comes_and_is_published(proxied
     assert not {"cookie", "threadmill-thread"} & asked.headers.keys()
     (document,) = documents(gateway.settings)
     assert said(document) == ("complete", "Hello")
+    assert document["turns"][0]["parts"][0]["content"] == "Weather?"
+
+
+@pytest.mark.parametrize("encoding", ["zstd", "gzip", "br"])
+async def test_a_request_that_is_encoded_passes_as_it_is_and_is_read(proxied: Proxied, encoding: str) -> None:
+    pack = {"zstd": cramjam.zstd.compress, "gzip": gzip.compress, "br": cramjam.brotli.compress}[encoding]
+    body = bytes(pack(json.dumps(ASK).encode()))
+
+    async def play(_: Asked, answer: Answering) -> None:
+        await answer.stream(*chat_chunks("Sunny."), done=True)
+
+    async with playing(play) as upstream, proxied(upstream.url) as gateway, client(gateway.url) as http:
+        answer = await http.post(CHAT, content=body, headers={"Content-Encoding": encoding})
+        assert answer.status_code == 200
+    (asked,) = upstream.asked
+    assert (asked.body, asked.headers["content-encoding"]) == (body, encoding)
+    (document,) = documents(gateway.settings)
+    assert said(document) == ("complete", "Sunny.")
     assert document["turns"][0]["parts"][0]["content"] == "Weather?"
 
 
@@ -297,8 +316,11 @@ async def test_a_call_for_which_a_budget_is_used_up_is_not_passed_on_where_a_set
             answer = await http.post(CHAT, json=ask, headers=headers)
             assert (answer.status_code, answer.headers["x-should-retry"]) == (429, "false")
             assert answer.json()["error"]["code"] == "budget-used-up"
+            packed = bytes(cramjam.zstd.compress(json.dumps(ask).encode()))
+            answer = await http.post(CHAT, content=packed, headers={**headers, "Content-Encoding": "zstd"})
+            assert answer.status_code == 429, "what is encoded is counted, too"
             assert (await http.get("/proxy/openai/v1/models")).status_code == 200
-        assert asked == [(None, "weather", "gpt-5")]
+        assert asked == [(None, "weather", "gpt-5")] * 2
         async with proxied(upstream.url) as gateway, client(gateway.url) as http:
             assert (await http.post(CHAT, json=ask)).status_code == 200
 

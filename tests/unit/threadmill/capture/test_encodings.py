@@ -5,9 +5,10 @@ from __future__ import annotations
 import gzip
 import zlib
 
+import cramjam
 import pytest
 
-from threadmill.capture.encodings import PIECE, Unreadable, decoding
+from threadmill.capture.encodings import PIECE, Unreadable, decoded, decoding
 
 TEXT = b"It rains in Paris. " * 1_000
 
@@ -55,3 +56,28 @@ def test_those_that_nobody_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("br", "zstd"):
         with pytest.raises(Unreadable, match="is installed"):
             decoding(name)
+
+
+WHOLE = {**ENCODED, "zstd": bytes(cramjam.zstd.compress(TEXT)), "br": bytes(cramjam.brotli.compress(TEXT))}
+WHOLE["gzip, ZSTD"] = bytes(cramjam.zstd.compress(gzip.compress(TEXT)))
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_whole_body(name: str) -> None:
+    assert decoded(name, WHOLE[name], len(TEXT)) == TEXT
+    with pytest.raises(Unreadable, match=r"more than 18,999 bytes"):
+        decoded(name, WHOLE[name], len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate", "br", "zstd", "snappy"])
+def test_a_whole_body_that_is_not_so(name: str) -> None:
+    with pytest.raises(Unreadable):
+        decoded(name, b"{not at all}" * 10, 1_000)
+
+
+@pytest.mark.parametrize("name", ["zstd", "br", "gzip"])
+def test_what_unpacks_to_very_much_is_given_up(name: str) -> None:
+    zeros = bytes(100_000_000)
+    pack = {"zstd": cramjam.zstd.compress, "br": lambda data: cramjam.brotli.compress(data, 1), "gzip": gzip.compress}
+    with pytest.raises(Unreadable, match="more than 1,000,000 bytes"):
+        decoded(name, bytes(pack[name](zeros)), 1_000_000)
