@@ -24,8 +24,8 @@ export THREADMILL_CACHE ?= $(CURDIR)/.cache/threadmill
 ENVIRONMENT := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
-# How many processes run the tests: two for each core of a small machine, as most tests wait; none for a part of them.
-JOBS ?= $(if $(ARGS),0,4)
+# How many processes run the tests: three for each core of a small machine, as most tests wait; none for a part of them.
+JOBS ?= $(if $(ARGS),0,6)
 CODE := threadmill topics pipeline tests docs examples helm compiled_core.py hatch_build.py
 # What says most about the core: all tests of it that need no broker.
 CORE_TESTS := tests/unit tests/property tests/corpus tests/contract tests/simulation

@@ -22,25 +22,19 @@ BROKEN = b'\xff{"v":1 \x00'
 
 
 @pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """With as many partitions as topics usually have."""
-    return settings.model_copy(update={"partitions": Settings().partitions})
-
-
-@pytest.fixture
 async def letters(applied_settings: Settings) -> list[DeadLetter]:
-    """Three dead letters, and a record that is none, on partition 4."""
+    """Three dead letters, and a record that is none, on partition 2."""
     origin = EVENTS.full_name(applied_settings.topic_prefix)
     filed = [
-        DeadLetter(Reason.UNDECODABLE, "not JSON", origin, 7, 100, 1_768_900_000_000, None, BROKEN),
+        DeadLetter(Reason.UNDECODABLE, "not JSON", origin, 1, 100, 1_768_900_000_000, None, BROKEN),
         DeadLetter(Reason.LATE_EVENT, "too [late]", origin, 3, 200, 1_768_900_001_000, b"k", b'{"a": "\xc3\xa9"}', 2),
         DeadLetter(Reason.LATE_EVENT, "later", origin, 3, 201, 1_768_900_002_000, b"k", b"[]"),
     ]
     async with AIOKafkaProducer(bootstrap_servers=applied_settings.brokers) as producer:
         name = DEAD_LETTERS.full_name(applied_settings.topic_prefix)
         for letter in filed:
-            await producer.send_and_wait(name, letter.value, letter.key, partition=4, headers=letter.headers())
-        await producer.send_and_wait(name, b"stray", b"k", partition=4)
+            await producer.send_and_wait(name, letter.value, letter.key, partition=2, headers=letter.headers())
+        await producer.send_and_wait(name, b"stray", b"k", partition=2)
     return filed
 
 
@@ -57,10 +51,10 @@ async def test_nothing_there(applied_settings: Settings) -> None:
 
 async def test_list(applied_settings: Settings, letters: list[DeadLetter]) -> None:
     rows = await listed(applied_settings)
-    assert [row["place"] for row in rows] == ["4:0", "4:1", "4:2", "4:3"]
+    assert [row["place"] for row in rows] == ["2:0", "2:1", "2:2", "2:3"]
     assert [row["reason"] for row in rows] == ["undecodable", "late_event", "late_event", "not ours"]
     assert rows[1] == {
-        "place": "4:1",
+        "place": "2:1",
         "reason": "late_event",
         "detail": "too [late]",
         "topic": letters[1].topic,
@@ -71,20 +65,20 @@ async def test_list(applied_settings: Settings, letters: list[DeadLetter]) -> No
         "key": "k",
         "bytes": 11,
     }
-    assert [row["place"] for row in await listed(applied_settings, "--reason", "late_event")] == ["4:1", "4:2"]
+    assert [row["place"] for row in await listed(applied_settings, "--reason", "late_event")] == ["2:1", "2:2"]
     text = (await threadmill(applied_settings, "dlq", "list", "--limit", "2")).stdout
     assert "4 dead letters: late_event 2, undecodable 1, not ours 1" in text
-    assert "4:2" in text
+    assert "2:2" in text
     assert "too [late]" in text
-    assert "4:0" not in text  # the newest two only
+    assert "2:0" not in text  # the newest two only
 
 
 async def test_show(applied_settings: Settings, letters: list[DeadLetter]) -> None:
-    text = (await threadmill(applied_settings, "dlq", "show", "4:1")).stdout
+    text = (await threadmill(applied_settings, "dlq", "show", "2:1")).stdout
     assert f"{letters[1].topic}" in text
     assert '"a": "é"' in text
-    assert "\ufffd" in (await threadmill(applied_settings, "dlq", "show", "4:0")).stdout
-    shown = json.loads((await threadmill(applied_settings, "dlq", "show", "4:1", "--json")).stdout)
+    assert "\ufffd" in (await threadmill(applied_settings, "dlq", "show", "2:0")).stdout
+    shown = json.loads((await threadmill(applied_settings, "dlq", "show", "2:1", "--json")).stdout)
     assert shown["value"] == '{"a": "é"}'
 
 
@@ -95,13 +89,13 @@ async def test_redrive_sends_the_same_bytes_where_they_came_from(
     assert dry.stdout == f"2 would be published again to {letters[0].topic} (2)\n"
     assert await read_all(applied_settings, EVENTS) == []
 
-    done = await threadmill(applied_settings, "dlq", "redrive", "4:0", "4:1")
+    done = await threadmill(applied_settings, "dlq", "redrive", "2:0", "2:1")
     assert done.stdout == f"2 published again to {letters[0].topic} (2)\n"
     records = sorted(await read_all(applied_settings, EVENTS), key=lambda record: record.value)  # type: ignore[attr-defined]
     late, broken = records
     assert (late.key, late.value) == (b"k", letters[1].value)  # type: ignore[attr-defined]
     assert late.headers == (("threadmill.redriven", b"3"),)  # type: ignore[attr-defined]
-    assert (broken.key, broken.value, broken.partition) == (None, BROKEN, 7)  # type: ignore[attr-defined]
+    assert (broken.key, broken.value, broken.partition) == (None, BROKEN, 1)  # type: ignore[attr-defined]
     assert broken.headers == (("threadmill.redriven", b"1"),)  # type: ignore[attr-defined]
 
 
@@ -109,10 +103,10 @@ async def test_redrive_sends_the_same_bytes_where_they_came_from(
     ("arguments", "words"),
     [
         (("redrive",), "say which"),
-        (("redrive", "4:0", "--reason", "late_event"), "say which"),
-        (("redrive", "4:0", "4:99", "5:0"), "no dead letter at 4:99, 5:0"),
+        (("redrive", "2:0", "--reason", "late_event"), "say which"),
+        (("redrive", "2:0", "2:99", "3:0"), "no dead letter at 2:99, 3:0"),
         (("show", "4-0"), "PARTITION:OFFSET is expected"),
-        (("show", "4:3"), "no dead letter of Threadmill"),
+        (("show", "2:3"), "no dead letter of Threadmill"),
         (("list", "--reason", "sadness"), "sadness"),
     ],
 )
