@@ -160,7 +160,8 @@ async def test_a_record_that_the_broker_never_takes_holds_nothing_up(
     client = AIOKafkaAdminClient(bootstrap_servers=settings.brokers)
     await client.start()
     topic = EVENTS.full_name(settings.topic_prefix)
-    await client.create_topics([NewTopic(topic, 12, 1, topic_configs={"max.message.bytes": "100000"})])
+    small = {"max.message.bytes": "100000"}
+    await client.create_topics([NewTopic(topic, settings.partitions, 1, topic_configs=small)])
     await client.close()
     settings = settings.model_copy(update={"compression": "none"})
     async with Publisher(settings) as publisher:

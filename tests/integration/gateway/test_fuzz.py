@@ -12,32 +12,29 @@ from pathlib import Path
 
 import httpx
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from tests.support.gateways import Running
 from tests.support.loop_time import longest_callback
 
 ENDLESS = ("/v1/figures/live", "/v1/threads/{thread_id}/live")  # read by other tests
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 LOOP = 0.2
 MEMORY = 256 * 1024 * 1024
 
 
-@schemathesis.serializer("application/x-ndjson")
-def lines(_: schemathesis.SerializationContext, value: str) -> bytes:
-    """A body of JSON lines is generated as any text."""
-    return value.encode("utf-8", "replace")
-
-
 def fuzz(gateway: Running) -> int:
     """Call every operation with generated input. -> how many operations there were."""
+    import schemathesis  # a second of imports, which each process that collects tests would pay
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks
+
+    @schemathesis.serializer("application/x-ndjson")
+    def lines(_: schemathesis.SerializationContext, value: str) -> bytes:
+        """A body of JSON lines is generated as any text."""
+        return value.encode("utf-8", "replace")
+
+    held = [not_a_server_error, checks.status_code_conformance, checks.content_type_conformance]
+    held.append(checks.response_schema_conformance)
     schema = schemathesis.openapi.from_url(f"{gateway.url}/openapi.json").exclude(path=list(ENDLESS))
     examples = settings.default.max_examples * 15 // 100 if settings.default is not None else 15
     count = 0
@@ -54,7 +51,7 @@ def fuzz(gateway: Running) -> int:
             suppress_health_check=list(HealthCheck),
         )
         def try_one(case: schemathesis.Case) -> None:
-            case.call_and_validate(checks=CHECKS, timeout=30)
+            case.call_and_validate(checks=held, timeout=30)
 
         try_one()
         count += 1
