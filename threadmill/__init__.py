@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
+    "AdkPlugin": "threadmill.integrations.google_adk",
     "BrokerError": "threadmill.errors",
     "CallerError": "threadmill.errors",
     "ClientSettings": "threadmill.settings",
@@ -32,9 +33,9 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "Publisher": "threadmill.publisher",
     "Reason": "threadmill.errors",
     "Report": "threadmill.counts",
-    "RunIdentity": "threadmill.integrations.asgi",
+    "RunIdentity": "threadmill.integrations.stream_request",
     "RunInfo": "threadmill.run_info",
-    "StreamRequest": "threadmill.integrations.asgi",
+    "StreamRequest": "threadmill.integrations.stream_request",
     "SyncNotices": "threadmill.synchronous_turns",
     "SyncPublisher": "threadmill.synchronous",
     "SyncRun": "threadmill.synchronous",
@@ -42,6 +43,7 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "ThreadmillError": "threadmill.errors",
     "Turn": "threadmill.turn",
     "Turns": "threadmill.turns",
+    "ag_ui_events": "threadmill.integrations.ag_ui",
     "agent_events": "threadmill.integrations.pydantic_ai",
     "async_client": "threadmill.capture.clients",
     "client": "threadmill.capture.clients",
@@ -63,12 +65,14 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from threadmill.errors import InvalidRecord as InvalidRecord
     from threadmill.errors import Reason as Reason
     from threadmill.errors import ThreadmillError as ThreadmillError
+    from threadmill.integrations.ag_ui import ag_ui_events as ag_ui_events
     from threadmill.integrations.asgi import PublishStreams as PublishStreams
-    from threadmill.integrations.asgi import RunIdentity as RunIdentity
-    from threadmill.integrations.asgi import StreamRequest as StreamRequest
+    from threadmill.integrations.google_adk import AdkPlugin as AdkPlugin
     from threadmill.integrations.langchain import langchain_handler as langchain_handler
     from threadmill.integrations.pydantic_ai import agent_events as agent_events
     from threadmill.integrations.pydantic_ai import published_response as published_response
+    from threadmill.integrations.stream_request import RunIdentity as RunIdentity
+    from threadmill.integrations.stream_request import StreamRequest as StreamRequest
     from threadmill.notice import Notice as Notice
     from threadmill.published_run import PublishedRun as PublishedRun
     from threadmill.publisher import Publisher as Publisher

@@ -91,4 +91,5 @@ async def main() -> Fields:
     return found
 
 
-print(json.dumps(asyncio.run(main())))  # noqa: T201  # its result
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(main())))  # noqa: T201  # its result

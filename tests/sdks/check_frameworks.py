@@ -25,6 +25,7 @@ from tests.support.spools import away, spooled
 from tests.support.workers import environment
 
 HELPERS = {
+    "google-adk": "google_adk_helper_recorder.py",
     "langgraph": "langchain_helper_recorder.py",
 }
 

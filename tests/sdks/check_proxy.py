@@ -80,7 +80,11 @@ async def speaks(asked: Asked, answer: Answering) -> None:
         else:
             await answer.whole(chat_answer(ANSWER))
     elif asked.line.startswith("POST") and path.endswith("/responses"):
-        await answer.stream(*response_events(ANSWER))
+        events = response_events(ANSWER)
+        if asked.headers.get("content-encoding") or asked.json.get("stream"):
+            await answer.stream(*events)
+        else:
+            await answer.whole(events[-1]["response"])
     elif asked.line.startswith("POST") and path.endswith("/v1/messages"):
         await answer.stream(*message_events(ANSWER))
     elif path.endswith(":streamGenerateContent"):

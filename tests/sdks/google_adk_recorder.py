@@ -6,7 +6,9 @@ from typing import Any
 
 from google.adk.agents import LlmAgent
 from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.apps import App
 from google.adk.models import Gemini
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import Client
@@ -34,26 +36,27 @@ async def whole(task: Task) -> None:
     await speak(task, StreamingMode.NONE)
 
 
-async def speak(task: Task, mode: StreamingMode) -> None:
+async def speak(task: Task, mode: StreamingMode, *plugins: BasePlugin) -> None:
     http = HttpOptions(base_url=task.url, retry_options=HttpRetryOptions(attempts=1))
     model = Gemini(model="gemini-2.5-flash", client=Client(api_key="none", http_options=http))
     sessions = InMemorySessionService()
     agent = LlmAgent(name="weather", model=model, tools=[asks])
-    runner = Runner(app_name="app", agent=agent, session_service=sessions)
-    session = await sessions.create_session(app_name="app", user_id="u", session_id="s")
+    app = App(name="app", root_agent=agent, plugins=list(plugins))
+    runner = Runner(app=app, session_service=sessions)
+    session = await sessions.create_session(app_name="app", user_id="u", session_id=task.name)
     asked = Content(role="user", parts=[Part(text=QUESTION)])
     events = runner.run_async(
         user_id="u", session_id=session.id, new_message=asked, run_config=RunConfig(streaming_mode=mode)
     )
     try:
-        async for event in task.run.tee(events):
+        async for event in events if task.run is None else task.run.tee(events):
             if event.partial:
                 pieces = [part.text for part in event.content.parts if part.text and not part.thought]
                 task.made.piece("".join(pieces))
             else:
                 task.made.unfinished = []
     finally:
-        session = await sessions.get_session(app_name="app", user_id="u", session_id="s")
+        session = await sessions.get_session(app_name="app", user_id="u", session_id=task.name)
         for event in session.events[1:]:
             note(task, event)
 
@@ -78,4 +81,5 @@ def said(part: Part) -> list[Any] | None:
 
 
 BODY = {"newMessage": {"role": "user", "parts": [{"text": QUESTION}]}}
-main(Speaker("streamed", "google-adk", streamed, BODY), Speaker("whole", "google-adk", whole, BODY))
+if __name__ == "__main__":
+    main(Speaker("streamed", "google-adk", streamed, BODY), Speaker("whole", "google-adk", whole, BODY))

@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +30,7 @@ SDKS: Final = {
     "openai-agents": ("openai-agents==0.24.0", "openai==3.54.0"),
     "openai-and-pydantic-ai": ("pydantic-ai-slim[openai]==2.68.0",),
     "providers": ("openai==3.54.0", "anthropic==2.12.0", "mistralai==3.7.0", "google-genai==3.4.0"),
-    "pydantic-ai-2.68.0": ("pydantic-ai-slim[ag-ui,ui]==2.68.0",),
+    "pydantic-ai-2.68.0": ("pydantic-ai-slim[ag-ui,openai,ui]==2.68.0", "fastapi==0.165.0", "uvicorn==0.54.0"),
     "pydantic-ai-1.107.10": ("pydantic-ai-slim[ui]==1.107.10",),
     # It imports a module that later releases of OpenTelemetry no longer have.
     "pydantic-ai-1.20.0": ("pydantic-ai-slim[ui]==1.20.0", "opentelemetry-api<1.39"),
@@ -59,6 +64,25 @@ def run(sdk: str, program: str, *arguments: str | Path, variables: dict[str, str
     done = subprocess.run(command, env=told, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@contextmanager
+def server(command: Sequence[str | Path], port: int, variables: Mapping[str, str]) -> Iterator[None]:
+    """A server that lives so long; it answers, and stops when it is told to."""
+    process = subprocess.Popen(command, env={**os.environ, **variables})
+    try:
+        for _ in range(1_800):
+            assert process.poll() is None, f"{command} has ended"
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.1)
+        yield
+        process.terminate()
+        assert process.wait(60) in (0, -signal.SIGTERM)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def problems(sdk: str, loader: str, histories: dict[str, Any], *arguments: str) -> dict[str, str]:

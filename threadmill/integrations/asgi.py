@@ -1,7 +1,6 @@
 """Event streams of a web application are published as they pass: Starlette, FastAPI, anything that speaks ASGI 3.
 
-    publisher = Publisher()                           # opened in the application's lifespan
-    app.add_middleware(PublishStreams, publisher=publisher, agent_id="weather")
+    app.add_middleware(PublishStreams, agent_id="weather")
 
 The client comes first: each chunk is sent on, the same object, before it is read here, and whatever goes wrong with
 publishing is logged and does not reach the response.
@@ -13,21 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack
 from typing import Any, Final
-from uuid import uuid4
 
 import orjson
 
 from threadmill.current_span import current
+from threadmill.integrations.stream_request import Identify, RunInputs, Scope, StreamRequest, from_request, kept
 from threadmill.published_run import PublishedRun
 from threadmill.publisher import Publisher
 
 BODY_BYTES: Final = 4 * 1024 * 1024  # of a request that are looked at
-REQUEST_BYTES: Final = 256 * 1024  # of a request that go into a run's first record
 
-Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -36,67 +33,38 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamRequest:
-    """The request that an event stream answers: ASGI scope, headers by lower-case name, body if it was small JSON."""
-
-    scope: Scope
-    headers: Mapping[str, str]
-    body: Any
-
-
-@dataclass(frozen=True, slots=True)
-class RunIdentity:
-    """The run that an event stream is; `info` as in RunInfo. `dialect` and `agent_id`: the middleware's, if None."""
-
-    thread_id: str
-    run_id: str | None = None
-    agent_id: str | None = None
-    dialect: str | None = None
-    tenant: str | None = None
-    info: Mapping[str, Any] = field(default_factory=dict)
-
-
-Identify = Callable[[StreamRequest], RunIdentity | None]
-
-
-def from_request(request: StreamRequest) -> RunIdentity:
-    """The thread is what the header X-Thread-Id names, or the body's `id` (as `useChat` sends it), or a new one.
-
-    Both come from the client: an application with more than one user gives its own function, which checks them.
-    """
-    body = request.body if isinstance(request.body, dict) else {}
-    named = (request.headers.get("x-thread-id"), body.get("thread_id"), body.get("threadId"), body.get("id"))
-    thread_id = next((name for name in named if isinstance(name, str) and name), None)
-    return RunIdentity(thread_id or str(uuid4()))
-
-
 class PublishStreams:
     """ASGI middleware: responses of `text/event-stream` are published, as runs of `dialect` and `agent_id`.
 
     `identify` says which run a stream is, from its request; None: it is not published. It runs when the response
-    starts, in the server's event loop.
+    starts, in the server's event loop. By default it is `from_request`; for `ag-ui` RunInputs, which knows its runs.
+    Without a `publisher` it has one of its own, open for the application's lifespan: where the server runs none, as for
+    an application that is mounted in another, give one.
     """
 
     def __init__(
         self,
         app: Application,
         *,
-        publisher: Publisher,
+        publisher: Publisher | None = None,
         agent_id: str = "agent",
         dialect: str = "vercel-ai",
-        identify: Identify = from_request,
+        identify: Identify | None = None,
     ) -> None:
         self.app = app
         self.publisher = publisher
+        self._is_ours, self._is_told = publisher is None, False
         self.agent_id = agent_id
         self.dialect = dialect
-        self.identify = identify
+        self.identify = identify or (RunInputs() if dialect == "ag-ui" else from_request)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            if scope["type"] != "lifespan" or not self._is_ours:
+                await self.app(scope, receive, send)
+                return
+            await self._live(scope, receive, send)
             return
         exchange = _Exchange(self, scope, receive, send)
         try:
@@ -106,8 +74,38 @@ class PublishStreams:
             raise
         await exchange.end("aborted")  # unless it was complete
 
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application's lifespan, with a publisher: it starts and stops whatever is wrong with publishing."""
+        stack = AsyncExitStack()
+
+        async def close() -> None:
+            try:
+                await stack.aclose()
+            except Exception:
+                log.exception("the end of some streams may be lost")
+
+        async def closing(message: Message) -> None:
+            """A server ends its process when it hears of the end: what is left to publish comes before that."""
+            if message["type"].startswith(("lifespan.shutdown.", "lifespan.startup.failed")):
+                await close()
+            await send(message)
+
+        try:
+            self.publisher = await stack.enter_async_context(Publisher())
+        except Exception:
+            log.exception("streams are not published")
+        try:
+            await self.app(scope, receive, closing)
+        finally:
+            await close()
+
     def run(self, request: StreamRequest) -> PublishedRun | None:
         """-> the run of a stream that begins; None where the stream is not to be published."""
+        if self.publisher is None:
+            if not self._is_told:
+                log.error("streams are not published: give a publisher, as the application's lifespan has opened none")
+            self._is_told = True
+            return None
         identity = self.identify(request)
         if identity is None:
             return None
@@ -197,14 +195,10 @@ class _Exchange:
     def _json(self) -> Any:
         if not self._body or self._body_size > BODY_BYTES:
             return None
-        data = b"".join(self._body)
         try:
-            body = orjson.loads(data)
+            return kept(orjson.loads(b"".join(self._body)))
         except orjson.JSONDecodeError:
             return None
-        if len(data) <= REQUEST_BYTES:
-            return body
-        return _newest_messages(body)
 
 
 def _is_event_stream(start: Message) -> bool:
@@ -215,13 +209,3 @@ def _is_event_stream(start: Message) -> bool:
         log.warning("a compressed event stream can't be published: add the compressing middleware after this one")
         return False
     return True
-
-
-def _newest_messages(body: Any) -> Any:
-    """The body with the messages from the assistant's last one on; None where that is too long, too."""
-    messages = body.get("messages") if isinstance(body, dict) else None
-    if not isinstance(messages, list):
-        return None
-    answers = [n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "assistant"]
-    short = {**body, "messages": messages[answers[-1] :] if answers else messages}
-    return short if len(orjson.dumps(short)) <= REQUEST_BYTES else None

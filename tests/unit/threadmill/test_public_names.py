@@ -13,6 +13,7 @@ import threadmill
 
 SOURCE = Path(threadmill.__file__)
 NAMES = [
+    "AdkPlugin",
     "BrokerError",
     "CallerError",
     "ClientSettings",
@@ -34,6 +35,7 @@ NAMES = [
     "ThreadmillError",
     "Turn",
     "Turns",
+    "ag_ui_events",
     "agent_events",
     "async_client",
     "client",

@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.spools import away, spooled
 from threadmill.identity import thread_uuid
-from threadmill.integrations.asgi import REQUEST_BYTES, PublishStreams, RunIdentity, StreamRequest
+from threadmill.integrations.asgi import PublishStreams
+from threadmill.integrations.stream_request import REQUEST_BYTES, RunIdentity, StreamRequest
 from threadmill.publisher import Publisher
 
 Message = dict[str, Any]
@@ -272,3 +273,59 @@ async def test_other_protocols_pass(tmp_path: Path) -> None:
     await middleware({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
     await middleware({"type": "websocket"}, None, None)  # type: ignore[arg-type]
     assert seen == ["lifespan", "websocket"]
+
+
+async def test_without_a_publisher_it_has_one_for_the_lifespan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = away(tmp_path)
+    monkeypatch.setattr("threadmill.environment.load_settings", lambda: settings)
+    sent, states = [], []
+
+    async def receive() -> Message:
+        return request(CHAT)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await whole(receive, send)
+            return
+        states.append("started")
+        await middleware(
+            {"type": "http", "path": "/", "headers": [(b"content-type", b"application/json")]}, receive, send
+        )
+        states.append("stopped")
+
+    middleware = PublishStreams(app)
+    await middleware({"type": "lifespan"}, receive, send)
+    assert states == ["started", "stopped"]
+    assert [message["body"] for message in sent if message.get("body")] == CHUNKS
+
+
+@pytest.mark.parametrize("kinds", [["http", "http"], ["lifespan", "http", "http"]])
+async def test_an_application_starts_and_answers_without_publishing(
+    kinds: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def wrong() -> None:
+        raise ValueError("a setting is wrong")
+
+    monkeypatch.setattr("threadmill.environment.load_settings", wrong)
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return request(CHAT)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await whole(receive, send)
+
+    middleware = PublishStreams(app)
+    for kind in kinds:
+        await middleware({"type": kind, "path": "/", "headers": []}, receive, send)
+    assert [message["body"] for message in sent if message.get("body")] == CHUNKS * 2
+    said = [record.message for record in caplog.records]
+    assert len(said) == len(kinds) - 1
+    assert "give a publisher" in said[-1]

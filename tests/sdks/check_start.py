@@ -1,0 +1,132 @@
+"""The pages for a start whose programs are no model's SDK under `threadmill run`: their programs, run as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pipeline.devbroker.ports import free_ports
+from pipeline.settings import Settings
+from tests.sdks.check_capture import START, turns
+from tests.sdks.check_proxy import ANSWER, Done, clients, codex, proxy, run, said, speaks
+from tests.sdks.python_sdks import environment, server
+from tests.support.places import ROOT
+from tests.support.scripted_upstream import TEXT, upstream
+from tests.support.spools import away, spooled
+from tests.support.workers import environment as variables
+
+PAGES = ROOT / "docs" / "start"
+QUESTION = "What's the weather in Paris?"
+OTHERS = ("ag-ui", "claude-code", "codex", "google-adk", "node")
+# Lines of a page that a test leaves out: it has the wheel, no broker, and reads what was published.
+APART = ("pip install", "threadmill up", "THREADMILL_GATEWAY_PROXY=", "threadmill threads list", "uvicorn")
+
+
+def text(page: str) -> str:
+    found = (PAGES / f"{page}.md").read_text()
+    assert len([line for line in found.splitlines() if line]) < 20
+    return found
+
+
+def block(page: str, language: str) -> str:
+    """What stands in the page's block of this language."""
+    found = re.search(rf"^```{language}\n(.*?)^```", text(page), re.DOTALL | re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def shell(page: str) -> str:
+    """What the page lets a user type, as far as it is about the agent."""
+    lines = [line for line in block(page, "sh").splitlines() if not line.startswith(APART)]
+    return "\n".join(lines).replace(" && threadmill threads list", "")
+
+
+def test_each_page_is_run() -> None:
+    pages = {page.stem for page in PAGES.glob("*.md")}
+    assert pages == {"README", *OTHERS, *(page.stem for page in START)}
+    listed = re.findall(r"\]\((\S+?)\.md\)", (PAGES / "README.md").read_text())
+    assert pages - {"README"} <= set(listed)
+
+
+def told(address: str, page: str, settings: Settings) -> dict[str, str]:
+    base = f"{address}/plain/{page}"
+    keys = {"OPENAI_API_KEY": "key", "GEMINI_API_KEY": "key", "PYTHONPATH": str(ROOT)}
+    return {**variables(settings), **keys, "OPENAI_BASE_URL": f"{base}/v1", "GOOGLE_GEMINI_BASE_URL": base}
+
+
+def answered(settings: Settings) -> list[dict[str, Any]]:
+    """The records of the one run, in which the question has its answer."""
+    records = spooled(settings)
+    (user, agent), refused = turns(records)
+    assert refused == []
+    assert records[-1]["end"] == "complete"
+    assert user["parts"][0]["content"] in (QUESTION, [QUESTION])
+    assert agent["completion_status"] == "complete"
+    assert said(agent) == "".join(TEXT)
+    return records
+
+
+def test_google_adk(tmp_path: Path) -> None:
+    settings = away(tmp_path)
+    (tmp_path / "agent.py").write_text(block("google-adk", "python"))
+    assert shell("google-adk").startswith("python agent.py")
+    with upstream() as address:
+        done = subprocess.run(
+            [environment("google-adk"), "agent.py"],
+            env={**os.environ, **told(address, "google-adk", settings)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "".join(TEXT) in done.stdout
+    assert answered(settings)[0]["agent_id"] == "weather"
+
+
+def test_ag_ui(tmp_path: Path) -> None:
+    settings, (port,) = away(tmp_path), free_ports(1)
+    (tmp_path / "agent.py").write_text(block("ag-ui", "python"))
+    assert "uvicorn agent:app " in block("ag-ui", "sh")
+    python = environment("pydantic-ai-2.68.0")
+    command = [python, "-m", "uvicorn", "agent:app", "--app-dir", tmp_path, "--port", str(port)]
+    asked = {"threadId": "chat-42", "runId": "r1", "messages": [{"id": "q", "role": "user", "content": QUESTION}]}
+    body = {**asked, "state": {}, "tools": [], "context": [], "forwardedProps": {}}
+    with upstream() as address, server(command, port, told(address, "ag-ui", settings)):
+        answer = httpx.post(f"http://127.0.0.1:{port}/", json=body, timeout=60, trust_env=False)
+    assert "RUN_FINISHED" in answer.text
+    first = answered(settings)[0]
+    assert (first["run"]["external_id"], first["run_id"], first["agent_id"]) == ("chat-42", "r1", "weather")
+
+
+@pytest.mark.parametrize("page", ["claude-code", "codex", "node"])
+async def test_through_the_proxy(page: str, tmp_path: Path) -> None:
+    programs, wants = tmp_path / "bin", "openai" if page != "claude-code" else "anthropic"
+    assert re.search(rf"^THREADMILL_GATEWAY_PROXY=\S*{wants}\S* threadmill gateway &$", block(page, "sh"), re.MULTILINE)
+    programs.mkdir()
+    claude = next((clients() / "node_modules" / "@anthropic-ai").glob("claude-code-*/claude"))
+    (programs / "claude").symlink_to(claude)
+    (programs / "codex").symlink_to(codex())
+    if page == "node":
+        (tmp_path / "agent.mjs").write_text(block(page, "js"))
+        (tmp_path / "node_modules").symlink_to(clients() / "node_modules")
+    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    async with proxy(tmp_path, speaks) as (url, settings):
+        typed = shell(page).replace("http://127.0.0.1:8080", url)
+        assert url in typed
+        await asyncio.to_thread(subprocess.run, ["git", "init", "-q", tmp_path], check=True)
+        path = f"{programs}:{os.environ['PATH']}"
+        out = await run(
+            tmp_path, url, "bash", "-ec", typed, PATH=path, OPENAI_BASE_URL="", ANTHROPIC_BASE_URL="", **quiet
+        )
+    done = Done(out, settings)
+    assert ANSWER in done.out
+    assert ANSWER in [said(turn) for turn in done.turns() if turn["completion_status"] == "complete"]

@@ -1,0 +1,95 @@
+"""Which run an event stream is, by the request that it answers; and that request as a run's first record holds it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from uuid import uuid4
+
+import orjson
+
+REQUEST_BYTES: Final = 256 * 1024  # of a request that go into a run's first record
+BESIDE_BYTES: Final = 4 * 1024  # of each field beside the messages, where a request is too large
+MOST: Final = 20_000  # runs that are remembered
+
+Scope = MutableMapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRequest:
+    """The request that an event stream answers: ASGI scope, headers by lower-case name, body if it was small JSON."""
+
+    scope: Scope
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """The run that an event stream is; `info` as in RunInfo. `dialect` and `agent_id`: the middleware's, if None."""
+
+    thread_id: str
+    run_id: str | None = None
+    agent_id: str | None = None
+    dialect: str | None = None
+    tenant: str | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+Identify = Callable[[StreamRequest], RunIdentity | None]
+
+
+def from_request(request: StreamRequest) -> RunIdentity:
+    """The thread is what the header X-Thread-Id names, or the body's `id` (as `useChat` sends it), or a new one.
+
+    Both come from the client: an application with more than one user gives its own function, which checks them.
+    """
+    body = request.body if isinstance(request.body, dict) else {}
+    named = (request.headers.get("x-thread-id"), body.get("thread_id"), body.get("threadId"), body.get("id"))
+    thread_id = next((name for name in named if isinstance(name, str) and name), None)
+    return RunIdentity(thread_id or str(uuid4()))
+
+
+class RunInputs:
+    """The same for AG-UI: the run is the RunAgentInput's `runId`, too, which clients make anew for each run.
+
+    One that comes again in its thread becomes RUN.2, RUN.3, as otherwise its events would be taken for known ones.
+    The newest 20,000 runs are remembered.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._named: OrderedDict[tuple[str | None, str, str], int] = OrderedDict()
+
+    def __call__(self, request: StreamRequest) -> RunIdentity:
+        return self.named(from_request(request), request.body)
+
+    def named(self, found: RunIdentity, run_input: Any) -> RunIdentity:
+        """-> the same thread, and the run that the input names, where it names one."""
+        body = run_input if isinstance(run_input, dict) else {}
+        named = next((name for name in (body.get("runId"), body.get("run_id")) if isinstance(name, str) and name), None)
+        return found if named is None else replace(found, run_id=self._fresh(found, named))
+
+    def _fresh(self, found: RunIdentity, named: str) -> str:
+        key = (found.tenant, found.thread_id, named)
+        number = self._named[key] = self._named.pop(key, 0) + 1
+        while len(self._named) > self._most:
+            self._named.popitem(last=False)
+        return named if number == 1 else f"{named}.{number}"
+
+
+def kept(body: Any) -> Any:
+    """A request as a run's first record holds it: of one that is too large the messages from the assistant's last one
+    on, and what is short beside them; None where that is too long, too.
+    """
+    if len(orjson.dumps(body)) <= REQUEST_BYTES:
+        return body
+    messages = body.get("messages") if isinstance(body, dict) else None
+    if not isinstance(messages, list):
+        return None
+    answers = [n for n, m in enumerate(messages) if isinstance(m, dict) and m.get("role") == "assistant"]
+    newest = {"messages": messages[answers[-1] :] if answers else messages}
+    beside = {key: value for key, value in body.items() if len(orjson.dumps(value)) <= BESIDE_BYTES}
+    return next((one for one in ({**body, **newest}, beside | newest) if len(orjson.dumps(one)) <= REQUEST_BYTES), None)
