@@ -46,9 +46,12 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "ag_ui_events": "threadmill.integrations.ag_ui",
     "agent_events": "threadmill.integrations.pydantic_ai",
     "async_client": "threadmill.capture.clients",
+    "claude_client": "threadmill.integrations.claude_agent",
+    "claude_query": "threadmill.integrations.claude_agent",
     "client": "threadmill.capture.clients",
     "langchain_handler": "threadmill.integrations.langchain",
     "load_settings": "threadmill.environment",
+    "openai_agents_processor": "threadmill.integrations.openai_agents",
     "published_response": "threadmill.integrations.pydantic_ai",
     "transport": "threadmill.capture.clients",
 }
@@ -67,8 +70,11 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from threadmill.errors import ThreadmillError as ThreadmillError
     from threadmill.integrations.ag_ui import ag_ui_events as ag_ui_events
     from threadmill.integrations.asgi import PublishStreams as PublishStreams
+    from threadmill.integrations.claude_agent import claude_client as claude_client
+    from threadmill.integrations.claude_agent import claude_query as claude_query
     from threadmill.integrations.google_adk import AdkPlugin as AdkPlugin
     from threadmill.integrations.langchain import langchain_handler as langchain_handler
+    from threadmill.integrations.openai_agents import openai_agents_processor as openai_agents_processor
     from threadmill.integrations.pydantic_ai import agent_events as agent_events
     from threadmill.integrations.pydantic_ai import published_response as published_response
     from threadmill.integrations.stream_request import RunIdentity as RunIdentity

@@ -48,17 +48,21 @@ def recorded(sdk: str) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]
 
 
 def by_run(settings: Settings) -> dict[str, list[dict[str, Any]]]:
-    """What is in the spool."""
+    """What is in the spool, by the name of a run: that of its thread, too, for a helper's run has an id of its own."""
     records = defaultdict(list)
     for record in spooled(settings):
         records[record["run_id"]].append(record)
-    return records
+    named = {found[0]["run"]["external_id"]: found for found in records.values()}
+    assert len(named) == len(records)
+    return named
 
 
 def assembled(truth: dict[str, Any], records: list[dict[str, Any]]) -> None:
     """Assert that a run's records are assembled as its SDK has it."""
     turns, refused = assemble(DIALECTS[truth["dialect"]], records)
     assert refused == []
+    assert records[-1]["end"] == ("error" if truth["failed"] else "complete")
+    assert records[0]["agent_id"] == "weather"
     document = thread_document(records[0]["thread_id"], turns)
     judge(document, truth)
     asked, answered = document["turns"]

@@ -7,13 +7,16 @@ cut short, and asks again without streaming where a stream breaks off.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 from claude_agent_sdk import (
     AssistantMessage,
     ClaudeAgentOptions,
+    ClaudeSDKClient,
     ResultMessage,
     StreamEvent,
     TextBlock,
@@ -27,6 +30,8 @@ from claude_agent_sdk import (
 )
 from recorder import QUESTION, Speaker, Task, main
 from scripted import CASES, Answer, weather
+
+import threadmill
 
 NAME = "mcp__places__weather"  # as the model calls it
 
@@ -55,19 +60,29 @@ def options(task: Task, folder: str, **more: Any) -> ClaudeAgentOptions:
     )
 
 
-async def whole(task: Task) -> None:
-    await speak(task, include_partial_messages=False)
+def teed(task: Task, asked: ClaudeAgentOptions) -> AsyncIterator[Any]:
+    return task.run.tee(query(prompt=QUESTION, options=asked))
 
 
-async def partial(task: Task) -> None:
-    await speak(task, include_partial_messages=True)
+def queried(task: Task, asked: ClaudeAgentOptions) -> AsyncIterator[Any]:
+    return threadmill.claude_query(prompt=QUESTION, options=asked, thread_id=task.name, agent_id="weather")
 
 
-async def speak(task: Task, **more: Any) -> None:
+async def received(task: Task, asked: ClaudeAgentOptions) -> AsyncIterator[Any]:
+    made = threadmill.claude_client(ClaudeSDKClient(asked), thread_id=task.name, agent_id="weather")
+    async with made as client:
+        await client.query(QUESTION)
+        async for message in client.receive_response():
+            yield message
+            if isinstance(message, ResultMessage) and message.is_error:  # `query` raises what a client only tells
+                raise RuntimeError(message.result)
+
+
+async def speak(task: Task, messages: Callable[..., AsyncIterator[Any]], *, pieces: bool) -> None:
     lines: list[tuple[str, list[Any]]] = []
     with tempfile.TemporaryDirectory() as folder:
         try:
-            async for message in task.run.tee(query(prompt=QUESTION, options=options(task, folder, **more))):
+            async for message in messages(task, options(task, folder, include_partial_messages=pieces)):
                 match message:
                     case StreamEvent(event={"delta": {"text": text}}):
                         task.made.piece(text)
@@ -113,7 +128,15 @@ def named(answer: Answer) -> Answer:
 REFUSED = Answer(refused=400)
 GOES_ON = {"cut short": (Answer(text="is, as ever."),), "broken off": (REFUSED,), "broken off in a call": (REFUSED,)}
 PLAYED = {case: tuple(map(named, [*answers, *GOES_ON.get(case, ())])) for case, answers in CASES.items()}
+WAYS = {
+    "whole": partial(speak, messages=teed, pieces=False),
+    "partial": partial(speak, messages=teed, pieces=True),
+}
+HELPERS = {
+    "query": partial(speak, messages=queried, pieces=False),
+    "client": partial(speak, messages=received, pieces=True),
+}
 main(
-    Speaker("whole", "claude-code", whole, {"prompt": QUESTION}, cases=PLAYED),
-    Speaker("partial", "claude-code", partial, {"prompt": QUESTION}, cases=PLAYED),
+    *(Speaker(name, "claude-code", way, {"prompt": QUESTION}, cases=PLAYED) for name, way in WAYS.items()),
+    *(Speaker(name, "claude-code", way, cases=PLAYED, helper=True) for name, way in HELPERS.items()),
 )

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
+from langchain_made import note
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -90,25 +91,6 @@ async def chain(task: Task) -> None:
     await RunnableLambda(loop, name="loop").ainvoke(
         QUESTION, {"configurable": {"thread_id": task.name}, "callbacks": [handler]}
     )
-
-
-def note(task: Task, message: Any) -> None:
-    if isinstance(message, ToolMessage):
-        task.made.results([["tool-return", message.tool_call_id, message.content, message.status]])
-    else:
-        calls = [["tool-call", call["name"], call["id"], call["args"]] for call in message.tool_calls]
-        used = message.usage_metadata
-        task.made.response([*texts(message), *calls], used["input_tokens"], used["output_tokens"])
-
-
-def texts(message: AIMessage) -> list[list[Any]]:
-    found = []
-    for block in message.content_blocks:
-        if block["type"] == "reasoning" and block.get("reasoning"):
-            found.append(["thinking", block["reasoning"]])
-        elif block["type"] == "text" and block["text"]:
-            found.append(["text", block["text"]])
-    return found
 
 
 RESPONSES = {"use_responses_api": True, "output_version": "responses/v1"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessageChunk, HumanMessage
 from langchain_core.tools import tool
+from langchain_made import note
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -53,26 +54,6 @@ async def speak(task: Task, api: dict[str, Any], **how: Any) -> None:
         state = await agent.aget_state(CONFIG)
         for message in state.values["messages"][1:]:
             note(task, message)
-
-
-def note(task: Task, message: BaseMessage) -> None:
-    if isinstance(message, ToolMessage):
-        task.made.results([["tool-return", message.tool_call_id, message.content, message.status]])
-    else:
-        assert isinstance(message, AIMessage)
-        calls = [["tool-call", call["name"], call["id"], call["args"]] for call in message.tool_calls]
-        used = message.usage_metadata
-        task.made.response([*texts(message), *calls], used["input_tokens"], used["output_tokens"])
-
-
-def texts(message: AIMessage) -> list[list[Any]]:
-    found = []
-    for block in message.content_blocks:
-        if block["type"] == "reasoning" and block.get("reasoning"):
-            found.append(["thinking", block["reasoning"]])
-        elif block["type"] == "text" and block["text"]:
-            found.append(["text", block["text"]])
-    return found
 
 
 RESPONSES = {"use_responses_api": True, "output_version": "responses/v1"}

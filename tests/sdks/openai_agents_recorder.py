@@ -1,9 +1,13 @@
-"""Runs inside an environment with openai-agents and this package: its runner over both of OpenAI's APIs, recorded."""
+"""Runs inside an environment with openai-agents and this package: its runner over both of OpenAI's APIs, recorded; and
+published by our tracing processor.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -12,16 +16,19 @@ from agents import (
     Model,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
+    RunConfig,
     Runner,
     function_tool,
-    set_tracing_disabled,
+    set_trace_processors,
 )
 from agents.items import MessageOutputItem, ReasoningItem, ToolCallItem, ToolCallOutputItem
 from openai import AsyncOpenAI
 from recorder import QUESTION, Speaker, Task, main
-from scripted import BAD_ENDS, weather
+from scripted import BAD_ENDS, CASES, weather
 
-set_tracing_disabled(disabled=True)
+import threadmill
+
+set_trace_processors([threadmill.openai_agents_processor()])
 OF_THE_MODEL = (MessageOutputItem, ReasoningItem, ToolCallItem)
 
 
@@ -33,10 +40,33 @@ async def chat(task: Task) -> None:
     await speak(task, OpenAIChatCompletionsModel)
 
 
-async def speak(task: Task, model: Callable[..., Model]) -> None:
+def agent_of(task: Task, model: Callable[..., Model]) -> Agent[None]:
     client = AsyncOpenAI(api_key="none", base_url=task.url, max_retries=0)
-    agent = Agent(name="weather", model=model(model="m", openai_client=client), tools=[function_tool(weather)])
-    result = Runner.run_streamed(agent, QUESTION)
+    return Agent(name="weather", model=model(model="m", openai_client=client), tools=[function_tool(weather)])
+
+
+async def traced(task: Task, model: Callable[..., Model]) -> None:
+    """Streamed: of a run that fails, the SDK says only then how far it came."""
+    agent, config = agent_of(task, model), RunConfig(group_id=task.name)
+    result = Runner.run_streamed(agent, QUESTION, run_config=config)
+    try:
+        async for _ in result.stream_events():
+            pass
+    finally:
+        note(task, result)
+
+
+async def traced_whole(task: Task, model: Callable[..., Model], *, sync: bool) -> None:
+    agent, config = agent_of(task, model), RunConfig(group_id=task.name)
+    if sync:
+        note(task, await asyncio.to_thread(Runner.run_sync, agent, QUESTION, run_config=config))
+    else:
+        note(task, await Runner.run(agent, QUESTION, run_config=config))
+
+
+async def speak(task: Task, model: Callable[..., Model]) -> None:
+    agent = agent_of(task, model)
+    result = Runner.run_streamed(agent, QUESTION, run_config=RunConfig(tracing_disabled=True))
     try:
         async for event in task.run.tee(result.stream_events()):
             if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
@@ -44,11 +74,15 @@ async def speak(task: Task, model: Callable[..., Model]) -> None:
             elif event.type == "run_item_stream_event":
                 task.made.unfinished = []
     finally:
-        for kind, items in groupby(result.new_items, lambda item: isinstance(item, OF_THE_MODEL)):
-            task.made.messages.append(("response" if kind else "request", [said(item) for item in items]))
-        task.made.history = result.to_input_list()
-        used = result.context_wrapper.usage
-        task.made.input, task.made.output = used.input_tokens, used.output_tokens
+        note(task, result)
+
+
+def note(task: Task, result: Any) -> None:
+    for kind, items in groupby(result.new_items, lambda item: isinstance(item, OF_THE_MODEL)):
+        task.made.messages.append(("response" if kind else "request", [said(item) for item in items]))
+    task.made.history = result.to_input_list()
+    used = result.context_wrapper.usage
+    task.made.input, task.made.output = used.input_tokens, used.output_tokens
 
 
 def said(item: Any) -> list[Any]:
@@ -64,8 +98,34 @@ def said(item: Any) -> list[Any]:
     raise AssertionError(item)
 
 
+# A trace holds nothing of the first call of a model, where that fails.
+ANSWERED = {case: said for case, said in CASES.items() if not (said[0].broken or said[0].short)}
+WHOLE = {case: said for case, said in CASES.items() if case not in BAD_ENDS | {"cut short"}}
+API = {"Responses": OpenAIResponsesModel, "Chat Completions": OpenAIChatCompletionsModel}
 main(
     # The SDK refuses what a limit has cut short, over this API.
     Speaker("responses", "openai-agents", responses, {"input": QUESTION}, BAD_ENDS | {"cut short"}),
     Speaker("chat", "openai-agents", chat, {"input": QUESTION}),
+    *(
+        Speaker(
+            f"traced {api}",
+            "openai-agents",
+            partial(traced, model=model),
+            fails=BAD_ENDS,
+            cases=ANSWERED if model is OpenAIResponsesModel else CASES,
+            helper=True,
+        )
+        for api, model in API.items()
+    ),
+    *(
+        Speaker(
+            f"traced {api}, {'run_sync' if sync else 'run'}",
+            "openai-agents",
+            partial(traced_whole, model=model, sync=sync),
+            cases=WHOLE,
+            helper=True,
+        )
+        for api, model in API.items()
+        for sync in (True, False)
+    ),
 )

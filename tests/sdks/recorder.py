@@ -98,14 +98,14 @@ async def _record(speakers: tuple[Speaker, ...]) -> Fields:
     script: deque[tuple[int, Answer]] = deque()
     unexpected: list[str] = []
 
-    def play(path: str, _: Fields) -> Reply:
+    def play(path: str, body: Fields) -> Reply:
         if not script:
             unexpected.append(path)
             return Reply({"error": {"message": "nothing is left to say"}}, status=400)
         number, answer = script[0]
         if not answer.refused:  # whoever asks again is refused again
             script.popleft()
-        return reply(path, answer, number)
+        return reply(path, answer, number, whole=not body.get("stream"))
 
     found = {}
     with provider(play) as url:

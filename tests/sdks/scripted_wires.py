@@ -16,8 +16,8 @@ PIECES = re.compile(r"(?s).{1,7}")
 MODEL = "scripted-1"
 
 
-def reply(path: str, answer: Answer, number: int) -> Reply:
-    """An answer over the API of an endpoint; `number` is that of the call, and makes its ids."""
+def reply(path: str, answer: Answer, number: int, *, whole: bool = False) -> Reply:
+    """An answer over the API of an endpoint; `number` is that of the call, and makes its ids. `whole`: not streamed."""
     if answer.refused:
         error = {"type": "invalid_request_error", "message": "The scripted model refuses."}
         return Reply({"type": "error", "error": error}, status=answer.refused)
@@ -25,6 +25,10 @@ def reply(path: str, answer: Answer, number: int) -> Reply:
         return Reply(gemini_whole(answer, number), broken=answer.broken)
     (write,) = [write for end, write in APIS.items() if path.partition("?")[0].endswith(end)]
     events = list(write(answer, number))
+    if whole and write is responses:
+        return Reply(events[-1]["response"], broken=answer.broken)
+    if whole and write is chat:
+        return Reply(chat_whole(answer, number), broken=answer.broken)
     if answer.broken:  # behind the first pieces of what comes last
         last = max(place for place, event in enumerate(events) if _is_piece(event))
         events = events[: last - 1]
@@ -124,6 +128,19 @@ def chat(answer: Answer, number: int) -> Iterator[Fields]:
     usage["prompt_tokens_details"] = {"cached_tokens": CACHED}
     usage["completion_tokens_details"] = {"reasoning_tokens": answer.thinking}
     yield {**head, "choices": [], "usage": usage}
+
+
+def chat_whole(answer: Answer, number: int) -> Fields:
+    """The same, not streamed."""
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+        for call in answer.calls
+    ]
+    message = {"role": "assistant", "content": answer.text or None, "reasoning_content": answer.thought or None}
+    reason = "length" if answer.short else "tool_calls" if calls else "stop"
+    choice = {"index": 0, "finish_reason": reason, "message": {**message, **({"tool_calls": calls} if calls else {})}}
+    *_, last = chat(answer, number)
+    return {**last, "object": "chat.completion", "choices": [choice]}
 
 
 def messages(answer: Answer, number: int) -> Iterator[Fields]:

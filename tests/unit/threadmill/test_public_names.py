@@ -38,9 +38,12 @@ NAMES = [
     "ag_ui_events",
     "agent_events",
     "async_client",
+    "claude_client",
+    "claude_query",
     "client",
     "langchain_handler",
     "load_settings",
+    "openai_agents_processor",
     "published_response",
     "transport",
 ]
