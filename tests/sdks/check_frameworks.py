@@ -50,6 +50,34 @@ def test_what_is_assembled_is_what_the_framework_made(sdk: str, case: str) -> No
         assembled(truth, records)
 
 
+ENDS = {
+    "app:u:whole": "complete",
+    "app:u:refused": "error",
+    "app:u:left behind its answer": "complete",
+    "app:u:left before": "aborted",
+    "app:u:cancelled": "aborted",
+    "app:u:an agent as a tool": "complete",
+}
+
+
+def test_how_runs_of_adk_end_and_agents_in_tools(tmp_path: Path) -> None:
+    settings = away(tmp_path)
+    run("google-adk", "google_adk_ends.py", variables=environment(settings))
+    runs = {found[0]["run"].get("external_id"): found for found in by_run(settings).values()}
+    inner = runs.pop(None)  # its session has an id of ADK's own
+    assert {name: found[-1]["end"] for name, found in runs.items()} == ENDS
+    outer = runs["app:u:an agent as a tool"]
+    parent = {name: inner[0]["run"][name] for name in ("parent_run_id", "parent_thread_id")}
+    assert parent == {"parent_run_id": outer[0]["run_id"], "parent_thread_id": "app:u:an agent as a tool"}
+    assert (inner[0]["agent_id"], outer[0]["agent_id"], inner[-1]["end"]) == ("forecast", "weather", "complete")
+    for found in (inner, *runs.values()):
+        (user, agent), refused = turns(found)
+        assert refused == []
+        assert (user["turn_type"], agent["turn_type"]) == ("user", "agent")
+        assert (agent["completion_status"] == "complete") == (found[-1]["end"] == "complete")
+    assert "The scripted model refuses." in str(turns(runs["app:u:refused"])[0])
+
+
 PAGES = {"claude-agent": "claude-agent-sdk", "langchain": "langgraph", "openai-agents": "openai-agents"}
 
 
