@@ -1,1 +1,1 @@
-"""Publishing from where agents already stream: ASGI servers, Pydantic AI, programs without an event loop."""
+"""Publishing from where agents already stream, or let others listen: ASGI servers, and frameworks for agents."""

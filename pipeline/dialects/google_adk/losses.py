@@ -13,7 +13,7 @@ LOSSES: Final = {
     "fragments without their whole event": "the run broke off, whatever `end` says: they are in `meta:partial`",
     "the user's message": "from the request body, where the run has it",
     "instructions, tools": "not there",
-    "what the agent of an AgentTool said": "it runs in a session of its own: its return is all there is",
+    "what the agent of an AgentTool said": "its return is all there is; `AdkPlugin` gives it a thread of its own",
     "partial results of tools": "not there",
     "fragments": "dropped when the whole event comes; pieces of arguments (`partialArgs`) are never a call",
     "text of runs without streaming, while they go on": "whole events repeat fragments: only these are shown",
