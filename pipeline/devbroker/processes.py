@@ -17,6 +17,7 @@ from pipeline.errors import BrokerError
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
 STOP_WITHIN = 15.0  # seconds for a clean stop; a broker that waits for a lost quorum is killed then
+BECOMING = 100  # looks at a process that has no arguments yet, 10 ms apart
 # For a process that starts often, and seldom runs for long.
 FAST = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # Kafka's classes are taken as they are, as the jars were checked when they came: to verify each of them is a sixth of
@@ -108,12 +109,26 @@ def pid_of(node: Node) -> int | None:
 def _command_line(pid: int) -> str:
     """The arguments of a process; empty where it is gone, or dead and not yet reaped."""
     if Path("/proc/self/cmdline").exists():
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_text(errors="surrogateescape")
-        except OSError:
-            return ""
+        return command_line(Path(f"/proc/{pid}"))
     command = ["/bin/ps", "-ww", "-o", "args=", "-p", str(pid)]  # macOS
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout  # noqa: S603
+
+
+def command_line(process: Path) -> str:
+    """The same, of a process's folder in /proc.
+
+    One that is just becoming another program has no arguments for a moment: it is looked at again, not taken for dead.
+    """
+    for _ in range(BECOMING):
+        try:
+            if found := (process / "cmdline").read_text(errors="surrogateescape"):
+                return found
+            if (process / "stat").read_text().rpartition(") ")[2][:1] in "ZX":
+                return ""
+        except OSError:
+            return ""
+        time.sleep(0.01)
+    return ""  # a thread of the kernel, which never has any
 
 
 def kill(nodes: Sequence[Node], how: signal.Signals, within: float) -> list[Node]:
