@@ -128,6 +128,7 @@ async def main():
         while publisher.report().waiting:
             await asyncio.sleep(0.05)
         print(publisher.report().spooled, flush=True)
+        sys.stdin.read()
         os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
@@ -138,15 +139,17 @@ async def test_what_a_killed_process_has_spooled_is_sent_by_the_next(applied_set
     away = applied_settings.model_copy(update={"brokers": f"127.0.0.1:{free_ports(1)[0]}"})
     processes = [
         subprocess.Popen(  # noqa: ASYNC220  # they are waited for in a thread
-            [sys.executable, "-c", KILLED, name], env=environment(away), stdout=subprocess.PIPE
+            [sys.executable, "-c", KILLED, name], env=environment(away), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         for name in ("one", "two")
     ]
     spooled = 0
+    for process in processes:  # none dies before all have spooled: else the next would take over what is its
+        assert process.stdout is not None
+        spooled += int(await asyncio.to_thread(process.stdout.readline))
     for process in processes:
-        out, _ = await asyncio.to_thread(process.communicate)
+        await asyncio.to_thread(process.communicate)
         assert process.returncode == -9
-        spooled += int(out)
     async with Publisher(applied_settings) as publisher:
         report = await confirmed(publisher)
         assert (report.adopted, report.confirmed, report.damaged) == (spooled, spooled, 0)

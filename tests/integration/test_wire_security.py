@@ -108,7 +108,7 @@ async def test_from_the_topics_to_the_store(login: str, server: Guarded, setting
         done = await threadmill(settings, "publish", str(WEATHER), "--dialect", "vercel-ai")
         assert done.returncode == 0, done.stderr
         await wait_until_stored(settings, 1, [worker])
-        assert worker.stop() == 0
+        assert worker.stop() == 0, worker.text()
     finally:
         worker.end()
     findings = {finding.check: finding for finding in await examine(settings)}
