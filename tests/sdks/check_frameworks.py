@@ -63,7 +63,10 @@ ENDS = {
 def test_how_runs_of_adk_end_and_agents_in_tools(tmp_path: Path) -> None:
     settings = away(tmp_path)
     run("google-adk", "google_adk_ends.py", variables=environment(settings))
-    runs = {found[0]["run"].get("external_id"): found for found in by_run(settings).values()}
+    records: dict[str, list[dict[str, Any]]] = {}
+    for record in spooled(settings):
+        records.setdefault(record["run_id"], []).append(record)
+    runs = {found[0]["run"].get("external_id"): found for found in records.values()}
     inner = runs.pop(None)  # its session has an id of ADK's own
     assert {name: found[-1]["end"] for name, found in runs.items()} == ENDS
     outer = runs["app:u:an agent as a tool"]
