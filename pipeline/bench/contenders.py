@@ -19,6 +19,12 @@ from pipeline.bench.threadmill_runs import (
     to_turns,
 )
 
+# What a store keeps beside the turns: name -> title, and the settings that say so. The usual one is both.
+KEPT: Final[dict[str, tuple[str, dict[str, object]]]] = {
+    "bare": ("without search and sums", {"search": "off", "usage_sums": False}),
+    "search": ("with search, without sums", {"usage_sums": False}),
+    "sums": ("with sums, without search", {"search": "off"}),
+}
 LIMIT: Final = "raw"
 TURNS: Final = "turns"
 PEERS: Final = ("quix", "streams")
@@ -38,6 +44,20 @@ CONTENDERS: Final[dict[str, Contender]] = {
         Contender("sqlite", f"Threadmill to SQLite, {ROLES}", to_sqlite),
         Contender("split", "Threadmill to SQLite, one worker of two processes", to_sqlite_of_two),
         Contender("postgres", f"Threadmill to Postgres, {ROLES}", to_postgres, missing=missing),
+        *(
+            Contender(f"sqlite-{name}", f"Threadmill to SQLite, {title}", partial(to_sqlite, kept=kept), any_load=False)
+            for name, (title, kept) in KEPT.items()
+        ),
+        *(
+            Contender(
+                f"postgres-{name}",
+                f"Threadmill to Postgres, {title}",
+                partial(to_postgres, kept=kept),
+                any_load=False,
+                missing=missing,
+            )
+            for name, (title, kept) in KEPT.items()
+        ),
         Contender("faust", "stock Faust agent, async for", stock_faust, any_load=False),
         Contender("quix", "Quix Streams with its state", quix, any_load=False, missing=quix_missing),
         Contender(

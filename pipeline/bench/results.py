@@ -37,8 +37,8 @@ class Result:
         return statistics.median(one.rate for one in self.measured[contender])
 
     def cost(self, contender: str) -> float | None:
-        """The median of CPU µs an event; None where the system does not tell it."""
-        costs = [one.cost for one in self.measured[contender] if one.cost is not None]
+        """The median of CPU µs an event; None where it was not measured, or the system does not tell it."""
+        costs = [one.cost for one in self.measured.get(contender, ()) if one.cost is not None]
         return statistics.median(costs) if costs else None
 
     def ratio(self, contender: str, other: str) -> float | None:

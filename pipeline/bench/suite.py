@@ -103,7 +103,9 @@ def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
         return suite
     with tempfile.TemporaryDirectory(prefix="threadmill-bench-") as folder:
         own = _own(settings, Path(folder))
-        relational = "postgres" in plan.contenders or {LATENCY, HISTORY, SEARCH, RETENTION} & {*plan.measurements}
+        relational = any(map(_in_postgres, plan.contenders)) or {LATENCY, HISTORY, SEARCH, RETENTION} & {
+            *plan.measurements
+        }
         started = postgres.server(plan.server, Path(folder)) if relational else nullcontext(plan.server)
         with started as server:
             if HISTORY in plan.measurements:
@@ -142,10 +144,14 @@ def _own(settings: Settings, folder: Path) -> Settings:
     )
 
 
+def _in_postgres(contender: str) -> bool:
+    return contender.startswith("postgres")
+
+
 async def _end_to_end(settings: Settings, server: str | None, plan: Plan, suite: Suite, progress: Progress) -> None:
     chosen = [contender for contender in CONTENDERS.values() if contender.name in plan.contenders]
     for contender in chosen:
-        needs = contender.missing() if contender.name != "postgres" or server is None else None
+        needs = contender.missing() if not _in_postgres(contender.name) or server is None else None
         if needs is not None:
             suite.left_out[contender.name] = needs
     able = [contender for contender in chosen if contender.name not in suite.left_out]

@@ -20,11 +20,17 @@ from pipeline.bench.results import Result, Suite
 from pipeline.bench.retention import BATCH
 from pipeline.bench.scale import Scale
 from pipeline.bench.searching import Searches
-from pipeline.bench.targets import aims
+from pipeline.bench.targets import aims, beyond_turns
 
 NONE: Final = "–"
 FAILED: Final = "failed"
 SHARES: Final = (50, 95, 99, 100)
+# Contenders that store turns -> what of it is kept: a column of the table of what that costs.
+STORE_COLUMNS: Final = {
+    f"{store}{kept}": f"{title}, {what}"
+    for store, title in (("sqlite", "SQLite"), ("postgres", "Postgres"))
+    for kept, what in (("-bare", "turns alone"), ("-search", "and search"), ("-sums", "and sums"), ("", "and both"))
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,8 @@ class Sheet:
 def sheets(suite: Suite) -> Iterator[Sheet]:
     """A table for each part that was measured."""
     yield from map(_throughput, suite.results)
+    if any(STORE_COLUMNS.keys() & result.measured.keys() for result in suite.results if result.load.text):
+        yield _store_costs([result for result in suite.results if result.load.text])
     if suite.latencies:
         yield Sheet(
             "From a run's `end` to its rows, 5,000 events/s",
@@ -109,6 +117,16 @@ def _throughput(result: Result) -> Sheet:
         )
     rows += [(CONTENDERS[name].title, FAILED, *[NONE] * (1 + len(others))) for name in result.failed]
     return Sheet(result.load.title, ("", "events/s", "CPU µs an event", *others.values()), rows)
+
+
+def _store_costs(results: Sequence[Result]) -> Sheet:
+    measured = {who: title for who, title in STORE_COLUMNS.items() if any(who in one.measured for one in results)}
+    rows = [(one.load.title, *(_us(beyond_turns(one, who)) for who in measured)) for one in results]
+    return Sheet("CPU µs of a turn, beyond the way to the turns topic", ("", *measured.values()), rows)
+
+
+def _us(us: float | None) -> str:
+    return NONE if us is None else f"{us:,.0f}"
 
 
 def _ratio(ratio: float, other: str) -> str:

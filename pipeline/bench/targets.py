@@ -27,6 +27,7 @@ RATES: Final[dict[tuple[str, str], dict[str, float]]] = {
     ("text-8", "two"): {TURNS: 1.8},
 }
 FLEET_US: Final = {TURNS: 5.0, "sqlite": 10.0, "postgres": 10.0}  # CPU of the worker an event of the mixed fleet
+STORES: Final = ("sqlite-bare", "postgres-bare")  # of which the next target is
 STORE_US: Final = 150  # CPU of a turn of 150 events into a store, beyond the way to the turns topic
 P99_MS: Final = 100  # from `end` to the rows
 LIVE_MS: Final = 50  # from a producer to one of many readers, beside queries
@@ -107,13 +108,18 @@ def aims(suite: Suite) -> Iterator[Aim]:
 def _costs(result: Result) -> Iterator[Aim]:
     """The targets of one load in CPU, where the system tells it."""
     load = result.load
-    costs = {who: cost for who in FLEET_US if who in result.measured and (cost := result.cost(who)) is not None}
     if load.name == "fleet":
-        for who, cost in costs.items():
-            yield Aim(f"CPU an event, mixed fleet: {CONTENDERS[who].title}", cost, FLEET_US[who], form="{:.1f} µs")
-    elif load.text and TURNS in costs:
-        way = costs.pop(TURNS)
-        for who, cost in costs.items():
-            beyond = (cost - way) * load.events / load.runs
-            what = f"CPU a turn beyond the way to the turns topic, {load.title}: {CONTENDERS[who].title}"
-            yield Aim(what, beyond, STORE_US, form="{:.0f} µs")
+        for who, bound in FLEET_US.items():
+            if (cost := result.cost(who)) is not None:
+                yield Aim(f"CPU an event, mixed fleet: {CONTENDERS[who].title}", cost, bound, form="{:.1f} µs")
+    elif load.text:
+        for who in STORES:
+            if (beyond := beyond_turns(result, who)) is not None:
+                what = f"CPU a turn beyond the way to the turns topic, {load.title}: {CONTENDERS[who].title}"
+                yield Aim(what, beyond, STORE_US, form="{:.0f} µs")
+
+
+def beyond_turns(result: Result, who: str) -> float | None:
+    """CPU µs that a run takes more than to the turns topic; None where either is not known."""
+    way, cost = result.cost(TURNS), result.cost(who)
+    return None if way is None or cost is None else (cost - way) * result.load.events / result.load.runs
