@@ -22,18 +22,23 @@ from pathlib import Path
 from runpy import run_path
 from typing import Final
 
-# What is on the way of an event to its turn, by the C file that holds it; several C files are compiled at once.
+# What is on the way of an event to its turn, and of a turn to its rows, by the C file that holds it; several C files
+# are compiled at once.
 # Left out, as compiling them gains nothing or they must stay as they are: tables and registries (`__init__`, `keys`,
 # `losses`), types of records (`turn_record`, `telemetry`: docs show their docstrings), pydantic's models, exports and
 # histories; and `run_states`, which tests watch from within.
 GROUPS: Final[dict[str, str]] = {
     "topics": "json_text state",
-    "pipeline/turns": "arguments canonical essence_filters lineage media_kinds reading text times tokens",
+    "pipeline/turns": (
+        "arguments canonical column_text essence_filters held_events lineage media_kinds pending reading text "
+        "thread_document times tokens"
+    ),
     "pipeline/assembly": (
         "agent_turn builder deadlines dialect finish finishing fork limits marks oversized parking partition parts "
         "records refused_events restored_state results run run_ends segment_names sequence_window shares "
         "spilled_run telemetry weight"
     ),
+    "pipeline/stores": "rows usage",
     "pipeline/dialects": "model_calls notes responses_progress tp_events",
     "pipeline/dialects/ag_ui": "content events request side_events snapshot stream text turn",
     "pipeline/dialects/agents_sdk": "events messages request",
@@ -52,7 +57,16 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/vercel_ai": "content events from_pydantic_ai request side_events stream text tools",
 }
 # What mypyc needs to know the types of, and itself, as in uv.lock: a build of a wheel installs these for itself.
-NEEDS: Final = ("mypy", "orjson", "pydantic", "pydantic-settings", "rfc8785", "setuptools")
+NEEDS: Final = (
+    "genai-prices",
+    "mypy",
+    "orjson",
+    "pydantic",
+    "pydantic-settings",
+    "rfc8785",
+    "setuptools",
+    "sqlalchemy",
+)
 SUFFIX: Final = str(sysconfig.get_config_var("EXT_SUFFIX"))
 ROOT: Final = Path(__file__).resolve().parent
 # By its path: the package refuses to be imported where what was compiled is older than its sources.

@@ -30,8 +30,9 @@ def key_of(record: TurnRecord) -> ThreadKey:
 
 def key_text(key: ThreadKey) -> str:
     """What the columns hold."""
-    short = len(key.thread_id) + len(str(key.tenant)) <= USUAL
-    return _remembered(*key) if short else _text(*key)
+    thread_id, tenant = key
+    size = len(thread_id) if tenant is None else len(thread_id) + len(str(tenant))
+    return _remembered(thread_id, tenant) if size <= USUAL else _text(thread_id, tenant)
 
 
 @lru_cache(maxsize=4_096, typed=True)  # a foreign record's tenant may be any JSON
@@ -46,7 +47,7 @@ def _text(thread_id: str, tenant: str | None) -> str:
 
 def older_text(key: ThreadKey) -> str:
     """What an older version wrote for it, and for any other tenant's thread with this id."""
-    return key_text(ThreadKey(key.thread_id))
+    return key_text(key if key.tenant is None else ThreadKey(key.thread_id))
 
 
 def newer_text(text: str, tenant: str | None) -> str:

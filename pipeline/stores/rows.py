@@ -15,7 +15,7 @@ from pipeline.stores.usage import usage_rows
 from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.held_events import Ranges, Version, ranges_of
 from pipeline.turns.pending import pending
-from pipeline.turns.thread_document import GIVEN_UP, agent_configs, digest, interruption, outgoing, position, span
+from pipeline.turns.thread_document import GIVEN_UP, agent_configs, digest, interruption, outgoing, role, span
 from threadmill.identity import turn_id
 from topics import json_text
 from topics.thread_key import ThreadKey
@@ -112,14 +112,14 @@ def _first_turns(record: TurnRecord) -> tuple[str, ...]:
 
 def _turn(record: TurnRecord) -> tuple[Row, dict[str, str | None]]:
     """-> the row, and its JSON columns as text."""
-    started_at, role, _, ordinal, _ = position(record)
+    started_at, ended_at = span(record)
     thread: Mapping[str, Any] = record.get("thread") or {}
     facts = {key: value for key, value in record.items() if key != "turn"}
     document, inside = _document(record["turn"])
     row = {
         "run_id": column_text(record["run_id"]),
-        "ordinal": ordinal,
-        "role": role,
+        "ordinal": record.get("ordinal", 0),
+        "role": role(record),
         "agent_id": column_text(record["agent_id"]),
         "tenant": column_text(record.get("tenant") or None),
         "dialect": column_text(record.get("dialect", "")),
@@ -130,7 +130,7 @@ def _turn(record: TurnRecord) -> tuple[Row, dict[str, str | None]]:
         "hash": record.get("hash"),
         "events": min(record.get("events", 0), MAX_INTEGER),
         "started_at": started_at,
-        "ended_at": span(record)[1],
+        "ended_at": ended_at,
         "external_id": column_text(thread.get("external_id")),
         "title": column_text(thread.get("title") or None),
         "prompt": column_text(prompt(record["turn"])),

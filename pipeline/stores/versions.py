@@ -60,6 +60,8 @@ async def known_versions(connection: AsyncConnection, batch: Batch, *, moving: b
     ranks: dict[Key, dict[str, Rank]] = {}  # of each turn by `thread_key`: it may have a row of either version
     turn_ids = sorted({turn_id for rows in batch.values() for _, turn_id in rows.family})
     [known] = await send(connection, [of_texts(connection.dialect.name, statements.known_turns, turn_ids)])
+    if not known:  # nearly always
+        return {}
     for text, tenant, turn_id, events, *decides in known:
         key = newer_text(text, tenant), turn_id
         if text == key[0] or not moving:

@@ -77,6 +77,8 @@ async def lock(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set
     added = of_rows(dialect, statements.add_threads(dialect), [{"thread_key": text} for text in sorted(texts)])
     _, locked = await send(connection, [added, of_texts(dialect, statements.lock_threads, wanted)])
     found = {text for text, tenant in locked if tenant is not None}
+    if not found:
+        return set()
     return {thread for text, thread in texts.items() if (older := older_text(thread)) != text and older in found}
 
 
@@ -185,6 +187,8 @@ async def erased_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -
     wanted = set(threads)
     texts = sorted({text for thread in wanted for text in (key_text(thread), older_text(thread))})
     [found] = await send(connection, [of_texts(connection.dialect.name, statements.erased_threads, texts)])
+    if not found:  # nearly always
+        return set()
     exact: dict[str, bool | None] = dict(found)
     return {
         thread

@@ -24,6 +24,7 @@ from topics.turn_record import TurnRecord
 
 VERSION = "0.0.4"
 Rank = tuple[int, tuple[bool, int, bool, str]]
+ROLES = {"user": 0, "agent": 1}
 GIVEN_UP = ("timeout", "events_lost")  # reasons that a worker gives; all others come from the publisher
 # Fields of a record's `thread` that are ignored: the document derives them or has them elsewhere.
 DERIVED = frozenset(
@@ -102,8 +103,12 @@ def digest(record: TurnRecord, turn: bytes | None = None) -> str:
 
 def position(record: TurnRecord) -> tuple[int, int, str, int, str]:
     """Sort key among a thread's records: time, then user before agent, then the order within the run."""
-    role = {"user": 0, "agent": 1}.get(str((record["turn"] or {}).get("turn_type")), 2)
-    return span(record)[0], role, record["run_id"], record.get("ordinal", 0), record["turn_id"]
+    return span(record)[0], role(record), record["run_id"], record.get("ordinal", 0), record["turn_id"]
+
+
+def role(record: TurnRecord) -> int:
+    """0 of a user's turn, 1 of an agent's, 2 of a record without turn."""
+    return ROLES.get(str((record["turn"] or {}).get("turn_type")), 2)
 
 
 def span(record: TurnRecord) -> tuple[int, int]:
