@@ -41,6 +41,8 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
         coordinator = self._consumer._coordinator if self._consumer is not None else None  # noqa: SLF001
         if coordinator is not None:
             await _end_rebalance(coordinator)
+        if self._consumer is not None and self._consumer._fetcher is not None:  # noqa: SLF001
+            await end_fetches(self._consumer._fetcher)  # noqa: SLF001
         await super().on_thread_stop()
 
     async def _fetch_records(
@@ -66,6 +68,19 @@ async def _end_rebalance(coordinator: Any) -> None:
         connections = coordinator._client._conns  # noqa: SLF001
         if joining := connections.get((coordinator.coordinator_id, ConnectionGroup.COORDINATION)):
             joining.close()
+
+
+async def end_fetches(fetcher: Any) -> None:
+    """Cancel what a fetcher of aiokafka has under way, before that is closed.
+
+    To close it cancels a fetch, too, but one that waits to try again, as its connection was cut, then ends the thread
+    that closes it.
+    """
+    under_way = [fetcher._fetch_task, *fetcher._pending_tasks]  # noqa: SLF001
+    for task in under_way:
+        task.cancel()
+    await asyncio.wait(under_way)
+    fetcher._pending_tasks.clear()  # noqa: SLF001
 
 
 def _take_as_batches(fetcher: Any) -> None:
