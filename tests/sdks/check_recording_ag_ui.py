@@ -64,7 +64,12 @@ def truth(messages: list[dict[str, Any]], problem: str | None) -> dict[str, Any]
     said = [part for message in messages[1:] for part in parts(message)]
     content = [(kind, [part for _, part in found]) for kind, found in groupby(said, lambda one: one[0])]
     whole, broken = (content, None) if problem is None else (None, content)
-    return {"dialect": "ag-ui", "complete": problem is None, "content": whole, "at_most": broken, "tokens": None}
+    known = {
+        "dialect": "ag-ui",
+        "complete": problem is None,
+        "failed": None,
+    }  # the response is whole: RUN_ERROR is in it
+    return {**known, "content": whole, "at_most": broken, "tokens": None}
 
 
 def parts(message: dict[str, Any]) -> list[tuple[str, list[Any]]]:
