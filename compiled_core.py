@@ -20,7 +20,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
 from runpy import run_path
-from typing import Final
+from typing import Any, Final
 
 # What is on the way of an event to its turn, and of a turn to its rows, by the C file that holds it; several C files
 # are compiled at once.
@@ -34,9 +34,9 @@ GROUPS: Final[dict[str, str]] = {
         "thread_document times tokens"
     ),
     "pipeline/assembly": (
-        "agent_turn builder deadlines dialect finish finishing fork limits marks oversized parking partition parts "
-        "records refused_events restored_state results run run_ends segment_names sequence_window shares "
-        "spilled_run telemetry weight"
+        "agent_turn builder deadlines dialect expected_record finish finishing fork limits marks oversized parking "
+        "partition parts records refused_events restored_state results run run_ends segment_names sequence_window "
+        "shares spilled_run telemetry weight"
     ),
     "pipeline/stores": "rows usage",
     "pipeline/dialects": "model_calls notes responses_progress tp_events",
@@ -56,6 +56,8 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/thread_protocol": "events",
     "pipeline/dialects/vercel_ai": "content events from_pydantic_ai request side_events stream text tools",
 }
+# What is written in C itself, each an extension module of its own.
+KERNELS: Final = ("pipeline/assembly/delta_reader.c",)
 # What mypyc needs to know the types of, and itself, as in uv.lock: a build of a wheel installs these for itself.
 NEEDS: Final = (
     "genai-prices",
@@ -79,6 +81,10 @@ def sources() -> list[str]:
     return [f"{folder}/{name}.py" for folder, names in GROUPS.items() for name in names.split()]
 
 
+def _digests() -> dict[str, str]:
+    return {path: CHECK["digest"](ROOT / path) for path in (*sources(), *KERNELS)}
+
+
 def compile_to(folder: Path, work: Path) -> list[str]:
     """Compile into a folder, with what was made on the way in `work` -> the paths of all files, relative to it.
 
@@ -88,10 +94,9 @@ def compile_to(folder: Path, work: Path) -> list[str]:
     """
     _look_for_compiler()
     from mypyc.build import mypycify  # noqa: PLC0415  # only here: what is only removed needs no compiler
-    from setuptools import Distribution  # noqa: PLC0415  # as above
 
     # Before they are read: a source that changes meanwhile is not taken for the one that was compiled.
-    stamp = {"suffix": SUFFIX, "sources": {path: CHECK["digest"](ROOT / path) for path in sources()}}
+    stamp = {"suffix": SUFFIX, "sources": _digests()}
     groups = [
         ([f"{path}/{name}.py" for name in names.split()], f"threadmill_{path.replace('/', '_')}")
         for path, names in GROUPS.items()
@@ -100,13 +105,31 @@ def compile_to(folder: Path, work: Path) -> list[str]:
     extensions = mypycify(
         [*options, *sources()], opt_level="2", debug_level="0", separate=groups, target_dir=str(work / "c")
     )
+    made = _built([*extensions, *_kernels()], folder, work)
+    (folder / STAMP).write_text(json.dumps(stamp))
+    return [STAMP, *(os.path.relpath(path, folder) for path in made)]
+
+
+def kernels_to(folder: Path, work: Path) -> list[str]:
+    """Compile the modules that are written in C alone, in a second -> their files."""
+    return _built(_kernels(), folder, work)
+
+
+def _kernels() -> list[Any]:
+    from setuptools import Extension  # noqa: PLC0415  # as above
+
+    return [Extension(path.removesuffix(".c").replace("/", "."), [str(ROOT / path)]) for path in KERNELS]
+
+
+def _built(extensions: list[Any], folder: Path, work: Path) -> list[str]:
+    from setuptools import Distribution  # noqa: PLC0415  # as above
+
     built = Distribution({"name": "threadmill-core", "ext_modules": extensions})
     command = built.get_command_obj("build_ext")
     command.build_lib, command.build_temp, command.parallel = str(folder), str(work / "o"), os.cpu_count()
     command.ensure_finalized()
     command.run()
-    (folder / STAMP).write_text(json.dumps(stamp))
-    return [STAMP, *(os.path.relpath(path, folder) for path in sorted(command.get_outputs()))]
+    return sorted(command.get_outputs())
 
 
 def in_place(root: Path) -> None:

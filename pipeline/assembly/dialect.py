@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from pipeline.assembly.builder import Builder
+from pipeline.assembly.expected_record import Path
 from pipeline.assembly.format import Format
 from pipeline.turns.lineage import History
 from pipeline.turns.losses import Carrier
@@ -67,7 +68,10 @@ class Dialect:
     timeout, events_lost. `stretches` is for deltas, nine of ten events: by type, a function that takes as many of a
     record's events as are like the one at an index, at once, and returns the index behind them; that index itself where
     the one there is out of the ordinary, and its handler must look at it. It raises nothing, and must do what its
-    handler would do; `builder.at` is the time of the first.
+    handler would do; `builder.at` is the time of the first. `texts`: by type, where an event of a stretch holds its
+    text, at one of these places. Events that are alike but for it, and have one, do what a single event with all of
+    their texts does; so records that only go on with a text are read as one event (see `expected_record`), and a
+    stretch may keep nothing of an event but that text.
 
     `history`: the body that the run's server was called with -> what it repeats of the conversation; it may be any
     JSON, and this raises nothing. Where the stream itself says more, a handler or `finish` sets `builder.history`.
@@ -90,6 +94,7 @@ class Dialect:
     begin: Callable[[Builder], None] = lambda builder: None
     finish: Callable[[Builder, str], None] = lambda builder, end: None
     stretches: Mapping[str | None, Stretch] = field(default_factory=dict)
+    texts: Mapping[str | None, tuple[Path, ...]] = field(default_factory=dict)
     history: Callable[[Any], History] = lambda request: History()
     conversation: Callable[[Any], str | None] = lambda event: None
     recognises: Callable[[Any], bool | None] = lambda event: None

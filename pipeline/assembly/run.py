@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Dialect
+from pipeline.assembly.expected_record import ExpectedRecord, expected_after, read_deltas
 from pipeline.assembly.parking import Outline, bare, listening, outline
 from pipeline.assembly.parts import Context
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
@@ -20,6 +21,8 @@ from pipeline.assembly.sequence_window import SequenceWindow
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT, structure, weight
 from threadmill import traceparent
 from threadmill.errors import InvalidRecord, Reason
+
+GUESSES: Final = 3  # how often in a row the next record of a run may be foreseen wrongly until it is no more
 
 
 class Run:
@@ -31,6 +34,8 @@ class Run:
 
     A run weighs `most` at most, counted in the order in which its records are applied: so the limit cuts it at the same
     record whatever their order and their batches. `beyond` holds that record and what else came; None before.
+
+    `expected`: what its next record is like if it only goes on with a text; `RunStates` sets it.
 
     `read`: of a parked run, see `park`, the offset up to which its events were read; None: it is not parked.
     """
@@ -44,8 +49,10 @@ class Run:
         "early",
         "end",
         "ended_at",
+        "expected",
         "first_offset",
         "gap_at",
+        "guesses",
         "last_at",
         "last_offset",
         "most",
@@ -83,6 +90,8 @@ class Run:
         self.read: int | None = None
         self.duplicates = 0
         self.refusals: list[Refused] = []
+        self.expected: ExpectedRecord | None = None
+        self.guesses = GUESSES if read_deltas is not None else 0
 
     def knows(self, envelope: Envelope) -> bool:
         """Whether a record brings nothing new: its events were applied or wait already, and so does its `end`."""
@@ -181,11 +190,42 @@ class Run:
                 self._refuse_event(event, error, record)
         else:
             at = self._apply_many(ts, events, dt, record)
+        self._pass(at, count, record)
+
+    def _pass(self, at: int, count: int, record: Record) -> None:
+        """So many events were applied, the last one of this time."""
+        builder = self.builder
         if at > builder.last_at:
             builder.last_at = at
         self.next += count
         if (builder.ended is None) is not (self.ended_at is None):  # a run may go on with its next turn
             self.ended_at = None if builder.ended is None else record.timestamp
+
+    def go_on(self, first: int, last: int, count: int, text: str, record: Record) -> bool:
+        """Take a record that is as expected: `count` events, which say `text` together, from `first` to `last` (ms) ->
+        whether that is all that they do; else nothing has changed.
+        """
+        builder, expected = self.builder, self.expected
+        if expected is None or self.early:
+            return False
+        builder.at = first
+        event = expected.event(text)
+        if not self.dialect.stretches[event.get(self.dialect.wire.kind)](builder, [event], 0):
+            return False
+        builder.at = last
+        self.guesses = GUESSES
+        self._pass(last, count, record)
+        return True
+
+    def foresee(self, envelope: Envelope) -> ExpectedRecord | None:
+        """What the next record is like if it goes on as this one ends, which was the newest; None: it is not known."""
+        event = envelope["events"][-1]
+        kind = event.get(self.dialect.wire.kind) if event.__class__ is dict else None
+        paths = self.dialect.texts.get(kind) if kind is None or kind.__class__ is str else None
+        if paths is None:
+            return None
+        self.guesses -= 1
+        return expected_after(envelope, paths)
 
     def _end_stream(self, how: End | None, record: Record) -> None:
         self.builder.ended = how

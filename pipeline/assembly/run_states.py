@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
 
+from pipeline.assembly.expected_record import Entry, ExpectedRecord
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.run import Run
@@ -129,6 +130,7 @@ class RunStates:
         self.limits = limits
         self.release = release
         self.open: dict[RunKey, Run] = {}  # the one with the oldest record that is not spilled comes first
+        self.expecting: dict[bytes, Entry] = {}  # what open runs expect, by the head of their records
         self.spilled: dict[RunKey, SpilledRun] = {}
         self.spilled_weight = 0  # what they take of the memory
         self.reopenable: OrderedDict[RunKey, SpilledRun] = OrderedDict()  # the one that was closed first comes first
@@ -159,6 +161,15 @@ class RunStates:
         """A record opens a run, or goes on with it; its state was `before`. Raises ImpossibleTransition."""
         self._leave(key, Event.RECORD, before)
         self.open[key] = run
+
+    def expect(self, run: Run, expected: ExpectedRecord | None) -> None:
+        """An open run expects such a record next, or none in particular."""
+        before = run.expected
+        if before is not None and before.head in self.expecting and self.expecting[before.head][4] is run:
+            del self.expecting[before.head]
+        run.expected = expected
+        if expected is not None:
+            self.expecting[expected.head] = expected.entry(run)
 
     def sort_open(self) -> None:
         """Put the open runs into their order again."""
@@ -252,7 +263,7 @@ class RunStates:
         before = self.state(key) if before is None else before
         after = next_state(before, event)
         if before is OPEN:
-            del self.open[key]
+            self.expect(self.open.pop(key), None)
         elif before is SPILLED:
             self._remove_spilled(key)
         elif before is REOPENABLE:

@@ -18,6 +18,7 @@ DIALECT: Final = Dialect(
     history=request.repeated,
     finish=events.finish,
     stretches=events.STRETCHES,
+    texts=events.TEXTS,
     conversation=live.conversation,
     shows=live.shows,
     ended=live.ended,

@@ -33,6 +33,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
+from pipeline.assembly.expected_record import Path
 from pipeline.dialects.ag_ui import side_events as side
 from pipeline.dialects.ag_ui import text
 from pipeline.dialects.ag_ui.request import read, told
@@ -222,3 +223,4 @@ STRETCHES: Final[dict[str | None, Stretch]] = {
     "TOOL_CALL_ARGS": text.contents("TOOL_CALL_ARGS", "toolCallId", text.CALL),
     "TOOL_CALL_CHUNK": text.chunks("TOOL_CALL_CHUNK", "toolCallId", text.CALL),
 }
+TEXTS: Final[dict[str | None, tuple[Path, ...]]] = dict.fromkeys(STRETCHES, (("delta",),))

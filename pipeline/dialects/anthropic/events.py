@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, Violation, nothing
+from pipeline.assembly.expected_record import Path
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic.keys import note
 from pipeline.dialects.anthropic.message import Answer
@@ -223,3 +224,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     "ping": nothing,
 }
 STRETCHES: Final[dict[str | None, Stretch]] = {"content_block_delta": content_block_deltas}
+TEXTS: Final[dict[str | None, tuple[Path, ...]]] = {
+    "content_block_delta": (("delta", "text"), ("delta", "thinking"), ("delta", "partial_json"))
+}

@@ -16,6 +16,7 @@ DIALECT: Final = Dialect(
     handlers=events.HANDLERS,
     unknown=events.unknown,
     stretches=events.STRETCHES,
+    texts=events.TEXTS,
     begin=events.begin,
     history=prompt.repeated,
     finish=events.finish,

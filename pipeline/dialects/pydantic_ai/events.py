@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch, nothing
+from pipeline.assembly.expected_record import Path
 from pipeline.assembly.parts import Part
 from pipeline.dialects.pydantic_ai.messages import message, part
 from pipeline.dialects.pydantic_ai.prompt import add_prompt
@@ -111,3 +112,4 @@ HANDLERS: Final[dict[str, Handler]] = {
 }
 
 STRETCHES: Final[dict[str | None, Stretch]] = {"part_delta": part_deltas}
+TEXTS: Final[dict[str | None, tuple[Path, ...]]] = {"part_delta": (("delta", "content_delta"),)}

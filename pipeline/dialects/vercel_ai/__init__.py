@@ -19,6 +19,7 @@ DIALECT: Final = Dialect(
     history=request.repeated,
     finish=events.close,
     stretches=events.STRETCHES,
+    texts=events.TEXTS,
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,

@@ -36,6 +36,7 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder, End
 from pipeline.assembly.dialect import Handler, Stretch
+from pipeline.assembly.expected_record import Path
 from pipeline.dialects.vercel_ai import side_events as side
 from pipeline.dialects.vercel_ai import text, tools
 from pipeline.dialects.vercel_ai.keys import META
@@ -195,3 +196,4 @@ HANDLERS: Final[dict[str, Handler]] = {
 }
 
 STRETCHES: Final[dict[str | None, Stretch]] = {"text-delta": text.text_deltas, "reasoning-delta": text.reasoning_deltas}
+TEXTS: Final[dict[str | None, tuple[Path, ...]]] = {"text-delta": (("delta",),), "reasoning-delta": (("delta",),)}

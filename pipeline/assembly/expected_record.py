@@ -1,0 +1,105 @@
+"""Nine of ten records go on with a text, and differ from the one before in a few numbers and in what is said.
+
+The compiled core knows the next record of such a run by its bytes: an `ExpectedRecord` holds those that all of them
+have in common, and the native kernel `delta_reader` compares these, and reads what stands between them: neither a
+dictionary for each event nor a string for each of its names is made. Every other record is parsed as a whole, and so
+are all where the core is interpreted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import orjson
+
+from topics.json_text import Fields
+
+# Where an event holds its text: keys of objects and indexes of arrays, from the outside inwards.
+Path = tuple[str | int, ...]
+# What stands between the numbers and the first text, between two texts, behind the last one, at the record's end; and
+# whose record it is.
+Entry = tuple[bytes, bytes, bytes, bytes, Any]
+# What a record says that is as expected: whose it is, seq, the times of its first and its last event (epoch ms), how
+# many events there are, and their texts in one.
+Said = tuple[Any, int, int, int, int, str]
+
+# (what is expected, by the heads of records; a record's value) -> None where it is anything else, or malformed.
+read_deltas: Callable[[dict[bytes, Entry], bytes], Said | None] | None
+try:
+    from pipeline.assembly.delta_reader import read_deltas
+except ImportError:  # the core is interpreted
+    read_deltas = None
+
+MARK: Final = "\u241e the text of a delta \u241e"
+
+
+class ExpectedRecord:
+    """What a record of one run is like that only goes on with a text. `head`: its bytes before `,"seq":`."""
+
+    __slots__ = ("_event", "_holder", "_key", "_known", "head")
+
+    def __init__(self, head: bytes, middle: bytes, tail: bytes, event: Fields, path: Path) -> None:
+        """`middle` stands between the numbers and the events, `tail` behind them. `event` becomes this object's own.
+
+        Raises ValueError where the event itself holds MARK.
+        """
+        holder: Any = event
+        for key in path[:-1]:
+            holder = holder[key]
+        holder[path[-1]] = MARK
+        before, behind = orjson.dumps(event).split(MARK.encode())
+        self.head = head
+        self._known = (middle + b',"events":[' + before, behind + b"," + before, behind + b"]", tail)
+        self._event = event
+        self._holder = holder
+        self._key = path[-1]
+
+    def entry(self, run: Any) -> Entry:
+        """-> what `read_deltas` takes under the head of this run's records."""
+        return (*self._known, run)
+
+    def event(self, text: str) -> Fields:
+        """-> the one event that says what a record's events say together."""
+        self._holder[self._key] = text
+        return self._event
+
+
+def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | None:
+    """What the next record is like if it goes on as this one ends; `paths`: where its last event may hold its text.
+
+    None where it holds none, or several, or where the envelope's keys come in an order that publishers do not use.
+    """
+    event = envelope["events"][-1]
+    found = [path for path in paths if _at(event, path).__class__ is str]
+    names = list(envelope)
+    numbers, events = names.index("seq"), names.index("events")
+    fixed = [name for name in names if name not in ("seq", "ts", "dt", "events")]
+    between = [name for name in names[numbers:events] if name in fixed]
+    order = [*names[:numbers], "seq", "ts", *(["dt"] if "dt" in names[:events] else []), *between, "events"]
+    if len(found) != 1 or not numbers or names[: events + 1] != order or "dt" in names[events + 2 :]:
+        return None
+    try:
+        return ExpectedRecord(
+            head=_members(envelope, names[:numbers], b"{"),
+            middle=_members(envelope, between, b","),
+            tail=_members(envelope, [name for name in names[events:] if name in fixed], b",") + b"}",
+            event=orjson.loads(orjson.dumps(event)),
+            path=found[0],
+        )
+    except (TypeError, ValueError):  # what orjson does not write
+        return None
+
+
+def _at(event: Any, path: Path) -> Any:
+    for key in path:
+        try:
+            event = event[key]
+        except (IndexError, KeyError, TypeError):
+            return None
+    return event
+
+
+def _members(envelope: Fields, names: Sequence[str], opening: bytes) -> bytes:
+    """Members of an object as they are written, behind `opening`; b"" without any."""
+    return opening + orjson.dumps({name: envelope[name] for name in names})[1:-1] if names else b""
