@@ -43,6 +43,10 @@ def pytest_configure() -> None:
     hypothesis_settings.load_profile("ours")
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # else DuckDB writes, as the process ends, that all its types have leaked
+
+
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist's
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker process, before it starts, where the servers of this session are."""
