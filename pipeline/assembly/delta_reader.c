@@ -60,7 +60,7 @@ static bool reads_times(Place *place, long long *first, long long *last, Py_ssiz
 {
     for (*count = 0;;) {
         bool negative = passes(place, "-", 1);
-        if (!reads_number(place, last) || (negative && *last == 0)) /* -0 is no integer to every reader */
+        if (!reads_number(place, last))
             return false;
         if (negative)
             *last = -*last;
@@ -193,7 +193,7 @@ static PyObject *read_deltas(PyObject *module, PyObject *const *arguments, Py_ss
         PyErr_Clear();
         Py_RETURN_NONE;
     }
-    bool whole = times > 0 || !passes(&place, DT, sizeof DT - 1) || reads_times(&place, &first, &last, &times);
+    bool whole = !passes(&place, DT, sizeof DT - 1) || reads_times(&place, &first, &last, &times);
     whole = whole && passes_object(&place, PyTuple_GET_ITEM(entry, 3)) && place.at == place.end;
     if (!whole || (times > 0 && times != texts)) {
         Py_DECREF(text);

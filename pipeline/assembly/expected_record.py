@@ -67,12 +67,13 @@ class ExpectedRecord:
 
 def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | None:
     """What the next record is like if it goes on as this one ends; `paths`: where its last event may hold its text.
+    What it says of its run comes once.
 
     None where it holds none, or several, or where the envelope's keys come in an order that publishers do not use.
     """
     event = envelope["events"][-1]
     found = [path for path in paths if _at(event, path).__class__ is str]
-    names = list(envelope)
+    names = [name for name in envelope if name != "run"]
     numbers, events = names.index("seq"), names.index("events")
     fixed = [name for name in names if name not in ("seq", "ts", "dt", "events")]
     between = [name for name in names[numbers:events] if name in fixed]

@@ -155,8 +155,8 @@ class Partition:
                 applied[dialect.name] += count
                 if run.refusals or builder.telemetry:
                     self.ends.collect(run, record)
-                if run.guesses and (expected := run.foresee(envelope)) is not None:
-                    self.runs.expect(run, expected)
+                if run.guesses:
+                    self._foresee(run, envelope)
         finally:
             self.next, self.now = following, now
             self.ends.counts.records += read
@@ -174,6 +174,12 @@ class Partition:
         run.unspilled.append(value)
         self.ends.counts.events[run.dialect.name] += count
         return True
+
+    def _foresee(self, run: Run, envelope: Envelope) -> None:
+        """Expect that an open run goes on as its newest record ends, where that can be known."""
+        expected = run.foresee(envelope)
+        if expected is not None:
+            self.runs.expect(run, expected)
 
     def take(self, record: Record, parsed: Any = None) -> None:
         """Take one record, whatever it is. `parsed`: its JSON (parsing again costs 2 %); None: it is not parsed yet."""
@@ -239,6 +245,8 @@ class Partition:
         event = ended(run, self.limits)
         if event is not None:
             self.ends.close(key, run, event, self.now)
+        elif run.guesses and not run.early and run.read is None:
+            self._foresee(run, envelope)
 
     def dialect_of(self, envelope: Envelope) -> Dialect:
         dialect = self.dialects.get(envelope["dialect"])

@@ -210,7 +210,8 @@ class Run:
             return False
         builder.at = first
         event = expected.event(text)
-        if not self.dialect.stretches[event.get(self.dialect.wire.kind)](builder, [event], 0):
+        stretch = self.dialect.stretches.get(event.get(self.dialect.wire.kind))
+        if stretch is None or not stretch(builder, [event], 0):
             return False
         builder.at = last
         self.guesses = GUESSES
@@ -219,8 +220,10 @@ class Run:
 
     def foresee(self, envelope: Envelope) -> ExpectedRecord | None:
         """What the next record is like if it goes on as this one ends, which was the newest; None: it is not known."""
-        event = envelope["events"][-1]
-        kind = event.get(self.dialect.wire.kind) if event.__class__ is dict else None
+        event = envelope["events"][-1] if envelope["events"] else None
+        if event.__class__ is not dict:
+            return None
+        kind = event.get(self.dialect.wire.kind)
         paths = self.dialect.texts.get(kind) if kind is None or kind.__class__ is str else None
         if paths is None:
             return None

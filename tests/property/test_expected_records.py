@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import orjson
@@ -17,10 +18,12 @@ import compiled_core
 from pipeline.assembly import partition as partition_module
 from pipeline.assembly import run as run_module
 from pipeline.assembly.limits import Limits
+from pipeline.assembly.parked_runs import park
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS
+from threadmill.envelope import LARGEST
 from threadmill.micro_batch import MicroBatch
 from topics import telemetry, turn_record
 
@@ -163,6 +166,23 @@ def test_records_say_the_same_with_the_kernel(reader: Reader, values: list[bytes
     assert outcome(values, reader, batch) == outcome(values, None, batch)
 
 
+@given(values=streams(), parked_after=st.integers(1, 8))
+@settings(max_examples=60)
+def test_a_parked_run_is_followed_without_it(reader: Reader, values: list[bytes], parked_after: int) -> None:
+    """It has let go of what it has made: nothing may be appended to that."""
+    found = []
+    for kernel in (reader, None):
+        with reading_with(kernel):
+            assembly = Partition(DIALECTS, Limits(park_bytes=0), 0)
+            for n, value in enumerate(values):
+                assembly.feed([StoredRecord(value, n, START + n, THREAD.encode())])
+                if n == parked_after:
+                    park(assembly, 0)
+            found.append([(key, run.next, run.size, run.read) for key, run in assembly.runs.open.items()])
+            assert not assembly.out.dead
+    assert found[0] == found[1]
+
+
 @given(values=damaged())
 @settings(max_examples=400)
 def test_damaged_records_are_read_alike(reader: Reader, values: list[bytes]) -> None:
@@ -183,6 +203,124 @@ def test_the_kernel_reads_what_goes_on_with_a_text(reader: Reader, dialect: str,
     values = write(dialect, events, [2] * (len(events) // 2 + 1), "acme")
     outcome(values, counted)
     assert sum(read) > 40
+
+
+# The bytes of records that are nearly as expected.
+HEAD, TAIL = b'{"v":1', b',"tenant":"x"}'
+KNOWN = (b',"dialect":"d","events":[{"t":"', b'"},{"t":"', b'"}]', TAIL, "its run")
+FRAGMENTS = [
+    *(
+        b"",
+        b"a",
+        b"a word",
+        b'"',
+        b"\\",
+        b"\\n",
+        b'\\"',
+        b"\\\\",
+        b"\\/",
+        b"\\x",
+        b"\\u0041",
+        b"\\ud83d",
+        b"\\ude00",
+        b"\n",
+        b"\x1f",
+    ),
+    *(
+        "\u00e9".encode(),
+        b"\xc3",
+        b"\xa9",
+        b"\xe6\x97",
+        b"\xa5",
+        b"\xed\xa0\x80",
+        b"\xf0\x9f",
+        b"\x98\x80",
+        b"\xff",
+        b"\0",
+        b"}",
+    ),
+    *(b"\x7f", b'"},{"t":"', b'"},{"t": "', b'"}]'),
+]
+NUMBERS = [
+    *(
+        b"0",
+        b"7",
+        b"-7",
+        b"00",
+        b"07",
+        b"-0",
+        b"",
+        b"-",
+        b"7.0",
+        b"7e0",
+        b" 7",
+        b"+7",
+        b"9007199254740991",
+        b"9007199254740992",
+    ),
+    *(b"-9007199254740991", b"99999999999999999999", b"true", b'"7"', b"1,2", b"1]", b'7,"ts":8'),
+]
+TAILS = [TAIL, b"}", TAIL + b" ", TAIL + b"}", b"", TAIL[:-1], b" " + TAIL]
+
+
+def record(
+    seq: bytes, ts: bytes, times: list[bytes], pieces: list[bytes], layout: str = "behind", tail: bytes = TAIL
+) -> bytes:
+    dt = b',"dt":[' + b",".join(times) + b"]" if times else b""
+    before, behind = dt if layout in ("before", "both") else b"", dt if layout in ("behind", "both") else b""
+    return (
+        HEAD + b',"seq":' + seq + b',"ts":' + ts + before + KNOWN[0] + KNOWN[1].join(pieces) + KNOWN[2] + behind + tail
+    )
+
+
+def nearly() -> Iterator[bytes]:
+    """Records of which a piece or two are out of the ordinary, each at each place."""
+    for one, other in product(FRAGMENTS, repeat=2):
+        yield record(b"1", b"2", [], [one + other])
+        yield record(b"1", b"2", [b"0", b"5"], [one, other])
+        yield record(b"1", b"2", [b"0", b"5", b"6"], [b"a", one, other], "before")
+    for number, layout in product(NUMBERS, ("before", "behind", "both")):
+        yield record(number, b"2", [b"0"], [b"a"], layout)
+        yield record(b"1", number, [b"0"], [b"a"], layout)
+        yield record(b"1", b"2", [number], [b"a"], layout)
+        yield record(b"1", b"2", [number, b"5"], [b"a", b"b"], layout)
+        yield record(b"1", b"2", [b"0", number], [b"a", b"b"], layout)
+        yield record(b"1", b"2", [b"0", number], [b"a"], layout)
+        yield record(b"1", b"2", [number], [b"a", b"b"], layout)
+    for tail, layout, times in product(TAILS, ("before", "behind", "both"), ([], [b"4"])):
+        yield record(b"1", b"2", times, [b"a"], layout, tail)
+    whole = record(b"12", b"345", [b"0", b"5"], [b"a", b"b"])
+    for end in range(len(whole)):
+        yield whole[:end]
+        yield whole[:end] + b" " + whole[end:]
+
+
+def test_what_is_read_is_what_any_reader_of_json_finds(reader: Reader) -> None:
+    read = 0
+    for value in nearly():
+        said = reader({HEAD: KNOWN}, value)
+        if said is None:
+            continue
+        read += 1
+        found = orjson.loads(value)
+        seq, ts, dt, texts = found["seq"], found["ts"], found.get("dt"), [event["t"] for event in found["events"]]
+        first, last = (dt[0], dt[-1]) if dt is not None else (0, 0)
+        assert said == ("its run", seq, ts + first, ts + last, len(texts), "".join(texts)), value
+        assert all(texts), value
+        assert dt is None or len(dt) == len(texts), value
+        assert {type(number) for number in (seq, ts, *(dt or []))} == {int}, value
+        assert max(seq, ts) <= LARGEST, value
+    assert read > 200
+
+
+@pytest.mark.parametrize("times", [b"", b',"dt":[0,5]', b',"dt":[-3,2]'])
+def test_all_that_is_usual_is_read(reader: Reader, times: bytes) -> None:
+    first, last = orjson.loads(times[6:])[0] if times else 0, orjson.loads(times[6:])[1] if times else 0
+    for before, behind in ((times, b""), (b"", times)):
+        texts = ["a\\n", 'é "quoted" 日本 \\']
+        said = b'"},{"t":"'.join(orjson.dumps(text)[1:-1] for text in texts)
+        value = HEAD + b',"seq":12,"ts":100' + before + KNOWN[0] + said + KNOWN[2] + behind + TAIL
+        assert reader({HEAD: KNOWN}, value) == ("its run", 12, 100 + first, 100 + last, 2, "".join(texts))
 
 
 @pytest.mark.parametrize(
