@@ -50,7 +50,7 @@ class Budget:
         return int(start.timestamp() * 1000), int(end.timestamp() * 1000)
 
     def counts(self, tenant: str | None, agent: str | None, model: str | None) -> bool:
-        """Whether what somebody is about to do would count. A model is asked for as `gpt-4o` and used as
+        """Whether a call of this agent to this model would count. A model is asked for as `gpt-4o` and used as
         `gpt-4o-2024-08-06`: each stands for the other.
         """
         return (
@@ -118,7 +118,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether somebody may go on, and the budgets that say no."""
+    """Whether a call may be made, and the budgets that are used up where it may not."""
 
     allowed: bool
     exhausted: tuple[State, ...] = ()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from threadmill import traceparent as w3c
+from threadmill.clock import now_ms
 from threadmill.counts import Counts
 from threadmill.envelope import ENDS, MAX_BYTES, Headers
 from threadmill.errors import CallerError, InvalidRecord
@@ -102,7 +102,7 @@ class PublishedRun:
         if self._over:
             raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")
         await self._publisher.delivery.room()
-        for record in self._batch.add(event, _now() if at is None else at):
+        for record in self._batch.add(event, now_ms() if at is None else at):
             self._put(record)
         self._publisher.counts.events += 1
         if len(self._batch):
@@ -160,12 +160,12 @@ class PublishedRun:
             await self._take(framed)
         self._over = True
         self._publisher.forget(self)
-        self._put(self._batch.take(end, at=_now() if at is None else at))
+        self._put(self._batch.take(end, at=now_ms() if at is None else at))
 
     def flush(self) -> None:
         """Hand the events that wait for more to the delivery now."""
         if len(self._batch):
-            self._put(self._batch.take(at=_now()))
+            self._put(self._batch.take(at=now_ms()))
 
     def leave(self) -> None:
         """Flush, and take no more events, without an end: another process goes on with the run."""
@@ -202,7 +202,3 @@ async def _each(source: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerato
     else:
         for item in source:
             yield item
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

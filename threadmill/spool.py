@@ -26,6 +26,7 @@ from typing import Final
 from uuid import uuid4
 
 from threadmill import spool_owners
+from threadmill.clock import now_ms
 from threadmill.errors import CallerError
 from threadmill.spool_frames import Frame, encode, scan
 from threadmill.spool_segment import Place, Segment, Spooled, opened
@@ -125,7 +126,7 @@ class Spool:
     def refuse(self, key: bytes, value: bytes, reason: str) -> Path:
         """Keep a record that the broker will never take. -> the file; raises OSError where it can't be written."""
         path = self.folder / REFUSED
-        line = {"time": int(time.time() * 1000), "reason": reason}
+        line = {"time": now_ms(), "reason": reason}
         line |= {"key": key.decode("utf-8", "replace"), "value": value.decode("utf-8", "replace")}
         with open(path, "a", opener=_private) as file:
             os.fchmod(file.fileno(), 0o600)  # an earlier version made it readable for all

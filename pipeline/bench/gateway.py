@@ -26,6 +26,7 @@ from pipeline.errors import BrokerError
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
+from threadmill.clock import now_ms
 from threadmill.envelope import VERSION, encode
 from threadmill.kafka.client import client_options
 from topics import catalog
@@ -172,7 +173,7 @@ async def _publish(settings: Settings, threads: list[str]) -> None:
     async with AIOKafkaProducer(**client_options(settings), acks="all", linger_ms=5) as producer:
 
         async def send(thread_id: str, seq: int, events: list[dict[str, Any]], **more: str) -> None:
-            at = time.time_ns() // 1_000_000
+            at = now_ms()
             envelope = {**shared, "thread_id": thread_id, "seq": seq, "ts": at, "events": events, **more}
             await producer.send(topic, key=thread_id.encode(), value=encode(envelope))
 

@@ -20,6 +20,7 @@ from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from pipeline.worker.roles import ROLES
+from threadmill.clock import now_ms
 from threadmill.kafka.client import client_options
 from topics import catalog
 from topics.catalog import Topic
@@ -69,7 +70,7 @@ class Site:
         partition_of, places = DefaultPartitioner(), dict[bytes, int]()
         batches = [producer.create_batch() for _ in numbers]
         sent: list[Any] = []
-        now = int(time.time() * 1000)
+        now = now_ms()
         for key, value in records:
             number = places.get(key)
             if number is None:
@@ -78,7 +79,7 @@ class Site:
                 sent.append(await producer.send_batch(batches[number], topic, partition=number))
                 batches[number] = producer.create_batch()
                 batches[number].append(key=key, value=value, timestamp=now)
-                now = int(time.time() * 1000)
+                now = now_ms()
                 if len(sent) >= UNCONFIRMED:
                     await asyncio.gather(*sent)
                     sent.clear()

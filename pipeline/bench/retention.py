@@ -16,6 +16,7 @@ from pipeline.settings import Settings, load
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.times import iso
 from pipeline.worker.expiring import Expiring
+from threadmill.clock import now_ms
 from threadmill.identity import thread_uuid, turn_id
 from topics.turn_record import TurnRecord
 
@@ -77,7 +78,7 @@ async def _written(store: ThreadStore, settings: Settings, part: int) -> list[fl
             ticked = now
         records = [_record(f"{part}-{len(taken)}-{n}") for n in range(BATCH)]
         began = time.perf_counter()
-        await store.write(records, settings.kept_for, time.time_ns() // 1_000_000)
+        await store.write(records, settings.kept_for, now_ms())
         taken.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(PAUSE)
     if expiring.steps.under_way is not None:
@@ -95,7 +96,7 @@ def _opened(store: ThreadStore) -> Callable[[], Awaitable[ThreadStore]]:
 def _record(name: str) -> TurnRecord:
     """A turn that is over now."""
     thread_id, external_id = thread_uuid(name)
-    at = iso(time.time_ns() // 1_000_000)
+    at = iso(now_ms())
     turn = {
         "turn_type": "agent",
         "agent_id": "a",

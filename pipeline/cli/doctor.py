@@ -44,6 +44,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.ledger import take_stock
 from pipeline.worker.redaction_rules import redaction_of
 from pipeline.worker.roles import default_roles
+from threadmill.clock import now_ms
 from threadmill.settings import without_password
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 from topics.thread_key import ThreadKey
@@ -138,7 +139,7 @@ async def _records(settings: Settings, found: list[Found], *, stored: bool, ledg
         return findings
     async with await ThreadStore.open(settings.store_url) as store:
         counted = await take_stock(settings, store)
-    findings.append(ledger_finding(settings, counted, waiting, time.time_ns() // 1_000_000))
+    findings.append(ledger_finding(settings, counted, waiting, now_ms()))
     return findings
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.settings import load
+from threadmill.clock import now_ms
 from threadmill.identity import thread_uuid
 from threadmill.publisher import Publisher
 from topics import json_text
@@ -67,7 +67,7 @@ def _history(place: str, value: Any) -> tuple[Any, str | None]:
 
 def _document(form: str, place: str, messages: Any, name: str, agent_id: str) -> Document:
     uuid, external_id = thread_uuid(name)
-    origin = Origin(uuid, agent_id, int(time.time() * 1000), external_id=external_id)
+    origin = Origin(uuid, agent_id, now_ms(), external_id=external_id)
     try:
         return thread(READERS[form], messages, origin)
     except InvalidRecord as error:

@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack, aclosing
@@ -29,6 +28,7 @@ from pipeline.turns.times import epoch_ms, iso
 from pipeline.worker.offloading import fits_inline
 from pipeline.worker.redaction_rules import redaction_of
 from pipeline.worker.replay import Seen, Stretch, replayed
+from threadmill.clock import now_ms
 from threadmill.identity import thread_uuid
 from threadmill.settings import without_password
 from topics import turn_record
@@ -50,7 +50,7 @@ class Moment(click.ParamType):
         """-> epoch ms."""
         if isinstance(value, int):
             return value
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         if ago := AGO.fullmatch(str(value).strip()):
             return max(0, now - int(float(ago[1]) * UNIT_MS[ago[2]]))
         moment = now if value == "now" else epoch_ms(value)
@@ -160,7 +160,7 @@ async def _replay(
             if store is None:
                 counts["new"] += len({record["turn_id"] for record in records})
                 return
-            now = time.time_ns() // 1_000_000
+            now = now_ms()
             result = await (store.compare if dry_run else store.write)(records, settings.kept_for, now)
             for key in () if dry_run else result.erased:  # as the store role does
                 await contents.delete_thread(key)

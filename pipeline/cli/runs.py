@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import asdict
 from typing import Final
 
@@ -19,6 +18,7 @@ from pipeline.stores.waiting import Waiting, WaitingWanted
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.open_run_rows import OpenRunRow, Wanted, rows
 from pipeline.worker.open_runs import open_runs
+from threadmill.clock import now_ms
 from threadmill.identity import thread_uuid
 from topics import json_text
 
@@ -59,7 +59,7 @@ def _show(found: list[OpenRunRow] | list[Waiting], table: Table, none: str, *, a
 
 async def _open(settings: Settings, wanted: Wanted, limit: int) -> list[OpenRunRow]:
     listed = await open_runs(settings)
-    return rows(listed, limits_of(settings), wanted, time.time_ns() // 1_000_000, limit)
+    return rows(listed, limits_of(settings), wanted, now_ms(), limit)
 
 
 async def _waiting(settings: Settings, wanted: WaitingWanted, limit: int) -> list[Waiting]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from datetime import UTC
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from pipeline.stores.expiry import Expired, Expiry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import MINUTE, label
 from pipeline.stores.usage_sums import Compared
+from threadmill.clock import now_ms
 from threadmill.settings import without_password
 from topics.thread_key import ThreadKey
 
@@ -108,7 +108,7 @@ def expire(*, dry_run: bool) -> None:
 
 
 async def _expire(settings: Settings, *, dry_run: bool) -> Expired:
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     async with await ThreadStore.open(settings.store_url) as opened:
         expiry = Expiry(settings, opened)
         found = await expiry.would_go(now)

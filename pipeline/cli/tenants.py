@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 
 import click
 
@@ -20,6 +19,7 @@ from pipeline.stores.erasure import Erased
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import Left, erase_tenant, what_is_left
 from pipeline.turns.times import iso
+from threadmill.clock import now_ms
 
 WEEK_MS = "604800000"  # a broker's own value of `segment.ms`
 
@@ -96,7 +96,7 @@ def _say_topics(settings: Settings) -> None:
     except BrokerError as error:
         click.echo(f"topics: {error}")
         return
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     for topic in found:
         click.echo(f"{topic.name}: {until(topic, now)}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +26,7 @@ from pipeline.stores.usage_report import (
     UsageReport,
     UsageRow,
 )
+from threadmill.clock import now_ms
 from topics import json_text
 
 COUNTS = ("requests", "turns", "interrupted", "errors", "input_tokens", "output_tokens", "thinking_tokens")
@@ -64,7 +64,7 @@ def usage(
 
     A turn, and its interruption or error, counts where its last response is; times are per response.
     """
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     query = UsageQuery.of([group_by], bucket, tz, (start, end), where, limit, order, now)
     report = asyncio.run(_report(query))
     if form == "json":

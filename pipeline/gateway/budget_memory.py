@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
@@ -14,6 +13,7 @@ from pipeline.errors import StoreError
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.stores.budgeting import states
 from pipeline.stores.sql import ThreadStore
+from threadmill.clock import now_ms
 
 EVERY: Final = 5.0  # seconds between two looks at the store
 
@@ -53,13 +53,13 @@ class Budgets:
 
     async def renew(self) -> None:
         """Ask the store. Raises StoreError."""
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         found = await states(await self._store(), self.budgets, now)
         self.states, self.at = {one.budget.name: one for one in found}, now
 
     def allowed(self, tenant: str | None, agent: str | None = None, model: str | None = None) -> Verdict:
-        """Whether somebody may begin something that counts for these; from memory. `tenant`: None or "" for none."""
-        now = time.time_ns() // 1_000_000
+        """Whether a call may be made that counts for these; answered from memory. `tenant`: None or "" for none."""
+        now = now_ms()
         exhausted = tuple(
             one
             for one in self.states.values()

@@ -18,6 +18,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.worker.open_run_rows import silent
 from pipeline.worker.open_runs import AT_ONCE, restored
+from threadmill.clock import now_ms
 from threadmill.ending import ended
 from topics.catalog import EVENTS, STATE
 
@@ -95,4 +96,4 @@ class RunWatch:
                 if time.monotonic() - counted > COUNTED:
                     counted = time.monotonic()
                     self._metrics.set(m.LISTED_RUNS, len(runs))
-                    self._metrics.set(m.SILENT_RUNS, silent(runs, time.time_ns() // 1_000_000))
+                    self._metrics.set(m.SILENT_RUNS, silent(runs, now_ms()))

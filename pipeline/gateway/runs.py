@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query
@@ -15,6 +14,7 @@ from pipeline.gateway.security import Reader
 from pipeline.stores.waiting import Waiting, WaitingWanted
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.open_run_rows import OpenRunRow, Wanted, rows
+from threadmill.clock import now_ms
 from threadmill.identity import thread_uuid
 from topics import json_text
 
@@ -65,7 +65,7 @@ async def list_runs(
     found: list[Any]
     if status == "open":
         runs = await gateway.run_watch.runs()
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         listed = rows(runs, limits_of(gateway.settings), Wanted(bounded, agent, thread, silent), now, limit)
         erased = await gateway.erased.among([row.thread for row in listed])
         found = [row for row in listed if row.thread not in erased]

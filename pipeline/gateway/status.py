@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from fastapi import APIRouter, Response
 from prometheus_client.exposition import choose_encoder
@@ -17,6 +16,7 @@ from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import Reader
 from pipeline.stores.summaries import Counts
+from threadmill.clock import now_ms
 
 router = APIRouter(tags=["status"])
 
@@ -41,7 +41,7 @@ class Health(BaseModel):
 @router.get("/v1/status", summary="Lag, dead letters, and what the store holds", responses=documented())
 async def status(gateway: TheGateway, principal: Reader) -> Pipe:
     """For all tenants together, and so only for tokens without a tenant: others see that it answers."""
-    answer = Pipe(time=time.time_ns() // 1_000_000, roles=None, dead_letters=None, store=None, problems=[])
+    answer = Pipe(time=now_ms(), roles=None, dead_letters=None, store=None, problems=[])
     if principal.tenant is not None:
         return answer
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -11,6 +10,7 @@ from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import Reader
 from pipeline.stores.usage_report import BUCKETS, GROUPS, ORDERS, UsageQuery
+from threadmill.clock import now_ms
 from topics import json_text
 
 JSON: Final = "application/json"
@@ -61,7 +61,7 @@ async def read_usage(
     bounded = principal.bounded(tenant)
     where = {"model": model, "provider": provider, "agent": agent, "thread": thread, "finish_reason": finish_reason}
     where["tenant"] = [] if bounded is None else [bounded]
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     query = UsageQuery.of(group_by, bucket, tz, (start, end), where, limit, order, now)
     report = await (await gateway.store()).usage(query)
     if form == "csv":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from typing import Annotated, Final
 from uuid import uuid4
 
@@ -16,6 +15,7 @@ from pipeline.gateway.security import Admin, Principal
 from pipeline.gateway.threads import Tenant
 from pipeline.observability.audit import audit
 from pipeline.webhooks import EVENTS, LONGEST_URL, Webhook, checked_events, checked_url, secret_of
+from threadmill.clock import now_ms
 
 KEY_BYTES: Final = 32
 MOST: Final = 100  # webhooks of one tenant
@@ -68,7 +68,7 @@ async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, ten
         raise Problem("bad-request", str(error)) from None
     if len([one for one in await _all(gateway) if one.tenant == bound]) >= MOST:
         raise Problem("conflict", f"there are {MOST} webhooks already: delete one")
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     made = Webhook(f"wh_{uuid4().hex}", url, events, bound, (secret_of(secrets.token_bytes(KEY_BYTES)),), now)
     await (await gateway.store()).add_webhook(made)
     audit.info("webhook %s at %s set up, by %s", made.id, made.host, principal.text, extra={"tenant": bound})
@@ -100,7 +100,7 @@ async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webhoo
 async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Fresh:
     """The new secret is shown once. For a day the one before signs, too: each request has both signatures."""
     found = await _found(gateway, principal, webhook_id)
-    secret, now = secret_of(secrets.token_bytes(KEY_BYTES)), time.time_ns() // 1_000_000
+    secret, now = secret_of(secrets.token_bytes(KEY_BYTES)), now_ms()
     if not await (await gateway.store()).rotate_webhook(found.id, secret, now, now + OLD_SECRET_MS):
         raise _missing(webhook_id)
     audit.info("webhook %s has a new secret, by %s", found.id, principal.text, extra={"tenant": found.tenant})
@@ -124,7 +124,7 @@ async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webh
 async def _all(gateway: Gateway) -> list[Webhook]:
     if gateway.settings.webhooks is None:
         raise Problem("conflict", "webhooks are off here: THREADMILL_WEBHOOKS=[] turns them on, in workers too")
-    return await (await gateway.store()).webhooks(time.time_ns() // 1_000_000)
+    return await (await gateway.store()).webhooks(now_ms())
 
 
 async def _found(gateway: Gateway, principal: Principal, webhook_id: str) -> Webhook:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import suppress
 from typing import Final
 
@@ -12,6 +11,7 @@ from pipeline.errors import InvalidRecord
 from pipeline.kafka.outbox import Outgoing
 from pipeline.observability.repeated_warning import RepeatedWarning
 from threadmill import traceparent
+from threadmill.clock import now_ms
 from threadmill.envelope import MAX_BYTES, loads
 from threadmill.log_ids import log_ids
 from topics import catalog, dead_letter
@@ -32,7 +32,7 @@ def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -
         topic=topic,
         partition=partition,
         offset=record.offset,
-        time=int(time.time() * 1000),
+        time=now_ms(),
         key=record.key,
         value=record.value,
         redriven=int(redriven) if redriven.isdigit() and len(redriven) < 10 else 0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from sqlalchemy import delete, select
@@ -14,6 +13,7 @@ from pipeline.stores.holds import held_of
 from pipeline.stores.keys import key_text
 from pipeline.stores.schema import holds
 from pipeline.stores.write import erased_of, lock
+from threadmill.clock import now_ms
 from topics.thread_key import ThreadKey
 
 
@@ -32,7 +32,7 @@ class Holding(Connected):
             if gone:
                 raise CallerError(f"thread {key.text} can't be held: it was deleted")
             if not held:
-                row = {"thread_key": key_text(key), "name": list(key), "held_at": time.time_ns() // 1_000_000}
+                row = {"thread_key": key_text(key), "name": list(key), "held_at": now_ms()}
                 await connection.execute(statements.INSERT[connection.dialect.name](holds), [row])
             return not held
 

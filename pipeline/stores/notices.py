@@ -4,7 +4,6 @@ store until the topic has it: so none is lost, and none is sent of what was roll
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import uuid4
@@ -16,6 +15,7 @@ from pipeline.stores import statements
 from pipeline.stores.connections import Connected
 from pipeline.stores.schema import notices
 from pipeline.stores.statements import INSERT
+from threadmill.clock import now_ms
 from topics.notice import THREAD_DELETED, VERSION, NoticeRecord
 from topics.thread_key import ThreadKey
 
@@ -29,7 +29,7 @@ async def delete_turns(connection: AsyncConnection, key: ThreadKey, reason: str)
     """Delete a thread's turns, and leave a notice of it where there were any. `reason`: deleted, expired."""
     gone = await connection.execute(statements.delete_turns(key))
     if gone.rowcount:
-        await add(connection, [deleted(key, reason, time.time_ns() // 1_000_000)])
+        await add(connection, [deleted(key, reason, now_ms())])
 
 
 def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -23,6 +22,7 @@ from pipeline.stores.sending import of_rows, of_texts, send
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.versions import Batch, known_versions, taken
 from pipeline.turns.content import references
+from threadmill.clock import now_ms
 from topics.thread_key import ThreadKey
 
 FOREVER: Final = Retention()
@@ -211,7 +211,7 @@ async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iter
 
 async def mark_erased(connection: AsyncConnection, thread: ThreadKey) -> None:
     """Mark a thread as erased; a mark that is there already keeps its time."""
-    mark = {"thread_key": key_text(thread), "erased_at": time.time_ns() // 1_000_000, "exact": True}
+    mark = {"thread_key": key_text(thread), "erased_at": now_ms(), "exact": True}
     await connection.execute(statements.add_erased(connection.dialect.name), [mark])
 
 

@@ -7,7 +7,6 @@ Offsets are committed behind it; what is in an open one is read again after a re
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +20,7 @@ from pipeline.stores.archives import archive_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.retry import Retry
 from pipeline.worker.work import Records
+from threadmill.clock import now_ms
 from topics import catalog
 from topics.thread_key import ThreadKey
 
@@ -130,7 +130,7 @@ class ArchiveWork:
         return done and partition in self.open
 
     async def _write(self, partition: int, segment: Segment) -> None:
-        kept_for, now = self.settings.kept_for, time.time_ns() // 1_000_000
+        kept_for, now = self.settings.kept_for, now_ms()
 
         def expired(thread: ThreadKey, ended_at: int) -> bool:
             return kept_for.expired(thread.tenant, ended_at, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -13,6 +12,7 @@ from pipeline.settings import Settings
 from pipeline.stores.budgeting import states
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.steps import Steps
+from threadmill.clock import now_ms
 
 EVERY: Final = 10.0  # seconds between two looks
 KNOWN_MS: Final = 86_400_000  # for which a notice stays known behind its window
@@ -36,7 +36,7 @@ class BudgetWatch:
             self.steps.begin()
 
     async def _step(self) -> float:
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         store = await self._store()
         for state in await states(store, self._budgets, now):
             self._metrics.set(m.BUDGET_USED, state.ratio, budget=state.budget.name)

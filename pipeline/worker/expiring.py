@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -15,6 +14,7 @@ from pipeline.settings import Settings
 from pipeline.stores.expiry import Expired, Expiry
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.steps import Steps
+from threadmill.clock import now_ms
 
 AT_ONCE: Final = 5  # transactions behind each other, so that a backlog goes although ticks are seldom
 PAUSE: Final = 0.1  # seconds between two of them, in which writers go on
@@ -44,7 +44,7 @@ class Expiring:
     async def _step(self) -> float:
         store = await self._store()
         self._expiry = self._expiry or Expiry(self._settings, store)
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         if not await store.lease_expiry(self._holder, now, now + LEASE_MS):
             return AGAIN
         for _ in range(AT_ONCE):

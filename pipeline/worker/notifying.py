@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -15,6 +14,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.steps import Steps
+from threadmill.clock import now_ms
 from threadmill.errors import BrokerError
 from threadmill.kafka.producer import connected
 from topics import notice
@@ -43,7 +43,7 @@ class Notifying:
 
     async def _step(self) -> float:
         store = await self._store()
-        some = await store.due_notices(time.time_ns() // 1_000_000)
+        some = await store.due_notices(now_ms())
         if not some:
             return EVERY
         try:
@@ -56,7 +56,7 @@ class Notifying:
         ) as error:  # the claim ends by itself; then they are sent again
             log.warning("%d notices wait to be sent: %s", len(some), error)
             return AGAIN
-        await store.notices_sent([one["id"] for one in some], time.time_ns() // 1_000_000)
+        await store.notices_sent([one["id"] for one in some], now_ms())
         for one in some:
             self._metrics.add(m.NOTICES, type=one["type"])
         return MORE

@@ -6,7 +6,6 @@ behind it, for as long again, until the last of its runs is over.
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from pipeline.settings import Settings
 from pipeline.turns.held_events import lacks_beginning
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
+from threadmill.clock import now_ms
 from threadmill.envelope import decode
 from threadmill.errors import InvalidRecord
 from topics.catalog import EVENTS
@@ -151,7 +151,7 @@ class Replay:
     def finish(self) -> list[TurnRecord]:
         """Nothing more is read: at the topic's end, deadlines run by the clock. What is open then stays left out."""
         if self.next >= self.span.last:
-            self.core.tick(max(self.core.now, time.time_ns() // 1_000_000))
+            self.core.tick(max(self.core.now, now_ms()))
         turns = self._taken()
         for key, run in self.core.runs.open.items():
             if run.last_offset >= self.span.begin:

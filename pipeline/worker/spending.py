@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -12,6 +11,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.tokens import NANO
 from pipeline.worker.steps import Steps
+from threadmill.clock import now_ms
 
 EVERY: Final = 30.0  # seconds between two looks
 HOUR_MS: Final = 3_600_000
@@ -41,7 +41,7 @@ class Spending:
 
     async def _step(self) -> float:
         mine = self.steps
-        cost = await (await self._store()).spent(time.time_ns() // 1_000_000 - HOUR_MS)
+        cost = await (await self._store()).spent(now_ms() - HOUR_MS)
         if self.steps is mine:
             self._metrics.set(m.COST_LAST_HOUR, cost / NANO)
         return EVERY

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
@@ -27,6 +26,7 @@ from pipeline.worker.older_threads import OlderThreads
 from pipeline.worker.search_steps import SearchSteps
 from pipeline.worker.spending import Spending
 from pipeline.worker.summing import Summing
+from threadmill.clock import now_ms
 from threadmill.errors import InvalidRecord, Reason
 from topics import catalog, turn_record
 
@@ -69,7 +69,7 @@ class TurnWriter:
         """
         try:
             decoded = [turn_record.decode(record.value) for _, record in records]
-            result = await store.write(decoded, self.retention, time.time_ns() // 1_000_000)
+            result = await store.write(decoded, self.retention, now_ms())
         except Exception as error:
             if isinstance(error, StoreError) and not isinstance(error, UnstorableData):
                 self.metrics.add(m.STORE_FAILURES)

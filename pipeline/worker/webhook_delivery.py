@@ -26,6 +26,7 @@ from pipeline.stores.deliveries import Delivery
 from pipeline.stores.sql import ThreadStore
 from pipeline.webhooks import Webhook, networks
 from pipeline.worker.webhook_sender import send
+from threadmill.clock import now_ms
 from threadmill.errors import BrokerError, Reason
 
 LOOK: Final = 0.5  # seconds between two looks at an empty queue
@@ -104,7 +105,7 @@ class Deliverer:
         store = await self._store()
         counts = Counter(self._under_way.values())
         full = [webhook for webhook, count in counts.items() if count >= EACH]
-        found = await store.claim(_now(), AT_ONCE - len(self._under_way), EACH, full)
+        found = await store.claim(now_ms(), AT_ONCE - len(self._under_way), EACH, full)
         known = {one.id: one for one in await self._known()} if found else {}
         if any(one.webhook not in known for one in found):  # it is new, or was deleted
             known = {one.id: one for one in await self._known(now=True)}
@@ -117,18 +118,18 @@ class Deliverer:
     async def _deliver(self, store: ThreadStore, webhook: Webhook | None, one: Delivery) -> None:
         try:
             if webhook is None:  # it was deleted
-                await store.over(one, _now())
+                await store.over(one, now_ms())
                 return
             outcome = await send(webhook, one.id, one.payload.encode(), self._allowed)
             if outcome.taken:
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="delivered")
-                await store.over(one, _now())
+                await store.over(one, now_ms())
                 return
-            due = _now() + delay(one.attempts + 1, random.random())  # noqa: S311  # jitter
+            due = now_ms() + delay(one.attempts + 1, random.random())  # noqa: S311  # jitter
             if outcome.final or due > one.at + self._within:
                 await self._bury(webhook, one, outcome.why)
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="given_up")
-                await store.over(one, _now())
+                await store.over(one, now_ms())
                 return
             self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="failed")
             what = "webhook %s at %s has not taken %s, which is tried again: %s"
@@ -167,7 +168,3 @@ class Deliverer:
             self._counted = time.monotonic() + COUNT_EVERY
             counts = await (await self._store()).waiting_deliveries()
             self._metrics.set(m.WEBHOOKS_WAITING, sum(counts.values()))
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -24,6 +24,7 @@ from pipeline.webhooks import Event, Webhook
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.webhook_delivery import Deliverer
 from pipeline.worker.webhook_events import notice_event, turn_event
+from threadmill.clock import now_ms
 from threadmill.errors import InvalidRecord
 from topics import catalog, notice, turn_record
 
@@ -52,7 +53,7 @@ class Webhooks:
     async def known(self, *, now: bool = False) -> tuple[Webhook, ...]:
         """All of them; with `now` as the store has them at this moment. Raises StoreError."""
         if now or time.monotonic() >= self._until:
-            found = await (await self.store()).webhooks(time.time_ns() // 1_000_000)
+            found = await (await self.store()).webhooks(now_ms())
             self._known = (*self._fixed, *found)
             self._until = time.monotonic() + KNOWN_FOR
         return self._known
@@ -76,7 +77,7 @@ class Taking:
             for record in records if known else ():
                 event = self._event(record, (self._topic, partition, record.offset))
                 wanted += [(one.id, event) for one in known if event is not None and one.hears(event)]
-        await (await self._webhooks.store()).enqueue(wanted, time.time_ns() // 1_000_000)
+        await (await self._webhooks.store()).enqueue(wanted, now_ms())
         self._metrics.add(m.RECORDS_READ, sum(len(records) for _, records in group), topic=self._topic)
 
     def _event(self, record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:

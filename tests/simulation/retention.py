@@ -15,7 +15,7 @@ from pipeline.observability.audit import audit
 from pipeline.stores import expiry
 from pipeline.stores.erasure import erase
 from pipeline.stores.tenant_erasure import erase_tenant
-from pipeline.worker import archive_role, expiring, store_role
+from pipeline.worker import archive_role, expiring
 from topics.thread_key import ThreadKey
 
 if TYPE_CHECKING:
@@ -39,14 +39,12 @@ class Orders:
     audit: list[str] = field(default_factory=list)
 
 
-def patch(world: World, patch: pytest.MonkeyPatch, time: Any) -> None:
+def patch(world: World, patch: pytest.MonkeyPatch) -> None:
     """Put short times in place of long ones, and a real archive over simulated objects in that of a simulated one."""
     patch.setattr("pipeline.retention.DAY_MS", DAY_MS)
     patch.setattr(expiry, "AGAIN_MS", AGAIN_MS)
     for name, value in {"PAUSE": 0.2, "ROUND": 1.0, "AGAIN": 1.0, "LEASE_MS": 4000}.items():
         patch.setattr(expiring, name, value)
-    for module in (expiring, store_role, archive_role):
-        patch.setattr(module, "time", time)
     patch.setattr("pipeline.stores.archive.Objects", lambda: world.objects)
     patch.setattr(archive_role, "ThreadStore", world.database)
     lines = world.orders.audit

@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 
 from pipeline.assembly import finishing as finishing_module
-from pipeline.kafka import dead_letters
 from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.stores import content, offload
 from pipeline.worker import (
@@ -43,7 +42,7 @@ from tests.simulation.storm import storm
 from tests.simulation.tenants import Run, good_run
 from tests.simulation.watches import GROUP_BYTES
 from tests.simulation.worker import Worker
-from threadmill import spool
+from threadmill import clock, spool
 from topics import catalog
 
 ROLES: Final = ("assemble", "store", "metrics", "archive")
@@ -96,7 +95,7 @@ class World:
         time = loop_module.clock(self.loop)
         patch.setattr(asyncio, "sleep", naps.sleep)
         patch.setattr(metrics_role, "TelemetryMeter", lambda metrics: TelemetryMeter(metrics, 100))
-        for module in (stage, dead_letters, spool):
+        for module in (stage, clock, spool):
             patch.setattr(module, "time", time)
         patch.setattr(spool, "uuid4", lambda: UUID(int=self.rng.getrandbits(128)))
         patch.setattr(spool, "fsync_all", spool_closed)
@@ -108,7 +107,7 @@ class World:
         patch.setattr(spilled_records, "TemporaryFile", self.disk.file)
         patch.setattr(store_role, "ThreadStore", self.database)
         if self.scenario.retention:
-            retention.patch(self, patch, time)
+            retention.patch(self, patch)
         else:
             patch.setattr(archive_role, "archive_of", self.archive.of)
         patch.setattr(content, "Objects", lambda: self.objects)

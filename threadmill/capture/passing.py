@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from threadmill.clock import now_ms
 
 Subject = TypeVar("Subject")  # what notes are about: a call, a run
 
@@ -109,7 +110,7 @@ class Passing(Generic[Subject]):
             if self._room < 0 or (self.size + size > self._room and not always):
                 return False
             self.size += size
-            self._notes.append(Note(call, time.time_ns() // 1_000_000, what, value, size))
+            self._notes.append(Note(call, now_ms(), what, value, size))
             wake, self._woken = None if self._woken else self.wake, True
         if wake is not None:
             wake()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Annotated, Final
 
 from fastapi import APIRouter
@@ -14,6 +13,7 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin
 from pipeline.kafka.offsets import record_count
 from pipeline.worker.ledger import take_stock
+from threadmill.clock import now_ms
 from topics.catalog import EVENTS
 
 RECORDS: Final = 200_000  # on the events topic; of more, `threadmill doctor --ledger` takes stock
@@ -43,6 +43,6 @@ async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
         raise Problem("conflict", f"{records:,} records are too many to read here: use `threadmill doctor --ledger`")
     async with one_at_a_time:
         taken = await take_stock(settings, await gateway.store())
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     oldest = max((now - at for at in taken.open_runs.values()), default=None)
     return Ledger(runs=taken.runs, stored=taken.stored, dead=taken.dead, open=taken.open, oldest_open_ms=oldest)

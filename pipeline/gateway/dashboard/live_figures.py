@@ -17,6 +17,7 @@ from pipeline.gateway.dashboard.tail import Tail
 from pipeline.gateway.live.event_stream import EventStream, frame
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import Reader, Standing, Still
+from threadmill.clock import now_ms
 
 TICK: Final = 0.5  # seconds
 ASK_AGAIN: Final = 5.0  # seconds between two looks at whether the caller may go on
@@ -88,7 +89,7 @@ async def _frames(gateway: Gateway, by: By, only: Series, still: Still, *, follo
 
 def _frame(tail: Tail, reading: Reading, *, whole: bool) -> dict[str, Any]:
     back = WINDOW if whole else AGAIN
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     return {
         "now": now,
         "whole": whole,

@@ -17,6 +17,7 @@ from pipeline.gateway.dashboard.intake import Intake
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import follow, offsets_at, reader
 from pipeline.settings import Settings
+from threadmill.clock import now_ms
 from threadmill.ending import ended
 from topics.catalog import CATALOG
 
@@ -113,7 +114,7 @@ class Tail:
             for record in records:
                 self.intake.take(self._topics[place.topic].name, record.value, record.timestamp)
             await self._keep_up(consumer, place)
-        self.intake.runs.expire(time.time_ns() // 1_000_000)
+        self.intake.runs.expire(now_ms())
         await asyncio.sleep(0)
 
     async def _keep_up(self, consumer: AIOKafkaConsumer, place: TopicPartition) -> None:

@@ -10,8 +10,8 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.budgeting import states
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker import budget_watch
 from pipeline.worker.budget_watch import BudgetWatch
+from threadmill import clock
 
 RECORDS_AT = 1_768_903_200_000  # 2026-01-20T10:00:00Z, about when the records are of
 BUDGETS = """[{"name": "all", "tokens": 40, "per": "hour"},
@@ -39,7 +39,7 @@ async def test_what_is_used(store: ThreadStore, record: Callable[..., Any], monk
     async def opened() -> ThreadStore:
         return store
 
-    monkeypatch.setattr(budget_watch.time, "time_ns", lambda: (RECORDS_AT + 60_000) * 1_000_000)
+    monkeypatch.setattr(clock.time, "time_ns", lambda: (RECORDS_AT + 60_000) * 1_000_000)
     workers = [BudgetWatch(Settings(budgets=BUDGETS), opened, Metrics()) for _ in range(2)]
     for worker in (*workers, *workers):
         await worker._step()
