@@ -9,7 +9,7 @@ are all where the core is interpreted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -73,23 +73,47 @@ def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | 
     """
     event = envelope["events"][-1]
     found = [path for path in paths if _at(event, path).__class__ is str]
-    names = [name for name in envelope if name != "run"]
-    numbers, events = names.index("seq"), names.index("events")
-    fixed = [name for name in names if name not in ("seq", "ts", "dt", "events")]
-    between = [name for name in names[numbers:events] if name in fixed]
-    order = [*names[:numbers], "seq", "ts", *(["dt"] if "dt" in names[:events] else []), *between, "events"]
-    if len(found) != 1 or not numbers or names[: events + 1] != order or "dt" in names[events + 2 :]:
+    names = tuple(envelope)
+    if names not in LAYOUTS:
+        if len(LAYOUTS) == MOST_LAYOUTS:
+            LAYOUTS.clear()
+        LAYOUTS[names] = layout(names)
+    order = LAYOUTS[names]
+    if order is None or len(found) != 1:
         return None
     try:
         return ExpectedRecord(
-            head=_members(envelope, names[:numbers], b"{"),
-            middle=_members(envelope, between, b","),
-            tail=_members(envelope, [name for name in names[events:] if name in fixed], b",") + b"}",
+            head=_members(envelope, order.head, b"{"),
+            middle=_members(envelope, order.middle, b","),
+            tail=_members(envelope, order.tail, b",") + b"}",
             event=orjson.loads(orjson.dumps(event)),
             path=found[0],
         )
     except (TypeError, ValueError):  # what orjson does not write
         return None
+
+
+class Layout(NamedTuple):
+    """The keys of an envelope before its numbers, between them and the events, and behind these."""
+
+    head: tuple[str, ...]
+    middle: tuple[str, ...]
+    tail: tuple[str, ...]
+
+
+def layout(names: Iterable[str]) -> Layout | None:
+    """The keys of an envelope in their order -> where they stand; None where the kernel would not find its numbers."""
+    others = [name for name in names if name != "run"]
+    numbers, events = others.index("seq"), others.index("events")
+    head, rest, tail = others[:numbers], others[numbers + 1 : events], others[events + 1 :]
+    if not head or rest[:1] != ["ts"] or "dt" in head or "dt" in rest[2:] or "dt" in tail[1:]:
+        return None
+    middle = [name for name in rest[1:] if name != "dt"]
+    return Layout(tuple(head), tuple(middle), tuple(name for name in tail if name != "dt"))
+
+
+LAYOUTS: Final[dict[tuple[str, ...], Layout | None]] = {}  # of orders that have come
+MOST_LAYOUTS: Final = 100
 
 
 def _at(event: Any, path: Path) -> Any:
