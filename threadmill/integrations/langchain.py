@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from threading import Lock
 from typing import Any, Final
@@ -24,14 +22,23 @@ from uuid import uuid4
 from threadmill.capture.runs import PassingRun
 from threadmill.capture.runtime import runtime
 from threadmill.errors import CallerError
+from threadmill.integrations.langchain_calls import (
+    TOLD,
+    Call,
+    Fields,
+    Root,
+    is_interrupt,
+    is_update,
+    messages_of,
+    result_of,
+    thread_configured,
+    thread_named,
+    told_with,
+    updates_of,
+    whole,
+)
 
-NODE: Final = "langgraph_node"  # of the metadata: which node of a graph it is
-TASK: Final = "langgraph_checkpoint_ns"  # which of its tasks, and of which graph
-TOLD: Final = (NODE, TASK, "langgraph_step", "langgraph_path", "checkpoint_id")  # what the wire reads of the metadata
-THREADS: Final = ("thread_id", "session_id", "conversation_id")  # by which LangSmith's metadata name a thread
 GIVEN_UP: Final = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
-
-Fields = dict[str, Any]
 
 log = logging.getLogger("threadmill.publisher")
 
@@ -64,62 +71,12 @@ def _guarded(hear: Callable[..., None]) -> Callable[..., None]:
     return heard
 
 
-@dataclass(slots=True, eq=False)
-class _Root:
-    """The outermost call of a Runnable. `run`: begins with the first event. `based`: the state before it was told.
-    `has_state`: its graph's nodes write messages.
-    """
-
-    run_id: str
-    name: str
-    metadata: Mapping[str, Any]
-    inputs: Any
-    thread_id: str | None
-    run: PassingRun | None = None
-    based: bool = False
-    is_graph: bool = False
-    has_state: bool = False
-    seen: set[str] = field(default_factory=set)  # ids of messages of graphs inside, that were told
-    calls: list[Fields] = field(default_factory=list)  # of tools, that wait for a result
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call inside: of a chain, a model or a tool. `task`: which task of a graph makes it; empty outside of any."""
-
-    root: _Root
-    name: str
-    parent: str | None
-    metadata: Fields
-    inputs: Any = None
-
-    @property
-    def task(self) -> str:
-        return str(self.metadata.get(TASK) or "")
-
-    @property
-    def is_function(self) -> bool:
-        """Whether it is in a `@task` of an `@entrypoint`: no graph, whatever its task says."""
-        path: Any = self.metadata.get("langgraph_path") or ()
-        return len(path) > 1 and not isinstance(path[1], str | int) and self.task.count("|") == 1
-
-    @property
-    def namespace(self) -> str:
-        """The graph inside which it is, as the platform writes it behind a mode."""
-        inner = "" if self.is_function else self.task.rpartition("|")[0]
-        return f"|{inner}" if inner else ""
-
-    @property
-    def is_node(self) -> bool:
-        return bool(self.task) and self.metadata.get(NODE) == self.name and not self.is_function
-
-
 class _Publishing:
     """What a handler hears. Its methods may be called from any thread."""
 
     def __init__(self, thread_id: str | None, agent_id: str | None, tenant: str | None) -> None:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
-        self._calls: dict[Any, _Call] = {}
+        self._calls: dict[Any, Call] = {}
         self._lock = Lock()
 
     def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: Any, **more: Any) -> None:
@@ -127,7 +84,7 @@ class _Publishing:
         call = self._begun(run_id, serialized, inputs, more)
         if not call.is_node:
             return
-        root, messages = call.root, _messages(inputs)
+        root, messages = call.root, messages_of(inputs)
         if call.namespace:
             self._tell_new(call, messages)
         else:
@@ -140,8 +97,8 @@ class _Publishing:
         call = self._calls.pop(run_id, None)
         if call is None:
             return
-        if call.is_node and not call.namespace and _is_update(outputs):
-            call.root.has_state = call.root.has_state or any(map(_messages, _updates(outputs)))
+        if call.is_node and not call.namespace and is_update(outputs):
+            call.root.has_state = call.root.has_state or any(map(messages_of, updates_of(outputs)))
             self._send(call.root, "updates", {call.name: outputs})
         if call.parent is None and call.root.is_graph and isinstance(outputs, dict):
             self._send(call.root, "values", outputs)
@@ -152,7 +109,7 @@ class _Publishing:
         call = self._calls.pop(run_id, None)
         if call is None:
             return
-        if call.is_node and not call.namespace and _is_interrupt(error):
+        if call.is_node and not call.namespace and is_interrupt(error):
             self._send(call.root, "updates", {"__interrupt__": list(error.args[0])})
         self._over(call, error)
 
@@ -169,7 +126,7 @@ class _Publishing:
         call = self._calls.get(run_id)
         message = getattr(chunk, "message", None)
         if call is not None and message is not None:
-            self._send(call.root, f"messages{call.namespace}", [message, _told(call, run_id)])
+            self._send(call.root, f"messages{call.namespace}", [message, told_with(call, run_id)])
 
     def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
         """A whole answer. In a graph its node writes it into the state, or does not."""
@@ -179,9 +136,9 @@ class _Publishing:
         generation = response.generations[0][0]
         message = getattr(generation, "message", None) or {"type": "ai", "content": generation.text, "id": str(run_id)}
         if call.task:
-            self._send(call.root, f"messages{call.namespace}", [_whole(message), _told(call, run_id)])
+            self._send(call.root, f"messages{call.namespace}", [whole(message), told_with(call, run_id)])
         else:
-            self._send(call.root, "updates", {call.name: {"messages": [_whole(message)]}})
+            self._send(call.root, "updates", {call.name: {"messages": [whole(message)]}})
         call.root.calls.extend(getattr(message, "tool_calls", ()))
         self._over(call)
 
@@ -198,7 +155,7 @@ class _Publishing:
         call = self._calls.pop(run_id, None)
         if call is None:
             return
-        result = None if call.task or call.root.run is None else _result(call, output)
+        result = None if call.task or call.root.run is None else result_of(call, output)
         if result is not None:
             self._send(call.root, "updates", {call.name: {"messages": [result]}})
         self._over(call)
@@ -227,22 +184,22 @@ class _Publishing:
         if call is not None:
             self._send(call.root, "custom", {"type": name, "data": data})
 
-    def _begun(self, run_id: Any, serialized: Any, inputs: Any, more: Fields) -> _Call:
+    def _begun(self, run_id: Any, serialized: Any, inputs: Any, more: Fields) -> Call:
         metadata, parent_id = more.get("metadata") or {}, more.get("parent_run_id")
         name = more.get("name") or (serialized or {}).get("name") or "agent"
         parent = self._calls.get(parent_id)
         if parent is None:
-            thread = _named(metadata) or _configured()
-            root = _Root(str(run_id), str(metadata.get("lc_agent_name") or name), metadata, inputs, thread)
+            thread = thread_named(metadata) or thread_configured()
+            root = Root(str(run_id), str(metadata.get("lc_agent_name") or name), metadata, inputs, thread)
         else:
             root = parent.root
-            root.thread_id = root.thread_id or _named(metadata) or _configured()
+            root.thread_id = root.thread_id or thread_named(metadata) or thread_configured()
         told = {key: metadata[key] for key in TOLD if key in metadata}
         above = None if parent is None else str(parent_id)
-        call = self._calls[run_id] = _Call(root, name, above, told, inputs)
+        call = self._calls[run_id] = Call(root, name, above, told, inputs)
         return call
 
-    def _asked(self, call: _Call, prompt: Any) -> None:
+    def _asked(self, call: Call, prompt: Any) -> None:
         """The first prompt is the state before the run, where no state has messages. Later ones have what a program's
         own tools gave.
         """
@@ -252,18 +209,18 @@ class _Publishing:
             if not any(asked["id"] == identity for asked in root.calls):
                 continue
             if call.task:
-                self._send(root, f"messages{call.namespace}", [_result(call, message), call.metadata])
+                self._send(root, f"messages{call.namespace}", [result_of(call, message), call.metadata])
             else:
-                self._send(root, "updates", {"tools": {"messages": [_result(call, message)]}})
+                self._send(root, "updates", {"tools": {"messages": [result_of(call, message)]}})
         is_graphs = bool(call.task) and isinstance(root.inputs, dict) and "messages" in root.inputs
         if not root.based and not call.namespace and not is_graphs:
             self._base(root, prompt)
 
-    def _base(self, root: _Root, messages: Sequence[Any]) -> None:
+    def _base(self, root: Root, messages: Sequence[Any]) -> None:
         root.based = True
         self._send(root, "values", {"messages": list(messages)})
 
-    def _tell_new(self, call: _Call, messages: Sequence[Any]) -> None:
+    def _tell_new(self, call: Call, messages: Sequence[Any]) -> None:
         """Messages of a graph inside that no model has said: what its nodes were given has ids by now."""
         for message in messages:
             identity = getattr(message, "id", None)
@@ -272,11 +229,11 @@ class _Publishing:
                 if getattr(message, "type", None) != "ai":
                     self._send(call.root, f"messages{call.namespace}", [message, call.metadata])
 
-    def _send(self, root: _Root, mode: str, data: Any) -> None:
+    def _send(self, root: Root, mode: str, data: Any) -> None:
         run = root.run or self._opened(root)
         run.send({"event": mode, "data": data})
 
-    def _opened(self, root: _Root) -> PassingRun:
+    def _opened(self, root: Root) -> PassingRun:
         with self._lock:  # nodes of a graph may begin at once
             if root.run is None:
                 root.run = runtime().run(
@@ -288,7 +245,7 @@ class _Publishing:
                 )
             return root.run
 
-    def _over(self, call: _Call, error: BaseException | None = None) -> None:
+    def _over(self, call: Call, error: BaseException | None = None) -> None:
         """The run ends with the outermost call. Where no model was asked there is none, unless something failed."""
         root = call.root
         if call.parent is not None:
@@ -299,7 +256,7 @@ class _Publishing:
             end = "aborted"
         else:
             end = "error"
-            asked = _messages(root.inputs)
+            asked = messages_of(root.inputs)
             if root.run is None and not asked:  # nobody has said anything
                 return
             if root.run is None:
@@ -310,72 +267,3 @@ class _Publishing:
 
 
 HEARD: Final = tuple(name for name in vars(_Publishing) if name.startswith("on_"))
-
-
-def _messages(given: Any) -> Sequence[Any]:
-    """The messages of a state, of an input, or of a prompt; none where there are none."""
-    if isinstance(given, dict):
-        given = given.get("messages")
-    if isinstance(given, str):
-        return [{"type": "human", "content": given}]
-    if given is None or not isinstance(given, list | tuple):
-        return ()
-    return given
-
-
-def _updates(written: Any) -> list[Any]:
-    """What a node has written: an update, a command with one, or several of them."""
-    several = written if isinstance(written, list) else [written]
-    return [update if isinstance(update, dict) else getattr(update, "update", None) for update in several]
-
-
-def _is_update(written: Any) -> bool:
-    return all(isinstance(update, dict) for update in _updates(written))
-
-
-def _named(metadata: Mapping[str, Any]) -> str | None:
-    return next((str(metadata[key]) for key in THREADS if metadata.get(key)), None)
-
-
-def _configured() -> str | None:
-    """The thread of the config that is current inside of a chain: later releases don't copy it into the metadata."""
-    module = sys.modules.get("langchain_core.runnables.config")
-    current = getattr(module, "var_child_runnable_config", None)
-    config = None if current is None else current.get()
-    thread = ((config or {}).get("configurable") or {}).get("thread_id")
-    return str(thread) if thread else None
-
-
-def _told(call: _Call, run_id: Any) -> Fields:
-    """The metadata of a message; pieces of one are told from another's by the task, or else by the model's call."""
-    return call.metadata if call.task else {TASK: f"{call.name}:{run_id}"}
-
-
-def _whole(message: Any) -> Any:
-    """An answer; what was added up of chunks is none any more."""
-    if not hasattr(message, "model_dump"):
-        return message
-    fields = message.model_dump(mode="json", warnings=False)
-    return {**fields, "type": "ai"} if fields.get("type") == "AIMessageChunk" else fields
-
-
-def _result(call: _Call, output: Any) -> Any:
-    """A tool's message; of a tool that was given no call, the oldest one that it may answer is looked for."""
-    waiting = call.root.calls
-    identity = getattr(output, "tool_call_id", None)
-    if identity is None:
-        fits = [asked for asked in waiting if asked["name"] == call.name and call.inputs in (None, asked["args"])]
-        if not fits:
-            return None
-        identity = fits[0]["id"]
-        output = {"type": "tool", "name": call.name, "tool_call_id": identity, "content": _text(output)}
-    waiting[:] = [asked for asked in waiting if asked["id"] != identity]
-    return output
-
-
-def _text(output: Any) -> str:
-    return output if isinstance(output, str) else str(output)
-
-
-def _is_interrupt(error: BaseException) -> bool:
-    return type(error).__name__ == "GraphInterrupt" and bool(error.args)

@@ -16,19 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import orjson
-
 from threadmill.capture.runs import PassingRun
 from threadmill.capture.runtime import runtime
+from threadmill.integrations.openai_agents_items import Fields, output_of, raw, reason_of, response_of, short, state_of
 
 MODELS: Final = ("response", "generation")  # types of spans: of the Responses API, of any other
 INSIDE: Final = ("function", "guardrail")  # what runs within them is no part of the conversation
 THREADS: Final = ("thread_id", "session_id", "conversation_id")
-REQUEST_BYTES: Final = 262_144  # of a run's input; of a longer one only what is new
 FAILED: Final = "a run of the Agents SDK is not published as a whole"
-FAKE_ID: Final = "__fake_id__"  # as the SDK calls what has none
-
-Fields = dict[str, Any]
 
 log = logging.getLogger("threadmill.publisher")
 
@@ -122,7 +117,7 @@ class _Processor:
             elif kind == "function":
                 self._returned(told, span.span_data)
             elif kind == "agent" and span.error:
-                told.failed = _reason(span.error)
+                told.failed = reason_of(span.error)
             elif kind == "task":
                 trace.told.pop(told.run_id, None)
                 self._over(told)
@@ -147,22 +142,22 @@ class _Processor:
     def _answered(self, told: _Told, span: Any) -> None:
         """A model has answered. What it was asked says what tools gave, as the model has seen it."""
         data = span.span_data
-        response = _response(data)
+        response = response_of(data)
         asked = [item for item in data.input if isinstance(item, dict)] if isinstance(data.input, list) else data.input
         if response is None:
-            told.failed, told.given_up = _reason(span.error) if span.error else None, not span.error
+            told.failed, told.given_up = reason_of(span.error) if span.error else None, not span.error
             if told.run is None and asked:
                 self._begin(told, asked)
             return
         run = told.run or self._begin(told, asked)
         for item in asked if isinstance(asked, list) else ():
-            output = _output(item)
+            output = output_of(item)
             if output is not None and output["call_id"] in told.calls:
                 self._give(told, run, output)
         told.failed, told.given_up = None, False
         run.send({"type": "agent_updated_stream_event", "new_agent": {"name": told.speaker or told.agent}})
-        run.send(_raw("response.created", {"id": response.get("id")}))
-        run.send(_raw(f"response.{_state(response)}", response))
+        run.send(raw("response.created", {"id": response.get("id")}))
+        run.send(raw(f"response.{state_of(response)}", response))
         told.calls = {item["call_id"]: item for item in response.get("output") or () if item.get("call_id")}
         told.results.clear()
 
@@ -192,7 +187,7 @@ class _Processor:
             dialect="openai-agents",
             run_id=told.run_id,
             tenant=self._tenant,
-            info={"agent_name": agent, "request": {"input": _short(asked)}},
+            info={"agent_name": agent, "request": {"input": short(asked)}},
         )
         return told.run
 
@@ -206,79 +201,3 @@ class _Processor:
         if told.failed is not None:
             run.send({"type": "raw_response_event", "data": {"type": "error", "message": told.failed}})
         run.end("error" if told.failed is not None else "aborted" if told.given_up else "complete")
-
-
-def _raw(kind: str, response: Fields) -> Fields:
-    return {"type": "raw_response_event", "data": {"type": kind, "response": response}}
-
-
-def _state(response: Fields) -> str:
-    return "incomplete" if response.get("status") == "incomplete" else "completed"
-
-
-def _response(data: Any) -> Fields | None:
-    """What a model has answered, as a response of the Responses API; None where it has not."""
-    if data.type == "response":
-        response = data.response
-        return None if response is None else _dump(response)
-    answered = [item for item in map(_dump, data.output or ()) if isinstance(item, dict)]
-    if not answered:
-        return None
-    whole = answered[0] if answered[0].get("object") == "response" else {"id": FAKE_ID, "model": data.model}
-    items = whole.get("output") or [item for message in answered for item in _items(message)]
-    usage = {key: value for key, value in (data.usage or {}).items() if key != "requests"}
-    return {**whole, "output": items, **({"usage": usage} if usage else {})}
-
-
-def _dump(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    return value if dump is None else dump(mode="json", exclude_unset=True, warnings=False)
-
-
-def _items(message: Fields) -> list[Fields]:
-    """A message of Chat Completions -> items of the Responses API, as the SDK makes them."""
-    items: list[Fields] = []
-    thought = message.get("reasoning_content") or message.get("reasoning")
-    if isinstance(thought, str) and thought:
-        items.append({"type": "reasoning", "id": FAKE_ID, "summary": [{"type": "summary_text", "text": thought}]})
-    said: list[Fields] = []
-    if message.get("content"):
-        said.append({"type": "output_text", "text": message["content"], "annotations": []})
-    if message.get("refusal"):
-        said.append({"type": "refusal", "refusal": message["refusal"]})
-    if said:
-        items.append({"type": "message", "id": FAKE_ID, "role": "assistant", "status": "completed", "content": said})
-    for call in message.get("tool_calls") or ():
-        function = call.get("function") or {}
-        told = {"name": function.get("name"), "arguments": function.get("arguments")}
-        items.append({"type": "function_call", "id": FAKE_ID, "call_id": call.get("id"), **told})
-    return items
-
-
-def _output(item: Fields) -> Fields | None:
-    """What a tool gave, of what a model is asked: in either API."""
-    if item.get("role") == "tool":
-        return {"type": "function_call_output", "call_id": item.get("tool_call_id"), "output": item.get("content")}
-    is_output = str(item.get("type")).endswith("call_output") and "output" in item
-    return item if is_output and item.get("call_id") else None
-
-
-def _short(asked: Any) -> Any:
-    """A run's input: where it is long, from the model's last word on; None where that is long, too."""
-    if not isinstance(asked, list) or _fits(asked):
-        return asked if _fits(asked) else None
-    spoken = [n for n, item in enumerate(asked) if item.get("role") == "assistant" or item.get("type") == "reasoning"]
-    new = asked[spoken[-1] :] if spoken else asked
-    return new if _fits(new) else None
-
-
-def _fits(value: Any) -> bool:
-    return len(orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)) <= REQUEST_BYTES
-
-
-def _reason(error: Any) -> str:
-    """The text of a span's error: `{"message", "data": {"error"}}`."""
-    told = error if isinstance(error, Mapping) else {}
-    data = told.get("data")
-    inner = data.get("error") if isinstance(data, Mapping) else None
-    return str(inner or told.get("message") or "the run failed")
