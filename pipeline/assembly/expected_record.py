@@ -31,6 +31,7 @@ try:
 except ImportError:  # the core is interpreted
     read_deltas = None
 
+MOST_BYTES: Final = 2048  # of a run's own in what it expects, which is not counted in what it weighs
 MARK: Final = "\u241e the text of a delta \u241e"
 
 
@@ -64,12 +65,17 @@ class ExpectedRecord:
         self._holder[self._key] = text
         return self._event
 
+    def forget_text(self) -> None:
+        """Let go of the text: it is counted where it was appended."""
+        self._holder[self._key] = ""
+
 
 def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | None:
     """What the next record is like if it goes on as this one ends; `paths`: where its last event may hold its text.
     What it says of its run comes once.
 
-    None where it holds none, or several, or where the envelope's keys come in an order that publishers do not use.
+    None where it holds none, or several; where the envelope's keys come in an order that publishers do not use; where
+    it would take much memory.
     """
     event = envelope["events"][-1]
     found = [path for path in paths if _at(event, path).__class__ is str]
@@ -82,13 +88,11 @@ def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | 
     if order is None or len(found) != 1:
         return None
     try:
-        return ExpectedRecord(
-            head=_members(envelope, order.head, b"{"),
-            middle=_members(envelope, order.middle, b","),
-            tail=_members(envelope, order.tail, b",") + b"}",
-            event=orjson.loads(orjson.dumps(event)),
-            path=found[0],
-        )
+        head, middle = _members(envelope, order.head, b"{"), _members(envelope, order.middle, b",")
+        tail, data = _members(envelope, order.tail, b",") + b"}", orjson.dumps(event)
+        if len(head) + len(middle) + len(tail) + len(data) > MOST_BYTES:
+            return None
+        return ExpectedRecord(head, middle, tail, orjson.loads(data), found[0])
     except (TypeError, ValueError):  # what orjson does not write
         return None
 

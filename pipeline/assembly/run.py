@@ -211,7 +211,9 @@ class Run:
         builder.at = first
         event = expected.event(text)
         stretch = self.dialect.stretches.get(event.get(self.dialect.wire.kind))
-        if stretch is None or not stretch(builder, [event], 0):
+        appended = stretch is not None and stretch(builder, [event], 0)
+        expected.forget_text()
+        if not appended:
             return False
         builder.at = last
         self.guesses = GUESSES
