@@ -11,7 +11,8 @@ import time
 from typing import Final
 
 from pipeline.assembly.run_list import RunList
-from pipeline.errors import BrokerError, ThreadmillError
+from pipeline.errors import BrokerError
+from pipeline.kafka.following import follow_on
 from pipeline.kafka.reading import follow, reader
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
@@ -65,18 +66,12 @@ class RunWatch:
             await ended(self._task)
 
     async def _run(self) -> None:
-        while True:
-            try:
-                await self._follow()
-            except ThreadmillError as error:
-                self._trouble = str(error) or repr(error)
-                log.warning("open runs are not followed: %s", self._trouble)
-            except Exception as error:  # it must come back, whatever it was
-                self._trouble = repr(error)
-                log.exception("open runs are not followed")
-            self._runs = None
-            self._ready.clear()
-            await asyncio.sleep(AGAIN)
+        await follow_on(self._follow, self._stopped, pause=AGAIN, log=log, meanwhile="open runs are not followed")
+
+    def _stopped(self, trouble: str | None) -> None:
+        self._trouble = trouble or self._trouble
+        self._runs = None
+        self._ready.clear()
 
     async def _follow(self) -> None:
         """Until the broker fails, or the topics have more partitions."""

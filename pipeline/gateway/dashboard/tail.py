@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from pipeline.errors import BrokerError, ThreadmillError
+from pipeline.errors import BrokerError
 from pipeline.gateway.dashboard.figures import WINDOW
 from pipeline.gateway.dashboard.intake import Intake
+from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import follow, offsets_at, reader
 from pipeline.settings import Settings
@@ -82,17 +83,14 @@ class Tail:
             await ended(self._task)
 
     async def _run(self) -> None:
-        while True:
-            self._fresh()
-            try:
-                await self._follow()
-            except ThreadmillError as error:
-                self.trouble = str(error) or type(error).__name__
-                log.warning("no live figures: %s", self.trouble)
-            await asyncio.sleep(AGAIN)
+        await follow_on(self._follow, self._stopped, pause=AGAIN, log=log, meanwhile="no live figures")
+
+    def _stopped(self, trouble: str | None) -> None:
+        self.trouble = trouble or self.trouble
 
     async def _follow(self) -> None:
         """Read until the topics have other partitions. Raises BrokerError where the broker fails."""
+        self._fresh()
         spans = await bounds(self._settings, self._topics.values())
         if not spans:
             raise BrokerError("there are no topics yet: `threadmill topics apply` creates them")

@@ -17,9 +17,10 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
-from pipeline.errors import BrokerError, ThreadmillError
+from pipeline.errors import BrokerError
 from pipeline.gateway.live.fair_slots import FairSlots
 from pipeline.gateway.live.recent_events import Held, Recent
+from pipeline.kafka.following import follow_on
 from pipeline.kafka.reading import ANSWER_WITHIN, bounds_of, follow, new_consumer, offsets_at, read, reader, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
@@ -150,17 +151,11 @@ class EventTail:
                 raise
 
     async def _run(self) -> None:
-        while True:
-            try:
-                await self._follow()
-            except ThreadmillError as error:
-                self._trouble = str(error) or repr(error)
-                log.warning("live streams stand still: %s", self._trouble)
-            except Exception as error:  # it must come back, whatever it was
-                self._trouble = repr(error)
-                log.exception("live streams stand still")
-            self._caught_up.clear()
-            await asyncio.sleep(AGAIN)
+        await follow_on(self._follow, self._stopped, pause=AGAIN, log=log, meanwhile="live streams stand still")
+
+    def _stopped(self, trouble: str | None) -> None:
+        self._trouble = trouble or self._trouble
+        self._caught_up.clear()
 
     async def _follow(self) -> None:
         """Until the broker fails, or the topic has more partitions."""

@@ -11,7 +11,7 @@ import logging
 import time
 from typing import Any, Final
 
-from pipeline.errors import ThreadmillError
+from pipeline.kafka.following import follow_on
 from pipeline.kafka.reading import bounds_of, follow, offsets_at, reader
 from pipeline.settings import Settings
 from threadmill.capture.conversations import Conversations
@@ -46,14 +46,8 @@ class Sharing:
             await ended(self._task)
 
     async def _run(self) -> None:
-        while True:
-            try:
-                await self._follow()
-            except ThreadmillError as error:
-                log.info("what other gateways know of conversations is not read: %s", error)
-            except Exception:  # it must come back, whatever it was
-                log.exception("what other gateways know of conversations is not read")
-            await asyncio.sleep(AGAIN)
+        meanwhile = "what other gateways know of conversations is not read"
+        await follow_on(self._follow, lambda trouble: None, pause=AGAIN, log=log, meanwhile=meanwhile)
 
     async def _follow(self) -> None:
         """Until the broker fails, or the topic has more partitions."""
