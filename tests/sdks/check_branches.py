@@ -11,8 +11,8 @@ from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.turns.branches import one_branch
 from pipeline.turns.thread_document import thread_document
-from tests.sdks.check_recording import by_run
 from tests.sdks.python_sdks import run
+from tests.sdks.recordings import by_run
 from tests.support.forked import said
 from tests.support.spools import away
 from tests.support.workers import environment

@@ -6,16 +6,12 @@ Part of `make test-sdks`; no broker is needed, since what can't be sent is in th
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from pipeline.assembly.offline import assemble
-from pipeline.dialects import DIALECTS
 from tests.sdks.python_sdks import HERE, environment
+from tests.sdks.recordings import turns
 from tests.support.places import ROOT
 from tests.support.scripted_upstream import TEXT, upstream
 from tests.support.spools import away, spooled
@@ -83,11 +79,6 @@ def published(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def turns(run: list[dict[str, Any]]) -> tuple[list[Any], list[Any]]:
-    found, refused = assemble(DIALECTS[run[0]["dialect"]], run)
-    return [record["turn"] for record in found if record["turn"]], refused
-
-
 def check(runs: dict[str, list[dict[str, Any]]], seen: dict[str, Any]) -> None:
     assert runs.keys() == seen.keys()
     assert "very-secret" not in json.dumps(runs)
@@ -113,47 +104,3 @@ def check(runs: dict[str, list[dict[str, Any]]], seen: dict[str, Any]) -> None:
             assert agent["completion_status"] == "interrupted"
         if case == "large":
             assert "100,000,243 bytes" in events[-1]["body"]
-
-
-FRAMEWORKS = {"langchain": "langgraph", "openai-agents": "openai-agents", "pydantic-ai": "openai-and-pydantic-ai"}
-COMMAND = "threadmill run -- python agent.py"
-START = sorted(page for page in (ROOT / "docs" / "start").glob("*.md") if COMMAND in page.read_text())
-
-
-@pytest.mark.parametrize("page", START, ids=lambda page: page.stem)
-def test_the_pages_for_a_start(page: Path, tmp_path: Path) -> None:
-    """The program of a page, with the SDK pointed to the scripted provider, and started as the page says."""
-    text = page.read_text()
-    for way in text.split("\n## "):
-        assert len(way.splitlines()) < 20
-    program = text.partition("```python\n")[2].partition("```")[0]
-    settings = away(tmp_path, capture_hosts="127.0.0.1=test")
-    python = environment(FRAMEWORKS.get(page.stem, "providers"))
-    with upstream() as address:
-        base = f"{address}/plain/{page.stem}"
-        program = program.replace("Mistral()", f"Mistral('key', server_url='{base}')")  # it reads no variable for that
-        (tmp_path / "agent.py").write_text(program)
-        told = {
-            "OPENAI_BASE_URL": f"{base}/v1",
-            "ANTHROPIC_BASE_URL": base,
-            "GOOGLE_GEMINI_BASE_URL": base,
-            "OPENAI_AGENTS_DISABLE_TRACING": "1",
-            "PYTHONPATH": str(ROOT),
-            **dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), "key"),
-        }
-        done = subprocess.run(
-            [python, "-m", "pipeline", "run", "--", python, "agent.py"],
-            env={**os.environ, **variables(settings), **told},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-    assert (done.returncode, done.stdout.strip()) == (0, "".join(TEXT)), done.stderr
-    records = spooled(settings)
-    assert (records[0]["agent_id"], records[-1]["end"]) == ("agent", "complete")
-    (user, agent), refused = turns(records)
-    assert refused == []
-    assert user["parts"][0]["content"] == "What's the weather in Paris?"
-    assert agent["completion_status"] == "complete"

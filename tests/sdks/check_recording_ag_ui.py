@@ -14,9 +14,9 @@ import pytest
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from tests.sdks import node_sdks
-from tests.sdks.check_recording import assembled, by_run
 from tests.sdks.python_sdks import HERE, run, server
 from tests.sdks.python_sdks import environment as sdk_environment
+from tests.sdks.recordings import assembled, by_thread
 from tests.sdks.scripted import BAD_ENDS, CASES, QUESTION
 from tests.support.places import ROOT
 from tests.support.spools import away
@@ -32,7 +32,7 @@ def recorded(way: str) -> dict[str, tuple[dict[str, Any], list[dict[str, Any]]]]
     with TemporaryDirectory() as folder:
         settings = away(Path(folder))
         read = WAYS[way](settings, Path(folder))
-        records = by_run(settings)
+        records = by_thread(settings)
     assert list(records) == PLAYED
     for case, found in read.items():
         assert (found["problem"] is None) == (case not in BAD_ENDS), (case, found["problem"])

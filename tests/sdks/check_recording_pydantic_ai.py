@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.dialects.pydantic_ai.export import messages
 from tests.corpus.compare_pydantic import assembled_with_refusals, content
-from tests.sdks.check_recording import by_run
 from tests.sdks.python_sdks import PYDANTIC_AI, run
+from tests.sdks.recordings import by_run
 from tests.support.spools import away
 from tests.support.workers import environment
 

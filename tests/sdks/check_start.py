@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ import pytest
 
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
-from tests.sdks.check_capture import START, turns
-from tests.sdks.check_proxy import ANSWER, Done, clients, codex, proxy, run, said, speaks
+from tests.sdks.proxied import ANSWER, Done, clients, codex, proxy, run, said, speaks
 from tests.sdks.python_sdks import environment, server
+from tests.sdks.recordings import turns
 from tests.support.places import ROOT
 from tests.support.scripted_upstream import TEXT, upstream
 from tests.support.spools import away, spooled
@@ -24,7 +25,11 @@ from tests.support.workers import environment as variables
 
 PAGES = ROOT / "docs" / "start"
 QUESTION = "What's the weather in Paris?"
-ELSEWHERE = "claude-agent"  # check_frameworks runs its program
+COMMAND = "threadmill run -- python agent.py"
+CAPTURED = sorted(page.stem for page in PAGES.glob("*.md") if COMMAND in page.read_text())
+# Pages whose last program has one line of ours -> the environment that has what it imports.
+HELPED = {"claude-agent": "claude-agent-sdk", "langchain": "langgraph", "openai-agents": "openai-agents"}
+FRAMEWORKS = {"langchain": "langgraph", "openai-agents": "openai-agents", "pydantic-ai": "openai-and-pydantic-ai"}
 OTHERS = ("ag-ui", "claude-code", "codex", "google-adk", "node")
 # Lines of a page that a test leaves out: it has the wheel, no broker, and reads what was published.
 APART = ("pip install", "threadmill up", "THREADMILL_GATEWAY_PROXY=", "threadmill threads list", "uvicorn")
@@ -51,15 +56,32 @@ def shell(page: str) -> str:
 
 def test_each_page_is_run() -> None:
     pages = {page.stem for page in PAGES.glob("*.md")}
-    assert pages == {"README", ELSEWHERE, *OTHERS, *(page.stem for page in START)}
+    assert pages == {"README", *CAPTURED, *HELPED, *OTHERS}
     listed = re.findall(r"\]\((\S+?)\.md\)", (PAGES / "README.md").read_text())
     assert pages - {"README"} <= set(listed)
 
 
 def told(address: str, page: str, settings: Settings) -> dict[str, str]:
+    """Variables of a program that publishes with these settings, its SDK pointed to the scripted provider."""
     base = f"{address}/plain/{page}"
-    keys = {"OPENAI_API_KEY": "key", "GEMINI_API_KEY": "key", "PYTHONPATH": str(ROOT)}
-    return {**variables(settings), **keys, "OPENAI_BASE_URL": f"{base}/v1", "GOOGLE_GEMINI_BASE_URL": base}
+    return {
+        **variables(settings),
+        "PYTHONPATH": str(ROOT),
+        **dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), "key"),
+        "OPENAI_BASE_URL": f"{base}/v1",
+        "ANTHROPIC_BASE_URL": base,
+        "GOOGLE_GEMINI_BASE_URL": base,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
+
+
+def printed(command: Sequence[str | Path], folder: Path, told: dict[str, str]) -> str:
+    """What a program of the page prints, started in this folder."""
+    done = subprocess.run(
+        command, env={**os.environ, **told}, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def answered(settings: Settings) -> list[dict[str, Any]]:
@@ -70,8 +92,44 @@ def answered(settings: Settings) -> list[dict[str, Any]]:
     assert records[-1]["end"] == "complete"
     assert user["parts"][0]["content"] in (QUESTION, [QUESTION])
     assert agent["completion_status"] == "complete"
-    assert said(agent) == "".join(TEXT)
+    parts = [part for message in agent["messages"] for part in message.get("parts", ())]
+    assert [part["content"] for part in parts if "content" in part] == ["".join(TEXT)]
     return records
+
+
+@pytest.mark.parametrize("page", CAPTURED)
+def test_without_a_line_of_code(page: str, tmp_path: Path) -> None:
+    """The first program of a page, started as it says, where a framework's own events are not published twice."""
+    found = (PAGES / f"{page}.md").read_text()
+    assert all(len(way.splitlines()) < 20 for way in found.split("\n## "))
+    program = found.partition("```python\n")[2].partition("```")[0]
+    settings = away(tmp_path, capture_hosts="127.0.0.1=test")
+    python = environment(FRAMEWORKS.get(page, "providers"))
+    with upstream() as address:
+        base = f"{address}/plain/{page}"
+        program = program.replace("Mistral()", f"Mistral('key', server_url='{base}')")  # it reads no variable for that
+        (tmp_path / "agent.py").write_text(program)
+        more = {**told(address, page, settings), "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+        out = printed([python, "-m", "pipeline", "run", "--", python, "agent.py"], tmp_path, more)
+    assert out == "".join(TEXT)
+    assert answered(settings)[0]["agent_id"] == "agent"
+
+
+@pytest.mark.parametrize("page", HELPED)
+def test_with_one_line_of_code(page: str, tmp_path: Path) -> None:
+    """The last program of a page, started by Python alone."""
+    found = (PAGES / f"{page}.md").read_text()
+    assert all(len(way.splitlines()) < 20 for way in found.split("\n## "))
+    *_, program = found.split("```python\n")
+    (tmp_path / "agent.py").write_text(program.partition("```")[0])
+    settings = away(tmp_path)
+    with upstream() as address:
+        more = {**told(address, page, settings), "CLAUDE_CONFIG_DIR": str(tmp_path)}
+        out = printed([environment(HELPED[page]), "agent.py"], tmp_path, more)
+    assert out == "".join(TEXT)
+    records = answered(settings)
+    assert records[0]["run"]["external_id"] == "chat-42"
+    assert len({record["run_id"] for record in records}) == 1
 
 
 def test_google_adk(tmp_path: Path) -> None:
@@ -79,17 +137,8 @@ def test_google_adk(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(block("google-adk", "python"))
     assert shell("google-adk").startswith("python agent.py")
     with upstream() as address:
-        done = subprocess.run(
-            [environment("google-adk"), "agent.py"],
-            env={**os.environ, **told(address, "google-adk", settings)},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-    assert done.returncode == 0, done.stderr
-    assert "".join(TEXT) in done.stdout
+        out = printed([environment("google-adk"), "agent.py"], tmp_path, told(address, "google-adk", settings))
+    assert "".join(TEXT) in out
     assert answered(settings)[0]["agent_id"] == "weather"
 
 

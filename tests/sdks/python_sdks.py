@@ -68,7 +68,7 @@ def run(sdk: str, program: str, *arguments: str | Path, variables: dict[str, str
 
 @contextmanager
 def server(command: Sequence[str | Path], port: int, variables: Mapping[str, str]) -> Iterator[None]:
-    """A server that lives so long; it answers, and stops when it is told to."""
+    """A server that answers inside of `with`. It stops on SIGTERM."""
     process = subprocess.Popen(command, env={**os.environ, **variables})
     try:
         for _ in range(1_800):

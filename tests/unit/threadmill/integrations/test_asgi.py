@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from threadmill.integrations.stream_request import REQUEST_BYTES, RunIdentity, S
 from threadmill.publisher import Publisher
 
 Message = dict[str, Any]
-Steps = Callable[[Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Steps = Callable[[Receive, Send], Awaitable[None]]
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"Content-Type", b"text/event-stream; charset=x")]}
 EVENTS = [{"type": "start"}, {"type": "text-delta", "id": "t", "delta": "Hé"}, {"type": "finish"}]
@@ -34,19 +37,25 @@ def body(data: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": data, "more_body": more}
 
 
-async def call(
-    home: Path, steps: Steps, *, received: list[Message] | None = None, headers: dict[str, str] | None = None, **options
-) -> tuple[list[Message], list[dict[str, Any]]]:
-    """One request -> (what the client was sent, what was published)."""
-    settings = away(home)
-    sent: list[Message] = []
-    incoming = iter(received if received is not None else [request(CHAT)])
+def client(received: Iterable[Message]) -> tuple[Receive, Send, list[Message]]:
+    """What a server gives to an application: its `receive`, its `send`, and the list of what was sent so far."""
+    incoming, sent = iter(received), []
 
     async def receive() -> Message:
         return next(incoming)
 
     async def send(message: Message) -> None:
         sent.append(message)
+
+    return receive, send, sent
+
+
+async def call(
+    home: Path, steps: Steps, *, received: list[Message] | None = None, headers: dict[str, str] | None = None, **options
+) -> tuple[list[Message], list[dict[str, Any]]]:
+    """One request -> (what the client was sent, what was published)."""
+    settings = away(home)
+    receive, send, sent = client(received if received is not None else [request(CHAT)])
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await steps(receive, send)
@@ -278,13 +287,8 @@ async def test_other_protocols_pass(tmp_path: Path) -> None:
 async def test_without_a_publisher_it_has_one_for_the_lifespan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = away(tmp_path)
     monkeypatch.setattr("threadmill.environment.load_settings", lambda: settings)
-    sent, states = [], []
-
-    async def receive() -> Message:
-        return request(CHAT)
-
-    async def send(message: Message) -> None:
-        sent.append(message)
+    states = []
+    receive, send, sent = client(repeat(request(CHAT)))
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -310,13 +314,7 @@ async def test_an_application_starts_and_answers_without_publishing(
         raise ValueError("a setting is wrong")
 
     monkeypatch.setattr("threadmill.environment.load_settings", wrong)
-    sent: list[Message] = []
-
-    async def receive() -> Message:
-        return request(CHAT)
-
-    async def send(message: Message) -> None:
-        sent.append(message)
+    receive, send, sent = client(repeat(request(CHAT)))
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
