@@ -189,10 +189,8 @@ static PyObject *read_deltas(PyObject *module, PyObject *const *arguments, Py_ss
     if (!passes_object(&place, PyTuple_GET_ITEM(entry, 0)))
         Py_RETURN_NONE;
     PyObject *text = reads_texts(&place, PyTuple_GET_ITEM(entry, 1), PyTuple_GET_ITEM(entry, 2), &texts);
-    if (text == NULL) {
-        PyErr_Clear();
+    if (text == NULL)
         Py_RETURN_NONE;
-    }
     bool whole = !passes(&place, DT, sizeof DT - 1) || reads_times(&place, &first, &last, &times);
     whole = whole && passes_object(&place, PyTuple_GET_ITEM(entry, 3)) && place.at == place.end;
     if (!whole || (times > 0 && times != texts)) {

@@ -1,6 +1,7 @@
-"""Nine of ten records go on with a text, and differ from the one before in a few numbers and in what is said.
+"""What the next record of a run looks like, byte by byte, where the run goes on with its text.
 
-The compiled core knows the next record of such a run by its bytes: an `ExpectedRecord` holds those that all of them
+Nine of ten records do, and differ from the one before in a few numbers and in their text. The compiled core knows them
+by their bytes: an `ExpectedRecord` holds those that all of them
 have in common, and the native kernel `delta_reader` compares these, and reads what stands between them: neither a
 dictionary for each event nor a string for each of its names is made. Every other record is parsed as a whole, and so
 are all where the core is interpreted.

@@ -15,10 +15,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 from uuid import uuid4
@@ -26,6 +24,7 @@ from uuid import uuid4
 from threadmill.capture.conversations import Asked, Conversations, Place
 from threadmill.capture.exchange import Exchange, Verdict
 from threadmill.capture.normal import messages
+from threadmill.capture.own_failures import OwnFailures
 from threadmill.capture.passing import Call, CapturedCall, Note, Passing
 from threadmill.capture.providers import model_in
 from threadmill.capture.shared_facts import headers
@@ -93,14 +92,13 @@ class Capture:
         self._task: asyncio.Task[None] | None = None
         self._open: dict[CapturedCall, _State] = {}
         self._held: dict[tuple[str, str, str], _Held] = {}
-        self._logged: set[str] = set()
+        self._log = OwnFailures(log)
 
     async def __aenter__(self) -> Self:
         """The publisher is open."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._work(), name="capture")
-        self._passing.wake = partial(self._wake, self._loop)
-        self._more.set()
+        self._passing.wake_by(self._more)
         return self
 
     async def __aexit__(
@@ -148,12 +146,6 @@ class Capture:
             log.warning("model calls are not captured: the publisher does not keep up with them")
         self._is_full = captured.ended
         return captured
-
-    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            loop.call_soon_threadsafe(self._more.set)
-        except RuntimeError:  # the loop is closed: the process ends
-            log.debug("the rest of a model call is not captured")
 
     async def _work(self) -> None:
         while True:
@@ -279,14 +271,6 @@ class Capture:
             await run.send(event, at=at)
         except InvalidRecord:
             self._log("an event of a model call can't travel, and is left out")
-
-    def _log(self, message: str) -> None:
-        """An exception of ours; each kind is logged once, for the program's log is not ours."""
-        error = sys.exc_info()[1]
-        kind = f"{message} {type(error).__name__}"
-        if kind not in self._logged:
-            self._logged.add(kind)
-            log.error("%s; more of the kind are not logged", message, exc_info=error)
 
     def _remember(self, state: _State) -> None:
         answer = state.exchange.answer

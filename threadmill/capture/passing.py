@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +13,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from threadmill.clock import now_ms
 
 Subject = TypeVar("Subject")  # what notes are about: a call, a run
+
+log = logging.getLogger("threadmill.capture")
 
 PER_NOTE: Final = 200  # bytes of an entry of the queue beside its chunk
 
@@ -102,6 +106,19 @@ class Passing(Generic[Subject]):
 
     def __len__(self) -> int:
         return len(self._notes)
+
+    def wake_by(self, more: asyncio.Event) -> None:
+        """Set this event, now and when a note comes into an idle queue, in the loop that runs now."""
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(more.set)
+            except RuntimeError:  # the loop is closed: the process ends
+                log.debug("the rest of what passes by is not published")
+
+        self.wake = wake
+        more.set()
 
     def put(self, call: Subject, what: str, value: Any, size: int, *, always: bool = False) -> bool:
         """Note what happened to a call or a run -> whether there was room; `always`: there is."""

@@ -1,4 +1,4 @@
-"""Runs that a framework tells of, from any thread of its own: queued, and published in the publisher's loop.
+"""Runs whose events a framework hands over, from any thread of its own: queued, and published in the publisher's loop.
 
     run = runtime().run(thread_id="chat-42", agent_id="weather", dialect="langgraph")
     run.send(event)
@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 from uuid import uuid4
 
 import orjson
 
+from threadmill.capture.own_failures import OwnFailures
 from threadmill.capture.passing import Note, Passing
 from threadmill.current_span import current
 from threadmill.envelope import ENDS
@@ -91,7 +90,7 @@ class Runs:
         self._ending = False
         self._task: asyncio.Task[None] | None = None
         self._open: dict[PassingRun, PublishedRun] = {}
-        self._logged: set[str] = set()
+        self._log = OwnFailures(log)
 
     def begin(self, **identity: Any) -> PassingRun:
         """A run; the arguments are those of Publisher.run."""
@@ -105,8 +104,7 @@ class Runs:
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._work(), name="runs")
-        self._passing.wake = partial(self._wake, asyncio.get_running_loop())
-        self._more.set()
+        self._passing.wake_by(self._more)
         return self
 
     async def __aexit__(
@@ -123,12 +121,6 @@ class Runs:
         for run in self._open.values():
             await run.end("aborted")
         self._open.clear()
-
-    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            loop.call_soon_threadsafe(self._more.set)
-        except RuntimeError:  # the loop is closed: the process ends
-            log.debug("the rest of a run is not published")
 
     async def _work(self) -> None:
         is_last = False
@@ -159,11 +151,3 @@ class Runs:
         else:
             del self._open[note.call]
             await run.end(note.value, at=note.at)
-
-    def _log(self, message: str) -> None:
-        """An exception of ours; each kind is logged once, for the program's log is not ours."""
-        error = sys.exc_info()[1]
-        kind = type(error).__name__
-        if kind not in self._logged:
-            self._logged.add(kind)
-            log.error("%s; more of the kind are not logged", message, exc_info=error)

@@ -23,7 +23,7 @@ from uuid import uuid4
 from threadmill.capture.runs import PassingRun
 from threadmill.capture.runtime import runtime
 
-AGENT = "claude-code"  # where nobody names it: the SDK doesn't say
+AGENT = "claude-code"  # the default of `agent_id`: the SDK does not say which agent it runs
 
 Client = TypeVar("Client")
 

@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import Any, Final
 from uuid import UUID, uuid4
 
+from threadmill.capture.own_failures import OwnFailures
 from threadmill.capture.runs import PassingRun
 from threadmill.capture.runtime import runtime
 from threadmill.errors import CallerError
@@ -78,7 +79,7 @@ def _quiet(callback: Callback) -> Callback:
         try:
             await callback(self, **told)
         except Exception:
-            self._log(callback.__name__)
+            self._log(f"{callback.__name__}: the rest of an invocation is not published")
 
     return quiet
 
@@ -98,7 +99,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
         super().__init__(name=name)
         self._identify = identify
         self._open: dict[str, _Open] = {}
-        self._logged: set[str] = set()
+        self._log = OwnFailures(log)
         self._has_run_errors = hasattr(_Base, "on_run_error_callback")
         runtime().prepare()
 
@@ -190,13 +191,6 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
                 _fail(run, found.failed)
             else:
                 run.end("aborted")
-
-    def _log(self, what: str) -> None:
-        kind = f"{what} {type(sys.exc_info()[1]).__name__}"
-        if kind not in self._logged:
-            self._logged.add(kind)
-            message = "the rest of an invocation is not published; more of the kind are not logged"
-            log.error(message, exc_info=sys.exc_info())
 
 
 def _fail(run: PassingRun, why: str) -> None:

@@ -1,4 +1,4 @@
-"""The plugin for Google's ADK: what its callbacks are told is published, and no failure of ours reaches the runner."""
+"""The plugin for Google's ADK: what its callbacks are called with is published, and what fails in it stays in it."""
 
 from __future__ import annotations
 
