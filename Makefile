@@ -1,7 +1,7 @@
 # Everything that is downloaded or made stays in this folder: .cache, .tools, .venv, .threadmill.
 # Python, a shell, make and git are all that this needs: recipes of the first commands call nothing else.
-SHELL := bash
-.SHELLFLAGS := -eu -o pipefail -c
+SHELL := /bin/sh
+.SHELLFLAGS := -eu -c
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled wheel bytecode setup tools clean
 
