@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -92,15 +93,18 @@ class Plan:
         )
 
 
-def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
-    """Measure what is planned; a failed part goes into `failed`, the rest goes on. Raises BrokerError, StoreError."""
-    suite = Suite()
+def run(settings: Settings, plan: Plan, suite: Suite, progress: Progress) -> None:
+    """Measure what is planned, part by part into `suite`; one that fails goes into `failed`, and the rest goes on.
+
+    Raises BrokerError, StoreError, and KeyboardInterrupt: what is measured by then is in the suite.
+    """
     if ASSEMBLY in plan.measurements:
         with _part(suite.failed, "assembly in process", progress):
             text = [load for load in LOADS.values() if load.text]
-            suite.assembly += [in_process.measure(load, name) for name in STREAMS for load in text]
+            for name, load in product(STREAMS, text):
+                suite.assembly.append(in_process.measure(load, name))
     if set(plan.measurements) <= {ASSEMBLY}:
-        return suite
+        return
     with tempfile.TemporaryDirectory(prefix="threadmill-bench-") as folder:
         own = _own(settings, Path(folder))
         relational = any(map(_in_postgres, plan.contenders)) or {LATENCY, HISTORY, SEARCH, RETENTION} & {
@@ -125,7 +129,6 @@ def run(settings: Settings, plan: Plan, progress: Progress) -> Suite:
             if not set(plan.measurements) <= {ASSEMBLY, *WITHOUT_BROKER}:
                 with local.running(own, progress=progress):
                     asyncio.run(_end_to_end(own, server, plan, suite, progress))
-    return suite
 
 
 def _own(settings: Settings, folder: Path) -> Settings:

@@ -17,6 +17,7 @@ from pipeline.bench.conditions import conditions
 from pipeline.bench.contenders import CONTENDERS
 from pipeline.bench.history import TURNS
 from pipeline.bench.loads import Script
+from pipeline.bench.results import Suite
 from pipeline.cli.demo import RECORDINGS
 from pipeline.cli.output import wide_console
 from pipeline.cli.recordings import Stream, files_of, read
@@ -57,7 +58,7 @@ def bench(
 
     Each reader works alone, in a process of its own, on the same records: aiokafka and orjson without any job,
     Threadmill to the turns topic and to a store, and other engines that do the same job. A part that fails is told
-    as failed, the others go on, and the exit status is 1.
+    as failed, the others go on, and the exit status is 1. Ctrl-C shows what was measured so far.
     """
     if into is not None:
         report.put_into(into.read_text(), "")  # raises for a page without marks, before 15 minutes of measuring
@@ -65,9 +66,12 @@ def bench(
     plan = suite.Plan.of(names, everything=everything, peers=peers)
     plan = replace(plan, repetitions=runs, scripts=_fleet(), server=postgres, turns=turns)
     where = conditions()
-    steps = Console(stderr=True, highlight=False)
+    steps, measured = Console(stderr=True, highlight=False), Suite()
     with steps.status("starting") as status:
-        measured = suite.run(load(), plan, progress=status.update)
+        try:
+            suite.run(load(), plan, measured, progress=status.update)
+        except KeyboardInterrupt:
+            measured.failed["what was to come"] = "stopped by Ctrl-C"
     where["load_after"] = round(os.getloadavg()[0], 2)
     if as_json:
         click.echo(json.dumps(report.as_json(measured, where)))
