@@ -61,7 +61,9 @@ class WorkerProcess:
         self.process: Started | None = None
 
     def start(self) -> WorkerProcess:
-        arguments = ["worker", "--roles", self.roles, "--processes", str(self.processes)]
+        arguments = ["worker", "--roles", self.roles]
+        if self.processes > 1:  # a worker whose roles are named has one, and an older version has no such option
+            arguments += ["--processes", str(self.processes)]
         variables = environment(self.settings, **self.variables)
         with self.log.open("ab") as out:
             if self.forked and (self.program, self.folder) == (USUAL, None):
