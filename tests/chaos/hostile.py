@@ -76,9 +76,9 @@ def two_tenants(seed: int, runs: int) -> Load:
 
 
 def refused_turns(seed: int, runs: int) -> Load:
-    """The store takes no turn of every tenth run; see `store_refuses`."""
+    """The store takes no turn of every tenth run; see `store_refuses`. Some of these hold events that are refused."""
     fleet = mixed(seed, runs)
-    kept, letters = [], set()
+    kept, letters, refused = [], set(), Answer()
     for number, run in enumerate(fleet):
         if number % 10 or run.envelopes[0]["dialect"] == "thread-protocol":
             kept.append(run)
@@ -86,8 +86,9 @@ def refused_turns(seed: int, runs: int) -> Load:
         fleet[number] = replace(run, envelopes=[{**e, "agent_id": REFUSED} for e in run.envelopes])
         made = assemble(DIALECTS[run.envelopes[0]["dialect"]], fleet[number].envelopes)[0]
         letters |= {turn_record.encode(record) for record in made}
+        refused.add(fleet[number])
     load = load_of(kept, seed)
-    load.answer.letters |= letters
+    load.answer.letters |= letters | refused.letters
     return replace(load, runs=fleet, records=list(interleaved(fleet, seed)), published=len(fleet))
 
 
