@@ -38,13 +38,13 @@ log = logging.getLogger("threadmill.publisher")
 class PassingRun:
     """One run on its way out. After its end it takes nothing more."""
 
-    __slots__ = ("_lost", "_passing", "_wire", "ended", "run_id", "thread_id")
+    __slots__ = ("_passing", "_wire", "ended", "lacking", "run_id", "thread_id")
 
     def __init__(self, passing: Passing[PassingRun] | None, identity: dict[str, Any]) -> None:
         self.thread_id, self.run_id = str(identity.get("thread_id")), str(identity.get("run_id"))
         self._wire: Wire | None = WIRES.get(identity.get("dialect", ""))
         self._passing = passing
-        self._lost = False
+        self.lacking = False  # it lacks events that did not travel
         self.ended = passing is None or not passing.put(self, "begin", identity, _size(identity.get("info")))
 
     def send(self, event: Any) -> None:
@@ -55,19 +55,18 @@ class PassingRun:
             travels = event if self._wire is None else self._wire.event_of(event)
             if travels is LEFT_OUT:
                 return
-            if not self._passing.put(self, "event", travels, _size(travels)) and not self._lost:
-                self._lost = True
+            if not self._passing.put(self, "event", travels, _size(travels)) and not self.lacking:
+                self.lacking = True
                 log.warning("run %s: the publisher does not keep up: the run lacks events", self.run_id)
         except Exception as error:  # whatever it is, it is no failure of the program's
-            self._lost = True
+            self.lacking = True
             log.warning("run %s: an event was not published: %s", self.run_id, error)
 
     def end(self, end: str = "complete") -> None:
         """Say how the run ended, once: one of complete, aborted, error, disconnected."""
         if not self.ended and self._passing is not None:
             self.ended = True
-            how = LACKING if self._lost and end == "complete" else end
-            self._passing.put(self, "end", how if how in ENDS else LACKING, 0, always=True)
+            self._passing.put(self, "end", end if end in ENDS else LACKING, 0, always=True)
 
 
 def _size(value: Any) -> int:
@@ -119,7 +118,10 @@ class Runs:
             except TimeoutError:
                 log.warning("%d events were not published within %.0f s, and are lost", len(self._passing), END_WITHIN)
         for run in self._open.values():
-            await run.end("aborted")
+            try:
+                await run.end("aborted")
+            except Exception:  # the others are to end, too
+                self._log("the end of a run is not published")
         self._open.clear()
 
     async def _work(self) -> None:
@@ -134,6 +136,7 @@ class Runs:
                 try:
                     await self._happened(note)
                 except InvalidRecord as error:
+                    note.call.lacking = True
                     log.warning("run %s: an event was not published: %s", note.call.run_id, error)
                 except Exception:
                     self._open.pop(note.call, None)
@@ -150,4 +153,5 @@ class Runs:
             await run.send(note.value, at=note.at)
         else:
             del self._open[note.call]
-            await run.end(note.value, at=note.at)
+            how = LACKING if note.call.lacking and note.value == "complete" else note.value
+            await run.end(how, at=note.at)

@@ -1,4 +1,4 @@
-"""Runs that a framework tells of: they neither wait nor raise, and one that lacks events says so."""
+"""Runs whose events a framework hands over: they neither wait nor raise, and one that lacks events says so."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pipeline.settings import Settings
 from tests.support.spools import away, spooled
 from threadmill.capture import runs as module
 from threadmill.capture.runs import Runs
+from threadmill.errors import BrokerError
+from threadmill.published_run import PublishedRun
 from threadmill.publisher import Publisher
 
 RUN = {"thread_id": "t", "agent_id": "a", "dialect": "openai-agents", "tenant": "acme"}
@@ -91,7 +93,7 @@ async def test_what_can_not_travel_or_has_no_room_is_left_out(
 
 
 async def test_what_publishing_refuses_is_logged(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
-    """A run that can't be, each kind of failure once; an event that is too large."""
+    """A run that can't be, each kind of failure once; an event that is too large, whose run is not complete then."""
     caplog.set_level(logging.WARNING, module.log.name)
     async with Publisher(settings) as publisher, Runs(publisher) as runs:
         for _ in range(2):
@@ -103,7 +105,7 @@ async def test_what_publishing_refuses_is_logged(settings: Settings, caplog: pyt
         large.send({**EVENT, "more": "x" * 1_000_000})
         large.send(EVENT)
         large.end()
-    assert ends(settings) == {"large": (1, "complete")}
+    assert ends(settings) == {"large": (1, "error")}
     assert caplog.text.count("agent_id must be a string") == 1
     assert caplog.text.count("run large: an event was not published") == 1
 
@@ -115,3 +117,21 @@ async def test_nothing_is_taken_where_there_is_no_loop(settings: Settings) -> No
     assert run.ended
     run.send(EVENT)
     run.end()
+
+
+async def test_open_runs_end_with_the_program_though_one_can_not(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    end = PublishedRun.end
+
+    async def fails(run: PublishedRun, how: str = "complete", *, at: int | None = None) -> None:
+        if run.run_id == "first":
+            raise BrokerError("nothing is taken")
+        await end(run, how, at=at)
+
+    monkeypatch.setattr(PublishedRun, "end", fails)
+    async with Publisher(settings) as publisher, Runs(publisher) as runs:
+        for name in ("first", "second"):
+            runs.begin(**RUN, run_id=name).send(EVENT)
+    assert ends(settings)["second"] == (1, "aborted")
+    assert caplog.text.count("the end of a run is not published") == 1
