@@ -111,7 +111,8 @@ def compile_to(folder: Path, work: Path) -> list[str]:
 
 
 def kernels_to(folder: Path, work: Path) -> list[str]:
-    """Compile the modules that are written in C alone, in a second -> their files."""
+    """Compile the modules that are written in C alone, in a second -> their files. Exits as `compile_to` does."""
+    _look_for_compiler()
     return _built(_kernels(), folder, work)
 
 
