@@ -89,7 +89,7 @@ async def test_repeats_are_other_runs_and_limits_bound_them(applied_settings: Se
 
 
 async def test_standard_input_is_one_run_under_the_ids_that_are_given(applied_settings: Settings) -> None:
-    options = ("--dialect", "vercel-ai", "--thread", "chat 9", "--agent", "me", "--run", "mine", "--speed", "2")
+    options = ("--dialect", "vercel-ai", "--thread", "chat 9", "--agent", "me", "--run", "mine", "--speed", "0.5")
     done = await threadmill(applied_settings, "publish", "-", *options, stdin=WEATHER.read_bytes())
     assert done.stdout.startswith("1 run, 33 events in ")
     assert done.stdout.endswith(f"\nthread {thread_uuid('chat 9')[0]}\n")
