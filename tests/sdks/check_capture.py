@@ -36,7 +36,7 @@ DIALECT = {
     "mistral": "openai-chat",
     "google-genai": "gemini",
 }
-REQUEST, ERROR = "threadmill.request", "threadmill.error"
+REQUEST, ERROR, LEFT_OUT = "threadmill.request", "threadmill.error", "threadmill.left_out"
 
 
 def test_the_sdks_see_the_same_and_are_heard(tmp_path: Path) -> None:
@@ -91,6 +91,12 @@ def check(runs: dict[str, list[dict[str, Any]]], seen: dict[str, Any]) -> None:
         assert (run[0]["dialect"], run[-1]["end"] in ends) == (DIALECT[sdk], True), name
         events = [event for record in run for event in record["events"]]
         kinds = [kind for event in events if (kind := event.get("type", event.get("object"))) in (REQUEST, ERROR)]
+        if case == "large" and events[-1].get("type", events[-1].get("object")) == LEFT_OUT:
+            # On a busy machine the queue is full before all of the 100 MB has come, and the thread says that.
+            assert 0 < events[-1]["bytes"] <= 100_000_243
+            assert "no room" in events[-1]["reason"]
+            assert agent["completion_status"] == "interrupted"
+            continue
         attempts = kinds.count(REQUEST)
         assert kinds == [REQUEST, *[ERROR, REQUEST] * (attempts - 1), *([ERROR] if ENDS[case] != "complete" else [])], (
             name
