@@ -1,10 +1,9 @@
 """What the next record of a run looks like, byte by byte, where the run goes on with its text.
 
 Nine of ten records do, and differ from the one before in a few numbers and in their text. The compiled core knows them
-by their bytes: an `ExpectedRecord` holds those that all of them
-have in common, and the native kernel `delta_reader` compares these, and reads what stands between them: neither a
-dictionary for each event nor a string for each of its names is made. Every other record is parsed as a whole, and so
-are all where the core is interpreted.
+by their bytes: an `ExpectedRecord` holds those that all of them have in common, and the native kernel `delta_reader`
+compares these, and reads what stands between them: neither a dictionary for each event nor a string for each of its
+names is made. Every other record is parsed as a whole, and so are all where the core is interpreted.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ PLACES: Final = ", ".join([*suite.MEASUREMENTS, *CONTENDERS])
 @click.command(short_help="Measure throughput, latency and memory on a local Kafka.")
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(1), help="Repetitions; medians are shown.")
 @click.option(
-    "--all", "everything", is_flag=True, help="All loads, stores, engines, latency, memory, gateway: 15 minutes."
+    "--all", "everything", is_flag=True, help="All loads, stores, engines, latency, memory, gateway: 20 minutes."
 )
 @click.option("--peers", is_flag=True, help="Quix Streams and Kafka Streams, too.")
 @click.option("--only", metavar="NAME,…", default="", help=f"Some of: {PLACES}.")
@@ -61,7 +61,7 @@ def bench(
     as failed, the others go on, and the exit status is 1. Ctrl-C shows what was measured so far.
     """
     if into is not None:
-        report.put_into(into.read_text(), "")  # raises for a page without marks, before 15 minutes of measuring
+        report.put_into(into.read_text(), "")  # raises for a page without marks, before 20 minutes of measuring
     names = [name.strip() for name in only.split(",") if name.strip()]
     plan = suite.Plan.of(names, everything=everything, peers=peers)
     plan = replace(plan, repetitions=runs, scripts=_fleet(), server=postgres, turns=turns)

@@ -10,11 +10,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from pipeline.settings import Settings
 from tests.sdks.python_sdks import HERE, environment
-from tests.sdks.recordings import turns
+from tests.sdks.recordings import by_run, turns
 from tests.support.places import ROOT
 from tests.support.scripted_upstream import TEXT, upstream
-from tests.support.spools import away, spooled
+from tests.support.spools import away
 from tests.support.workers import environment as variables
 
 ENDS = {
@@ -62,16 +63,13 @@ def test_the_sdks_see_the_same_and_are_heard(tmp_path: Path) -> None:
     assert run == alone
     assert client == alone
     for name in ("run", "client"):
-        check(published(spooled(homes[name])), alone)
+        check(published(homes[name]), alone)
 
 
-def published(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def published(settings: Settings) -> dict[str, list[dict[str, Any]]]:
     """The records of each run, by the words of the user; each of them is one run."""
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
-        runs.setdefault(record["run_id"], []).append(record)
     found = {}
-    for run in runs.values():
+    for run in by_run(settings).values():
         (user, *_), _ = turns(run)
         name = user["parts"][0]["content"]
         assert name not in found, "all attempts are one run"

@@ -6,14 +6,13 @@ Part of `make test-sdks`; no broker is needed, since what can't be sent is in th
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.sdks.python_sdks import run
-from tests.sdks.recordings import assembled, recorded, turns
+from tests.sdks.recordings import assembled, by_run, recorded, turns
 from tests.sdks.scripted import CASES
-from tests.support.spools import away, spooled
+from tests.support.spools import away
 from tests.support.workers import environment
 
 HELPERS = {
@@ -44,10 +43,7 @@ ENDS = {
 def test_how_runs_of_adk_end_and_agents_in_tools(tmp_path: Path) -> None:
     settings = away(tmp_path)
     run("google-adk", "google_adk_ends.py", variables=environment(settings))
-    records: dict[str, list[dict[str, Any]]] = {}
-    for record in spooled(settings):
-        records.setdefault(record["run_id"], []).append(record)
-    runs = {found[0]["run"].get("external_id"): found for found in records.values()}
+    runs = {found[0]["run"].get("external_id"): found for found in by_run(settings).values()}
     inner = runs.pop(None)  # its session has an id of ADK's own
     assert {name: found[-1]["end"] for name, found in runs.items()} == ENDS
     outer = runs["app:u:an agent as a tool"]

@@ -41,6 +41,13 @@ def text(page: str) -> str:
     return found
 
 
+def programs(page: str) -> list[str]:
+    """The Python programs of a page, each in a short section of its own."""
+    found = (PAGES / f"{page}.md").read_text()
+    assert all(len(way.splitlines()) < 20 for way in found.split("\n## "))
+    return [program.partition("```")[0] for program in found.split("```python\n")[1:]]
+
+
 def block(page: str, language: str) -> str:
     """What stands in the page's block of this language."""
     found = re.search(rf"^```{language}\n(.*?)^```", text(page), re.DOTALL | re.MULTILINE)
@@ -100,9 +107,7 @@ def answered(settings: Settings) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("page", CAPTURED)
 def test_without_a_line_of_code(page: str, tmp_path: Path) -> None:
     """The first program of a page, started as it says, where a framework's own events are not published twice."""
-    found = (PAGES / f"{page}.md").read_text()
-    assert all(len(way.splitlines()) < 20 for way in found.split("\n## "))
-    program = found.partition("```python\n")[2].partition("```")[0]
+    program = programs(page)[0]
     settings = away(tmp_path, capture_hosts="127.0.0.1=test")
     python = environment(FRAMEWORKS.get(page, "providers"))
     with upstream() as address:
@@ -118,10 +123,7 @@ def test_without_a_line_of_code(page: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", HELPED)
 def test_with_one_line_of_code(page: str, tmp_path: Path) -> None:
     """The last program of a page, started by Python alone."""
-    found = (PAGES / f"{page}.md").read_text()
-    assert all(len(way.splitlines()) < 20 for way in found.split("\n## "))
-    *_, program = found.split("```python\n")
-    (tmp_path / "agent.py").write_text(program.partition("```")[0])
+    (tmp_path / "agent.py").write_text(programs(page)[-1])
     settings = away(tmp_path)
     with upstream() as address:
         more = {**told(address, page, settings), "CLAUDE_CONFIG_DIR": str(tmp_path)}

@@ -15,9 +15,10 @@ from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
 from pipeline.turns.thread_document import thread_document
+from tests.sdks.recordings import by_run
 from tests.support import npm
 from tests.support.gateways import running
-from tests.support.spools import away, spooled
+from tests.support.spools import away
 from tests.support.upstream import (
     Answering,
     Asked,
@@ -47,9 +48,7 @@ class Done:
 
     def turns(self) -> list[dict[str, Any]]:
         """The agents' turns of all runs."""
-        runs: dict[str, list[dict[str, Any]]] = {}
-        for record in spooled(self.settings):
-            runs.setdefault(record["run_id"], []).append(record)
+        runs = by_run(self.settings)
         assert KEY not in json.dumps(runs)
         found = []
         for records in runs.values():

@@ -19,8 +19,8 @@ Fields = dict[str, Any]
 
 @dataclass(slots=True, eq=False)
 class Root:
-    """The outermost call of a Runnable. `run`: begins with the first event. `based`: the state before it was told.
-    `has_state`: its graph's nodes write messages.
+    """The outermost call of a Runnable. `run`: None until the first event is published. `based`: the state before the
+    run is published. `has_state`: its graph's nodes write messages.
     """
 
     run_id: str
@@ -32,7 +32,7 @@ class Root:
     based: bool = False
     is_graph: bool = False
     has_state: bool = False
-    seen: set[str] = field(default_factory=set)  # ids of messages of graphs inside, that were told
+    seen: set[str] = field(default_factory=set)  # ids of messages given to graphs inside, that are published
     calls: list[Fields] = field(default_factory=list)  # of tools, that wait for a result
 
 
@@ -104,7 +104,7 @@ def thread_configured() -> str | None:
 
 
 def told_with(call: Call, run_id: Any) -> Fields:
-    """The metadata of a message; pieces of one are told from another's by the task, or else by the model's call."""
+    """The metadata of a message. Its task, or else the model's call, tells a reader which pieces make one message."""
     return call.metadata if call.task else {TASK: f"{call.name}:{run_id}"}
 
 
@@ -135,5 +135,5 @@ def _text(output: Any) -> str:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether a graph stops there until somebody answers."""
+    """Whether this error stops a graph until the program resumes it with an answer (`interrupt`)."""
     return type(error).__name__ == "GraphInterrupt" and bool(error.args)

@@ -1,4 +1,4 @@
-"""Runs whose events a framework hands over: they neither wait nor raise, and one that lacks events says so."""
+"""Runs of frameworks: `send` and `end` neither wait nor raise, and a run that lacks events does not end as complete."""
 
 from __future__ import annotations
 
