@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Final
 
 from pipeline.budgets import Budget, State, Verdict
@@ -31,6 +30,7 @@ class Budgets:
         self.at = 0  # epoch ms of the last look
         self._store = store
         self._looking: asyncio.Task[None] | None = None
+        self._asked: asyncio.Task[None] | None = None
         self._warn = RepeatedWarning(log)
 
     def start(self) -> None:
@@ -40,10 +40,10 @@ class Budgets:
 
     async def stop(self) -> None:
         """Look no more."""
-        if self._looking is not None:
-            self._looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._looking
+        running = [task for task in (self._looking, self._asked) if task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     async def known(self) -> None:
         """Return when the store was asked once. Raises StoreError."""
@@ -52,7 +52,12 @@ class Budgets:
             await self.renew()
 
     async def renew(self) -> None:
-        """Ask the store. Raises StoreError."""
+        """Ask the store; who asks while an answer is on its way waits for the same one. Raises StoreError."""
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.create_task(self._ask())
+        await asyncio.shield(self._asked)
+
+    async def _ask(self) -> None:
         now = now_ms()
         found = await states(await self._store(), self.budgets, now)
         self.states, self.at = {one.budget.name: one for one in found}, now

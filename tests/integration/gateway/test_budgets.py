@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 
@@ -89,6 +90,28 @@ async def test_asking_costs_no_query(tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(memory, "renew", away)
         assert memory.allowed("acme", "a", "gpt-4o").allowed
         assert (await http.get("/v1/budgets/check")).status_code == 200
+
+
+async def test_who_asks_while_an_answer_is_on_its_way_waits_for_it(tmp_path: Path) -> None:
+    asked: list[asyncio.Future[None]] = []
+
+    async def slow() -> None:
+        asked.append(asyncio.get_running_loop().create_future())
+        await asked[-1]
+        raise StoreError("the store is away", transient=True)
+
+    memory = Budgets(Settings(home=tmp_path, budgets=BUDGETS).budget_list, slow)  # type: ignore[arg-type]
+    several = [asyncio.create_task(memory.known()) for _ in range(3)]
+    await asyncio.sleep(0.05)
+    [answer] = asked
+    answer.set_result(None)
+    found = await asyncio.gather(*several, return_exceptions=True)
+    assert [type(one) for one in found] == [StoreError] * 3
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(memory.renew(), 0.05)
+    assert len(asked) == 2
+    await memory.stop()
+    assert asked[1].cancelled()
 
 
 async def test_what_was_never_known_refuses_nothing_and_says_so(tmp_path: Path) -> None:
