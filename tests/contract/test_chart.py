@@ -52,6 +52,12 @@ def test_every_key_has_a_comment_or_one_above() -> None:
     assert silent == []
 
 
+def test_the_readme_has_every_value_with_its_comment() -> None:
+    """`make test-chart` compares defaults, too, with the program that writes them."""
+    rows = re.findall(r"^\| (\S+) \| \w+ \| `.*?` \| (.*) \|$", (CHART / "README.md").read_text(), re.MULTILINE)
+    assert dict(rows) == comments(VALUES), "run `make chart`"
+
+
 def test_every_setting_is_offered_once() -> None:
     offered = set(SCHEMA["$defs"]["settings"]["properties"])
     assert offered | set(ELSEWHERE) | NOT_OFFERED == set(Settings.model_fields)
