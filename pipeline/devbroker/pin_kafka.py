@@ -19,10 +19,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         libs = Path(folder) / "libs"
         copy_jars(load().cache_folder, POM, libs, LAYOUT)
-        found = [
-            Pinned(str(jar.relative_to(libs)), jar.stat().st_size, digest(jar)) for jar in sorted(libs.rglob("*.jar"))
-        ]
-    PINS.write_text(render(found), encoding="utf-8")
+        found = {str(jar.relative_to(libs)): jar for jar in libs.rglob("*.jar")}
+        pinned = [Pinned(name, jar.stat().st_size, digest(jar)) for name, jar in sorted(found.items())]
+    PINS.write_text(render(pinned), encoding="utf-8")
 
 
 if __name__ == "__main__":
