@@ -49,6 +49,7 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
     "claude_client": "threadmill.integrations.claude_agent",
     "claude_query": "threadmill.integrations.claude_agent",
     "client": "threadmill.capture.clients",
+    "flush": "threadmill.capture.runtime",
     "langchain_handler": "threadmill.integrations.langchain",
     "load_settings": "threadmill.environment",
     "openai_agents_processor": "threadmill.integrations.openai_agents",
@@ -61,6 +62,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
     from threadmill.capture.clients import async_client as async_client
     from threadmill.capture.clients import client as client
     from threadmill.capture.clients import transport as transport
+    from threadmill.capture.runtime import flush as flush
     from threadmill.counts import Report as Report
     from threadmill.environment import load_settings as load_settings
     from threadmill.errors import BrokerError as BrokerError

@@ -5,11 +5,15 @@ Part of `make test-sdks`; no broker is needed, since what can't be sent is in th
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.sdks.python_sdks import run
+from pipeline.devbroker.ports import free_ports
+from tests.sdks.python_sdks import HERE, run, server
+from tests.sdks.python_sdks import environment as python_of
 from tests.sdks.recordings import assembled, by_run, recorded, turns
 from tests.sdks.scripted import CASES
 from tests.support.spools import away
@@ -56,3 +60,24 @@ def test_how_runs_of_adk_end_and_agents_in_tools(tmp_path: Path) -> None:
         assert (user["turn_type"], agent["turn_type"]) == ("user", "agent")
         assert (agent["completion_status"] == "complete") == (found[-1]["end"] == "complete")
     assert "The scripted model refuses." in str(turns(runs["app:u:refused"])[0])
+
+
+@pytest.mark.parametrize("command", ["api_server", "web"])
+def test_adk_serves_agents_with_our_plugin_and_no_line_of_theirs(command: str, tmp_path: Path) -> None:
+    settings, (port,) = away(tmp_path), free_ports(1)
+    agents = shutil.copytree(HERE / "google_adk_agents", tmp_path / "agents")
+    adk = [python_of("google-adk").with_name("adk"), command, "--extra_plugins", "threadmill.AdkPlugin"]
+    told = {"PYTHONPATH": str(HERE.parents[1]), **environment(settings)}
+    with server([*adk, "--port", str(port), agents], port, told), httpx.Client(timeout=30) as http:
+        address = f"http://127.0.0.1:{port}"
+        http.post(f"{address}/apps/weather/users/u/sessions/s1", json={}).raise_for_status()
+        asked = {"role": "user", "parts": [{"text": "How is the weather?"}]}
+        of = {"appName": "weather", "userId": "u", "sessionId": "s1"}
+        http.post(f"{address}/run", json={**of, "newMessage": asked}).raise_for_status()
+    [records] = by_run(settings).values()
+    assert (records[0]["run"]["external_id"], records[0]["agent_id"]) == ("weather:u:s1", "weather")
+    (user, agent), refused = turns(records)
+    assert refused == []
+    assert "How is the weather?" in str(user)
+    assert "It rains." in str(agent)
+    assert agent["completion_status"] == "complete"

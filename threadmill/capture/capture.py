@@ -110,10 +110,7 @@ class Capture:
         """Publish what is queued, for at most `within` seconds, and end what is open: calls in progress as aborted."""
         try:
             async with asyncio.timeout(within):
-                while self._passing or self._busy:
-                    self._idle.clear()
-                    self._more.set()
-                    await self._idle.wait()
+                await self.read()
         except TimeoutError:
             log.warning(
                 "%d pieces of model calls were not read within %.0f s, and are lost", len(self._passing), within
@@ -128,6 +125,13 @@ class Capture:
         for call in list(self._open):
             await self._over(call, Verdict("aborted"))
         self._loop = None
+
+    async def read(self) -> None:
+        """Return when all that is queued is with the publisher."""
+        while self._passing or self._busy:
+            self._idle.clear()
+            self._more.set()
+            await self._idle.wait()
 
     def shut(self) -> None:
         """Take nothing more: there is no loop, and will be none."""

@@ -86,7 +86,8 @@ class Runs:
         self._publisher = publisher
         self._passing: Passing[PassingRun] = Passing(queue_bytes)
         self._more = asyncio.Event()
-        self._ending = False
+        self._idle = asyncio.Event()
+        self._busy = self._ending = False
         self._task: asyncio.Task[None] | None = None
         self._open: dict[PassingRun, PublishedRun] = {}
         self._log = OwnFailures(log)
@@ -100,6 +101,13 @@ class Runs:
     def shut(self) -> None:
         """Take nothing more: there is no loop, and will be none."""
         self._passing.shut()
+
+    async def read(self) -> None:
+        """Return when all that is queued is with the publisher."""
+        while self._passing or self._busy:
+            self._idle.clear()
+            self._more.set()
+            await self._idle.wait()
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._work(), name="runs")
@@ -131,6 +139,7 @@ class Runs:
             self._more.clear()
             is_last = self._ending
             await asyncio.sleep(0 if is_last else PAUSE)
+            self._busy = bool(self._passing)
             self._passing.attend()
             while (note := self._passing.take()) is not None:
                 try:
@@ -141,6 +150,8 @@ class Runs:
                 except Exception:
                     self._open.pop(note.call, None)
                     self._log("the rest of a run is not published")
+            self._busy = False
+            self._idle.set()
 
     async def _happened(self, note: Note[PassingRun]) -> None:
         if note.what == "begin":

@@ -12,14 +12,16 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from threadmill.capture.passing import Call, CapturedCall
 from threadmill.capture.providers import Known, Providers, more_hosts
+from threadmill.capture.signals import listen
+from threadmill.errors import ThreadmillError
 
 if TYPE_CHECKING:  # loaded before the first call
     from threadmill.capture.capture import Capture
@@ -47,7 +49,8 @@ class Runtime:
         self._capture: Capture | None = None
         self._runs: Runs | None = None
         self._thread: Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # once `_begun` is set, while the thread lives
+        self._begun = Event()
         self._ending: asyncio.Event | None = None
         self._broken = False
 
@@ -60,6 +63,7 @@ class Runtime:
         with self._lock:
             if self._providers is None:
                 try:
+                    listen()
                     self._load()
                 except Exception:
                     self._broken = True
@@ -146,6 +150,7 @@ class Runtime:
             self._broken = True
             log.exception("model calls are not captured")
         finally:
+            self._begun.set()
             self.abandon()
             loop.close()
 
@@ -156,23 +161,40 @@ class Runtime:
         self._ending = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         async with self._publisher, self._capture, self._runs:
+            self._begun.set()
             await self._ending.wait()
 
     def stop(self, within: float = END_WITHIN) -> None:
         """Publish what there is, for at most `within` seconds, and end the thread. A later call is not captured."""
-        thread, loop, ending = self._thread, self._loop, self._ending
         self._broken = True
-        if thread is None or not thread.is_alive():
+        if self._thread is None or not self._thread.is_alive():
             return
-        if loop is None or ending is None:  # it is about to begin
-            thread.join(min(within, 1.0))
-            loop, ending = self._loop, self._ending
-        if loop is not None and ending is not None:
+        self._begun.wait(within)
+        if self._loop is not None and self._ending is not None:
             try:
-                loop.call_soon_threadsafe(ending.set)
+                self._loop.call_soon_threadsafe(self._ending.set)
             except RuntimeError:  # it has ended
                 return
-            thread.join(within)
+            self._thread.join(within)
+
+    def flush(self, within: float = END_WITHIN) -> None:
+        """See the function `flush`."""
+        if self._thread is None or not self._thread.is_alive():
+            return
+        self._begun.wait(within)
+        try:
+            if self._loop is not None:
+                asyncio.run_coroutine_threadsafe(self._kept(within), self._loop).result(within)
+        except (CancelledError, RuntimeError, TimeoutError, ThreadmillError) as error:  # the loop may end meanwhile
+            log.warning("not all that was said is published yet: %r", error)
+
+    async def _kept(self, within: float) -> None:
+        assert self._publisher is not None  # as above
+        assert self._capture is not None
+        assert self._runs is not None
+        await self._capture.read()
+        await self._runs.read()
+        await self._publisher.kept(within)
 
     def abandon(self) -> None:
         """Take nothing more: the thread has ended, or this process was forked from the one that had it."""
@@ -200,6 +222,13 @@ _of_process: list[Runtime] = [Runtime()]
 def runtime() -> Runtime:
     """The one of this process."""
     return _of_process[0]
+
+
+def flush(within: float = END_WITHIN) -> None:
+    """Return when the broker or the spool has what hooks, clients and helpers have said so far, or after `within`
+    seconds: for a server that is about to end, and for a function that is frozen between two requests.
+    """
+    runtime().flush(within)
 
 
 def restart(settings: ClientSettings | None = None) -> Runtime:

@@ -9,6 +9,7 @@ events go to a thread with the publisher, so nothing here waits or raises. ADK 1
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import sys
@@ -33,6 +34,7 @@ except ImportError:  # who makes a plugin without it is told
 
 DIALECT: Final = "google-adk"
 USER: Final = "user"
+CLOSED_WITHIN: Final = 4.0  # seconds; ADK waits for 5
 
 Callback = Callable[..., Awaitable[None]]
 
@@ -142,6 +144,10 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
         if found is not None:
             stopped = sys.exc_info()[0] is not None or getattr(invocation_context, "is_aborted", False)
             found.run.end("aborted" if stopped and not found.answered else "complete")
+
+    async def close(self) -> None:
+        """The runner is closed, as a server does that is about to end by a signal: publish what it has said."""
+        await asyncio.to_thread(runtime().flush, CLOSED_WITHIN)
 
     @_quiet
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:

@@ -125,10 +125,12 @@ class _Processor:
             log.exception(FAILED)
 
     def shutdown(self) -> None:
-        """The program ends, and with it the thread that publishes."""
+        """The SDK's tracing ends: publish what it has told."""
+        runtime().flush()
 
     def force_flush(self) -> None:
-        """What was told is on its way already."""
+        """Return when what was told is published, or kept on disk; after some seconds anyway."""
+        runtime().flush()
 
     def _owner(self, trace: _Trace, span: Any, kind: str) -> _Told | None:
         above, owner = trace.spans.get(span.parent_id, ("", None))

@@ -172,6 +172,65 @@ def test_a_signal_reaches_the_program(tmp_path: Path) -> None:
     process.communicate()
 
 
+def ended(process: subprocess.Popen[str], by: signal.Signals) -> int:
+    """Send a signal to a program that has said that it is up -> its status."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(by)
+    process.communicate(timeout=20)
+    return process.returncode
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+def test_what_was_said_is_published_before_a_signal_ends_the_program(
+    by: signal.Signals, address: str, tmp_path: Path
+) -> None:
+    """Without a handler of the program's own it dies of the signal, as it does alone."""
+    settings = captured(tmp_path)
+    unread = "client = httpx.Client(); open = client.send(client.build_request('POST', URL, json=BODY), stream=True)"
+    body = "URL, BODY = sys.argv[1] + '/plain/x/v1/chat/completions', {'model': 'm', 'user': 'open', 'messages': []}"
+    program = f"{SPEAK}\nspeak('said'); {body}; {unread}; print('up', flush=True); import time; time.sleep(60)"
+    assert ended(start(settings, *RUN, sys.executable, "-c", program, address), by) == -by
+    found = runs(settings)
+    assert {name: records[-1]["end"] for name, records in found.items()} == {"said": "complete", "open": "aborted"}
+
+
+SERVER = f"""{SPEAK}
+import os, signal, uvicorn
+async def app(scope, receive, send):
+    while (await receive())["type"] != "lifespan.shutdown":
+        print("up", flush=True)
+        await send({{"type": "lifespan.startup.complete"}})
+    speak("at the very end")
+    await send({{"type": "lifespan.shutdown.complete"}})
+uvicorn.run(app, port=0, log_level="warning")
+"""
+
+
+def test_what_a_server_said_is_published_before_it_ends(address: str, tmp_path: Path) -> None:
+    """Uvicorn has handlers of its own, puts those before them back when it has stopped, and sends itself the signal."""
+    settings = captured(tmp_path)
+    program = start(settings, *RUN, sys.executable, "-c", SERVER, address)
+    assert ended(program, signal.SIGTERM) == -signal.SIGTERM
+    assert runs(settings)["at the very end"][-1]["end"] == "complete"
+
+
+def test_a_handler_that_calls_the_one_before_it_finds_none(address: str, tmp_path: Path) -> None:
+    settings = captured(tmp_path)
+    handler = """
+import signal
+def handler(*told):
+    if callable(before):
+        before(*told)
+    speak("in the handler")
+    sys.exit(9)
+before = signal.signal(signal.SIGTERM, handler)
+"""
+    program = f"{SPEAK}{handler}print('up', flush=True); import time; time.sleep(60)"
+    assert ended(start(settings, *RUN, sys.executable, "-c", program, address), signal.SIGTERM) == 9
+    assert runs(settings)["in the handler"][-1]["end"] == "complete"
+
+
 def test_what_is_wrong_is_said_and_the_program_goes_on(address: str, tmp_path: Path) -> None:
     """A command that is not there; settings that are wrong where nobody looks at them before."""
     process = start(captured(tmp_path), *RUN, "no-such-program")

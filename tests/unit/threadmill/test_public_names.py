@@ -41,6 +41,7 @@ NAMES = [
     "claude_client",
     "claude_query",
     "client",
+    "flush",
     "langchain_handler",
     "load_settings",
     "openai_agents_processor",

@@ -110,3 +110,16 @@ def test_a_call_is_heard_once(settings: Settings) -> None:
     finally:
         httpx.MockTransport.handle_request = before  # type: ignore[method-assign]
     assert len(records(settings)) == 2
+
+
+def test_what_was_said_is_kept_when_flush_returns(settings: Settings) -> None:
+    threadmill.flush()  # nothing was
+    with httpx.Client(transport=threadmill.transport(httpx.MockTransport(answer))) as client:
+        client.post(URL, json=ASKED)
+        threadmill.flush()
+        publisher = runtime.runtime()._publisher
+        assert publisher is not None
+        report = publisher.report()
+        assert (report.sent, report.spooled, report.waiting) == (1, 1, 0)
+    assert [record["end"] for record in records(settings)] == ["complete"]
+    threadmill.flush()  # it has ended

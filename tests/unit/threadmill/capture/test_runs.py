@@ -56,6 +56,17 @@ async def test_from_any_thread(settings: Settings) -> None:
     assert ends(settings) == {**{f"run-{n}": (100, "complete") for n in range(4)}, "open": (1, "aborted")}
 
 
+async def test_what_is_queued_is_with_the_publisher_when_it_is_read(settings: Settings) -> None:
+    async with Publisher(settings) as publisher, Runs(publisher) as runs:
+        await runs.read()
+        runs.begin(**RUN, run_id="run").send(EVENT)
+        await runs.read()
+        assert publisher.report().sent == 0, "it waits for the next ones"
+        await publisher.kept(10)
+        report = publisher.report()
+        assert (report.sent, report.spooled) == (1, 1)
+
+
 async def test_what_was_begun_before_waits(settings: Settings) -> None:
     publisher = Publisher(settings)
     runs = Runs(publisher)
