@@ -5,7 +5,7 @@ library is imported for it.
 """
 
 from threadmill.capture.hooks.importing import install
-from threadmill.capture.signals import listen
+from threadmill.capture.process_end import listen
 
 install()
 listen()  # now: a server that the program starts has handlers of its own until it stops

@@ -72,7 +72,7 @@ class Delivery:
             if spooling is not None:
                 spooling.watch()
                 if self._is_full:
-                    spooling.spill()
+                    spooling.keep()
         elif not spooling.put(key, value):
             if self._drop and self._is_full:
                 self._counts.dropped += 1

@@ -6,8 +6,9 @@
                 yield chunk
 
 A run's events are numbered, dated, packed into records for at most 50 ms, and sent by an idempotent producer, or to a
-gateway over HTTP where THREADMILL_PUBLISH_URL names one. What is not confirmed within a second, or does not fit into
-memory, goes to a spool on disk, which drains in order when the broker takes records again: now, or at the next start.
+gateway over HTTP where THREADMILL_PUBLISH_URL names one. What is not confirmed within a second, has no broker, or does
+not fit into memory, goes to a spool on disk, which drains in order when the broker takes records again: now, or at the
+next start.
 """
 
 from __future__ import annotations

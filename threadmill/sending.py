@@ -47,6 +47,8 @@ class Sending:
                 transit.troubled(str(error))
             delay = FIRST_DELAY if transit.trouble is None else min(delay * 2, LONGEST_DELAY)
             transit.land()
+            if self._spooling is not None:
+                self._spooling.keep()
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311  # jitter
 
     async def _hand_over(self, producer: Producer) -> None:

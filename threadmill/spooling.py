@@ -33,8 +33,18 @@ class Spooling:
         self._loop = asyncio.get_running_loop()
 
     def watch(self) -> None:
-        """A record waits from now on: if it waits for too long, `spill` follows."""
-        self._arm(self._look_at_the_oldest, SPOOL_AFTER)
+        """A record waits from now on: if it waits for too long, `spill` follows; at once where there is no broker, as
+        the process may be killed in the meantime.
+        """
+        if self._transit.trouble is not None:
+            self.keep()
+        else:
+            self._arm(self._look_at_the_oldest, SPOOL_AFTER)
+
+    def keep(self) -> None:
+        """Write what waits to the disk, unless that is there anyway."""
+        if not self.active and self._transit.oldest() is not None:
+            self.spill()
 
     def put(self, key: bytes, value: bytes) -> bool:
         """Write a record behind all others. -> whether there was room on disk, and nothing waits for it before."""

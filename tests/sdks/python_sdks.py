@@ -22,6 +22,7 @@ from tests.support.places import ROOT
 HERE: Final = Path(__file__).parent
 SDKS: Final = {
     "anthropic": ("anthropic==2.12.0",),
+    "celery": ("celery==5.7.0", "httpx==0.28.1"),
     "claude-agent-sdk": ("claude-agent-sdk==0.2.187",),
     "google-adk": ("google-adk==2.13.0",),
     "google-genai": ("google-genai==3.4.0",),

@@ -7,7 +7,6 @@ forked begins anew. Nothing here raises into the program: what fails is logged, 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import logging
 import os
 import sys
@@ -19,8 +18,8 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from threadmill.capture.passing import Call, CapturedCall
+from threadmill.capture.process_end import before_exit, listen
 from threadmill.capture.providers import Known, Providers, more_hosts
-from threadmill.capture.signals import listen
 from threadmill.errors import ThreadmillError
 
 if TYPE_CHECKING:  # loaded before the first call
@@ -135,11 +134,7 @@ class Runtime:
             if self._thread is None:
                 self._thread = Thread(target=self._live, name="threadmill-capture", daemon=True)
                 self._thread.start()
-                atexit.register(self.stop)
-                if "multiprocessing.util" in sys.modules:  # its children end without the functions of atexit
-                    from multiprocessing.util import Finalize  # noqa: PLC0415
-
-                    Finalize(None, self.stop, exitpriority=10)
+                before_exit(self.stop)
 
     def _live(self) -> None:
         loop = asyncio.new_event_loop()

@@ -67,6 +67,19 @@ async def test_what_is_queued_is_with_the_publisher_when_it_is_read(settings: Se
         assert (report.sent, report.spooled) == (1, 1)
 
 
+async def test_without_a_broker_nothing_waits_to_be_on_disk(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may be killed at once, as workers of job queues are behind their task."""
+    monkeypatch.setattr("threadmill.spooling.SPOOL_AFTER", 3600.0)
+    async with Publisher(settings) as publisher:
+        for number in range(3):
+            await publisher.run(**RUN, run_id=f"run-{number}").end()
+            await publisher.kept(20)
+        report = publisher.report()
+        assert (report.waiting, report.spooled) == (0, 3)
+
+
 async def test_what_was_begun_before_waits(settings: Settings) -> None:
     publisher = Publisher(settings)
     runs = Runs(publisher)

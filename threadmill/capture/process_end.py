@@ -1,17 +1,33 @@
-"""What is published of a program gets out, too, where a signal ends it: at a SIGTERM Python dies without a word to the
-functions of `atexit`, and so do servers such as uvicorn, which send themselves the same signal once they have stopped.
+"""The ways in which a process ends: what it has said is published before each that Python sees.
+
+At a SIGTERM Python dies without a word to the functions of `atexit`, and so do servers such as uvicorn, which send
+themselves the same signal once they have stopped. Children of multiprocessing, and workers of Celery, leave them out.
 """
 
 from __future__ import annotations
 
+import atexit
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Final
 
 NAMES: Final = ("SIGTERM", "SIGHUP")  # some systems have the first alone
 RUNTIME: Final = "threadmill.capture.runtime"  # not loaded here: most programs of `threadmill.auto` end without it
+
+
+def before_exit(stop: Callable[[], None]) -> None:
+    """Have `stop` called where this process ends by itself."""
+    atexit.register(stop)
+    if "multiprocessing.util" in sys.modules:
+        from multiprocessing.util import Finalize  # noqa: PLC0415  # for those who use it
+
+        Finalize(None, stop, exitpriority=10)
+    celery = sys.modules.get("celery.signals")
+    if celery is not None:
+        celery.worker_process_shutdown.connect(lambda **_: stop(), weak=False)
 
 
 def listen() -> None:
