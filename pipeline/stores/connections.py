@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -14,7 +14,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import migrate as migrations
-from pipeline.stores.engine import POSTGRES, SEARCH, WRITE, create_engine
+from pipeline.stores.at_once import in_one_go
+from pipeline.stores.engine import POSTGRES, SEARCH, WRITE, create_direct_engine, create_engine
 from pipeline.stores.failures import store_error
 
 CANCEL_SECONDS: Final = 10.0  # for a transaction to end when its caller is cancelled
@@ -32,6 +33,7 @@ class Connected:
         """
         self._url = url
         self._engine = create_engine(url)
+        self._direct = create_direct_engine(url)
         self._writer = self._engine.execution_options(**{WRITE: True, SEARCH: search})
 
     @classmethod
@@ -61,6 +63,8 @@ class Connected:
     async def close(self) -> None:
         """Close the connections."""
         await self._engine.dispose()
+        if self._direct is not None:
+            self._direct.dispose()
 
     async def migrate(self) -> str | None:
         """Bring the schema up to date -> the revision before, None for an empty store."""
@@ -97,6 +101,20 @@ class Connected:
         with self._failures():
             async with self._engine.connect() as connection:
                 yield connection
+
+    async def _written(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
+        """What `work` returns, in a transaction that also goes to its end when the caller is cancelled; `work` waits
+        for nothing but its statements.
+        """
+
+        async def transaction() -> T:
+            if self._direct is not None:
+                with self._failures():
+                    return await asyncio.to_thread(in_one_go, self._direct, self._writer.get_execution_options(), work)
+            async with self._writing() as connection:
+                return await work(connection)
+
+        return await to_the_end(transaction())
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
-from sqlalchemy import URL, Connection, event
+import sqlalchemy
+from sqlalchemy import URL, Connection, Engine, QueuePool, event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from pipeline.errors import CallerError, StoreError
@@ -40,6 +41,26 @@ def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) 
     raise CallerError("THREADMILL_STORE: sqlite:///path or postgresql://user:password@host:port/database is expected")
 
 
+def create_direct_engine(url: str) -> Engine | None:
+    """The engine of transactions that go in one go (`pipeline.stores.at_once`); None for Postgres, which needs none.
+
+    It has a connection of its own beside those of `create_engine`, which has seen that the file can be opened.
+    """
+    if not url.startswith(SQLITE):
+        return None
+    path = Path(url.removeprefix(SQLITE))
+    engine = sqlalchemy.create_engine(
+        URL.create("sqlite", database=str(path)),
+        json_serializer=json_text.dumps,
+        json_deserializer=json_text.loads,
+        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        poolclass=QueuePool,
+        pool_use_lifo=True,
+    )
+    _listen(engine, path)
+    return engine
+
+
 def _sqlite(path: Path) -> AsyncEngine:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,9 +77,13 @@ def _sqlite(path: Path) -> AsyncEngine:
         connect_args={"timeout": BUSY_SECONDS},
         pool_use_lifo=True,  # the one whose cache is of use
     )
-    event.listen(engine.sync_engine, "connect", _configure_sqlite)
-    event.listen(engine.sync_engine, "begin", partial(_begin_sqlite, log=WriteAheadLog(Path(f"{path}-wal"))))
+    _listen(engine.sync_engine, path)
     return engine
+
+
+def _listen(engine: Engine, path: Path) -> None:
+    event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", partial(_begin_sqlite, log=WriteAheadLog(Path(f"{path}-wal"))))
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:

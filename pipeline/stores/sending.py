@@ -22,6 +22,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import Insert
 from sqlalchemy.sql.elements import ClauseElement
 
+from pipeline.stores.at_once import Direct
 from pipeline.stores.one_of import Texts
 from topics import json_text
 
@@ -47,6 +48,8 @@ async def send(connection: AsyncConnection, calls: Sequence[Call]) -> list[list[
     if connection.dialect.name == "postgresql":
         results = [await connection.exec_driver_sql(call.sql, tuple(call.parameters)) for call in calls]
         return [list(result) if result.returns_rows else [] for result in results]
+    if isinstance(connection, Direct):
+        return _execute(connection.sync_connection.connection.driver_connection, calls)
     if not connection.in_transaction():
         await connection.begin()
     driver = (await connection.get_raw_connection()).driver_connection

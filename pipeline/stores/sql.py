@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -53,11 +54,7 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
         if not batch:
             return WriteResult()
 
-        async def transaction() -> WriteResult:
-            async with self._writing() as connection:
-                return await write(connection, batch, retention, now)
-
-        return await to_the_end(transaction())
+        return await self._written(partial(write, batch=batch, retention=retention, now=now))
 
     async def compare(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
         """The result that `write` would have now; changes nothing."""

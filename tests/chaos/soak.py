@@ -36,6 +36,7 @@ KILL_EVERY: Final = 120.0
 WARM_UP_KILL_EVERY: Final = 20.0  # each lets the others catch up: their peaks come before memory is measured
 LOOK_EVERY: Final = 5.0
 YOUNG: Final = 60.0  # of a worker's life that does not count
+AT_REST: Final = 30.0  # seconds behind all work: what memory is left then was not in flight
 REMEMBERED: Final = 120.0  # dedupe_window: what is remembered for a day by default must be full soon
 
 
@@ -139,7 +140,10 @@ async def _measured(scene: Scene, seconds: float, warm_up: float) -> tuple[list[
     drained = time.monotonic()
     await _until_stored(scene, source.begun, 600)
     drained = time.monotonic() - drained
-    return await _results(scene, source, (warming, watch), (peak, rate, kills, seconds, drained))
+    await asyncio.sleep(AT_REST)
+    rest = f"{AT_REST:.0f} s after that the worker that lives on has", f"{rss(watch.lives[0].pid) / 2**20:.0f} MB"
+    rows, good = await _results(scene, source, (warming, watch), (peak, rate, kills, seconds, drained))
+    return [*rows, rest], good
 
 
 async def _kill(scene: Scene, watch: Watch, publishing: asyncio.Future[None], seconds: float, every: float) -> int:

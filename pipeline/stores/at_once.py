@@ -1,0 +1,54 @@
+"""A transaction on SQLite in one go, in a thread: SQLite's asynchronous driver hands each statement to a thread of its
+own, and a transaction goes there and back ten times. Beside a busy event loop that takes far longer than its work.
+
+What a transaction does is written once, with `await`, for both databases. Here nothing is waited for: each statement is
+executed where it is called, so the coroutine runs to its end without an event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Connection, CursorResult, Engine, Executable, ScalarResult
+from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+T = TypeVar("T")
+
+
+class Direct:
+    """The methods of an AsyncConnection that transactions use; none of them waits."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.sync_connection = connection
+        self.dialect: Dialect = connection.dialect
+
+    async def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
+        """See AsyncConnection."""
+        return self.sync_connection.execute(statement, parameters)
+
+    async def scalar(self, statement: Executable, parameters: Any = None) -> Any:
+        """See AsyncConnection."""
+        return self.sync_connection.scalar(statement, parameters)
+
+    async def scalars(self, statement: Executable, parameters: Any = None) -> ScalarResult[Any]:
+        """See AsyncConnection."""
+        return self.sync_connection.scalars(statement, parameters)
+
+
+def in_one_go(
+    engine: Engine, options: Mapping[str, Any], work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]
+) -> T:
+    """Carry out a transaction, in a thread that may wait for other writers -> what `work` returns. `options`: execution
+    options of its connection.
+    """
+    with engine.execution_options(**options).begin() as connection:
+        coroutine = work(cast("AsyncConnection", Direct(connection)))
+        try:
+            coroutine.send(None)
+        except StopIteration as done:
+            return cast("T", done.value)
+        finally:
+            coroutine.close()
+        raise RuntimeError("a transaction on SQLite may wait for nothing but its statements")
