@@ -12,43 +12,43 @@ ARG UV_HASHES="--hash=sha256:e18a57b8b352eb7c8feb317b9f6f533c8f0ad9673fd6cf34bbe
 RUN echo "uv==${UV_VERSION} ${UV_HASHES}" > /tmp/uv.txt \
  && python3 -m venv /opt/uv \
  && /opt/uv/bin/pip install --no-cache-dir --no-deps --only-binary :all: --require-hashes -r /tmp/uv.txt
-ENV UV_PROJECT_ENVIRONMENT=/opt/threadmill UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 UV_PYTHON_DOWNLOADS=never
+ENV UV_PROJECT_ENVIRONMENT=/opt/turnmill UV_LINK_MODE=copy UV_COMPILE_BYTECODE=1 UV_PYTHON_DOWNLOADS=never
 WORKDIR /src
 # Compiles the core; only what comes out of it gets into the second stage.
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 # Dependencies first: this layer stays the same until the lock file changes. Wheels only.
 COPY pyproject.toml uv.lock README.md LICENSE ./
 RUN /opt/uv/bin/uv sync --frozen --no-dev --extra gateway --extra archive --extra otlp --no-install-project --no-cache --python "$(command -v python3)"
-COPY threadmill ./threadmill
+COPY turnmill ./turnmill
 COPY topics ./topics
 COPY pipeline ./pipeline
 COPY compiled_core.py hatch_build.py ./
 RUN HATCH_BUILD_HOOKS_ENABLE=1 /opt/uv/bin/uv sync --frozen --no-dev --extra gateway --extra archive --extra otlp --no-editable --no-cache
 # Parts of pyarrow that nothing here imports: a fifth of all.
-RUN cd /opt/threadmill/lib/python3*/site-packages/pyarrow \
+RUN cd /opt/turnmill/lib/python3*/site-packages/pyarrow \
  && rm -rf include src tests libarrow_flight.so* libarrow_substrait.so* _flight.* _substrait.*
 
 FROM docker.io/library/${PYTHON}
 ARG VERSION=0.1.0
 ARG REVISION=unknown
-LABEL org.opencontainers.image.title="threadmill" \
+LABEL org.opencontainers.image.title="turnmill" \
       org.opencontainers.image.description="Turns the streams of AI agents into complete, canonical conversations." \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.source="https://github.com/threadmill/threadmill" \
+      org.opencontainers.image.source="https://github.com/turnmill/turnmill" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-RUN groupadd --gid 10001 threadmill \
- && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/threadmill --shell /usr/sbin/nologin threadmill \
- && install -d -o 10001 -g 10001 /var/lib/threadmill
-COPY --from=build /opt/threadmill /opt/threadmill
-ENV PATH=/opt/threadmill/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
-    THREADMILL_HOME=/var/lib/threadmill THREADMILL_CACHE=/var/lib/threadmill/cache \
-    THREADMILL_HOST=0.0.0.0 THREADMILL_LOG_FORMAT=json
+RUN groupadd --gid 10001 turnmill \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/turnmill --shell /usr/sbin/nologin turnmill \
+ && install -d -o 10001 -g 10001 /var/lib/turnmill
+COPY --from=build /opt/turnmill /opt/turnmill
+ENV PATH=/opt/turnmill/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    TURNMILL_HOME=/var/lib/turnmill TURNMILL_CACHE=/var/lib/turnmill/cache \
+    TURNMILL_HOST=0.0.0.0 TURNMILL_LOG_FORMAT=json
 USER 10001:10001
-WORKDIR /var/lib/threadmill
+WORKDIR /var/lib/turnmill
 EXPOSE 6066 8080
 # A worker's port; compose.yaml has the gateway's. Kubernetes has probes of its own and ignores this.
 HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=4 \
   CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:6066/livez', timeout=4)"]
-ENTRYPOINT ["threadmill"]
+ENTRYPOINT ["turnmill"]
 CMD ["worker"]

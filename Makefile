@@ -1,4 +1,4 @@
-# Everything that is downloaded or made stays in this folder: .cache, .tools, .venv, .threadmill.
+# Everything that is downloaded or made stays in this folder: .cache, .tools, .venv, .turnmill.
 # Python, a shell, make and git are all that this needs: recipes of the first commands call nothing else.
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
@@ -20,13 +20,13 @@ endif
 export UV_NO_PROGRESS := 1
 # The tests start some hundreds of Python processes: each would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
-export THREADMILL_CACHE ?= $(CURDIR)/.cache/threadmill
+export TURNMILL_CACHE ?= $(CURDIR)/.cache/turnmill
 ENVIRONMENT := $(or $(UV_PROJECT_ENVIRONMENT),.venv)
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
 # How many processes run the tests: three for each core of a small machine, as most tests wait; none for a part of them.
 JOBS ?= $(if $(ARGS),0,6)
-CODE := threadmill topics pipeline tests docs examples helm compiled_core.py hatch_build.py
+CODE := turnmill topics pipeline tests docs examples helm compiled_core.py hatch_build.py
 # What says most about the core: all tests of it that need no broker.
 CORE_TESTS := tests/unit tests/property tests/corpus tests/contract tests/simulation
 
@@ -34,7 +34,7 @@ help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 demo: setup  ## From nothing to stored threads: a broker, a worker, and some hundreds of recorded runs
-	@$(RUN) threadmill demo $(ARGS)
+	@$(RUN) turnmill demo $(ARGS)
 
 test: setup  ## All checks: lint, then every test, with a real Kafka and a real Postgres (ARGS=tests/unit for a part)
 	@$(MAKE) --no-print-directory -j 2 lint $(if $(ARGS),,bytecode)
@@ -82,7 +82,7 @@ test-chart: setup  ## The Helm chart on a real API server, its containers as pro
 	@$(RUN) pytest tests/chart/check_*.py $(ARGS)
 
 image:  ## Build the container image with buildah, podman or docker (BUILDER=…)
-	@$(or $(BUILDER),$(shell command -v buildah || command -v podman || command -v docker)) build -t threadmill:local .
+	@$(or $(BUILDER),$(shell command -v buildah || command -v podman || command -v docker)) build -t turnmill:local .
 
 simulate: setup  ## Tens of thousands of simulated schedules of the pipeline, each from a seed (ten minutes; ARGS="--seed 17")
 	@$(RUN) python -m tests.simulation $(ARGS)
@@ -104,7 +104,7 @@ fuzz: setup  ## Hostile records and requests by the thousand (FUZZ_EXAMPLES of e
 	  tests/integration/gateway/test_fuzz.py $(ARGS)
 
 bench: setup  ## Measure assembly, and the whole way on a local broker
-	@$(RUN) threadmill bench $(ARGS)
+	@$(RUN) turnmill bench $(ARGS)
 
 compile: setup  ## Compile the core in place, in about a minute and a half (needs a C compiler; again after each change of it)
 	@$(RUN) python compiled_core.py
@@ -137,6 +137,6 @@ tools: $(if $(filter .tools/%,$(UV)),.tools/uv/bin/uv)
 	  echo "pip can't fetch uv: check the network or pip's mirror, or install uv" >&2; rm -rf .tools/uv; exit 2; }
 
 clean:  ## Stop the development broker; remove all that was made, but not what was downloaded
-	@[ ! -x $(ENVIRONMENT)/bin/threadmill ] || $(ENVIRONMENT)/bin/threadmill down || true
-	@rm -rf .threadmill .cache/threadmill/demo* .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	@[ ! -x $(ENVIRONMENT)/bin/turnmill ] || $(ENVIRONMENT)/bin/turnmill down || true
+	@rm -rf .turnmill .cache/turnmill/demo* .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	@find . \( -name ".venv*" -o -name .cache -o -name .tools \) -prune -o -name __pycache__ -print0 | xargs -0 rm -rf

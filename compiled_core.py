@@ -98,7 +98,7 @@ def compile_to(folder: Path, work: Path) -> list[str]:
     # Before they are read: a source that changes meanwhile is not taken for the one that was compiled.
     stamp = {"suffix": SUFFIX, "sources": _digests()}
     groups = [
-        ([f"{path}/{name}.py" for name in names.split()], f"threadmill_{path.replace('/', '_')}")
+        ([f"{path}/{name}.py" for name in names.split()], f"turnmill_{path.replace('/', '_')}")
         for path, names in GROUPS.items()
     ]
     options = ["--config-file", "pyproject.toml", "--ignore-missing-imports", "--cache-dir", str(work / "types")]
@@ -125,7 +125,7 @@ def _kernels() -> list[Any]:
 def _built(extensions: list[Any], folder: Path, work: Path) -> list[str]:
     from setuptools import Distribution  # noqa: PLC0415  # as above
 
-    built = Distribution({"name": "threadmill-core", "ext_modules": extensions})
+    built = Distribution({"name": "turnmill-core", "ext_modules": extensions})
     command = built.get_command_obj("build_ext")
     command.build_lib, command.build_temp, command.parallel = str(folder), str(work / "o"), os.cpu_count()
     command.ensure_finalized()
@@ -152,7 +152,7 @@ def remove(root: Path) -> None:
 
 
 def _compiled(root: Path) -> Iterator[Path]:
-    yield from root.glob("threadmill_*__mypyc*.so")
+    yield from root.glob("turnmill_*__mypyc*.so")
     for folder in GROUPS:
         yield from (root / folder).glob("*.so")
 

@@ -52,7 +52,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def settings_table() -> str:
-    """Every THREADMILL_* variable."""
+    """Every TURNMILL_* variable."""
     rows = table(Settings())
     return markdown(
         ("variable", "default", "meaning"),
@@ -75,7 +75,7 @@ def topics_table() -> str:
         ("topic", "key", "value", "cleanup", "kept for", "holds"),
         (
             (
-                f"`{topic.full_name('threadmill')}`",
+                f"`{topic.full_name('turnmill')}`",
                 topic.key,
                 topic.value,
                 topic.cleanup,
@@ -93,7 +93,7 @@ def roles_table() -> str:
     for role in ROLES.values():
         writes = dict.fromkeys(operation.topic.name for operation in role.operations if operation.action == "send")
         needs = ["the store"] * role.needs_store
-        needs += [f"`THREADMILL_{role.needs_setting.upper()}`"] if role.needs_setting is not None else []
+        needs += [f"`TURNMILL_{role.needs_setting.upper()}`"] if role.needs_setting is not None else []
         rows.append((f"`{role.name}`", role.does, role.topic.name, ", ".join(writes), ", ".join(needs)))
     return markdown(("role", "does", "reads", "writes", "needs"), rows)
 

@@ -1,14 +1,14 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["threadmill", "fastapi", "uvicorn", "pydantic-ai-slim[ui]==2.68.0"]
+# dependencies = ["turnmill", "fastapi", "uvicorn", "pydantic-ai-slim[ui]==2.68.0"]
 # ///
 """An agent behind FastAPI whose streams are published: `useChat` of the AI SDK can talk to it.
 
-    threadmill up && threadmill topics apply && threadmill worker &
+    turnmill up && turnmill topics apply && turnmill worker &
     uvicorn examples.fastapi_agent:app
 
-The two lines of Threadmill are the publisher in the lifespan and the middleware. Without a broker the agent works all
-the same: what it says waits in .threadmill/spool. The model is a stand-in that needs no key: it asks for the weather
+The two lines of Turnmill are the publisher in the lifespan and the middleware. Without a broker the agent works all
+the same: what it says waits in .turnmill/spool. The model is a stand-in that needs no key: it asks for the weather
 and tells it, word by word.
 """
 
@@ -25,7 +25,7 @@ from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.ui.vercel_ai import VercelAIAdapter
 
-from threadmill import Publisher, PublishStreams
+from turnmill import Publisher, PublishStreams
 
 WORDS = int(os.environ.get("EXAMPLE_WORDS", "40"))
 PAUSE = float(os.environ.get("EXAMPLE_PAUSE", "0.02"))  # seconds between words: 50 tokens/s

@@ -1,6 +1,6 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["threadmill"]
+# dependencies = ["turnmill"]
 # ///
 """Any iterator of events is published on its way to whoever reads it: `python examples/plain_iterator.py`."""
 
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from threadmill import Publisher
+from turnmill import Publisher
 
 
 async def events() -> AsyncIterator[dict[str, Any]]:

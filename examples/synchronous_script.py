@@ -1,6 +1,6 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["threadmill"]
+# dependencies = ["turnmill"]
 # ///
 """A program without an event loop passes a stream on, byte for byte: `python examples/synchronous_script.py`."""
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from threadmill import SyncPublisher
+from turnmill import SyncPublisher
 
 STREAM = Path(__file__).with_name("weather.sse")
 

@@ -79,7 +79,7 @@ def openai_responses(talk: Talk) -> list[Event]:
     asked: list[Event] = [{"role": "user", "content": talk.prompt}]
     events: list[Event] = []
     for number, tool in enumerate(talk.calls):
-        events.append({"type": "threadmill.request", "request": {"model": talk.model, "input": list(asked)}})
+        events.append({"type": "turnmill.request", "request": {"model": talk.model, "input": list(asked)}})
         events += response(talk, number, tool)
         if tool:
             call = {"type": "function_call", "call_id": f"call_{talk.id}", "name": tool.name, "arguments": tool.text}
@@ -130,7 +130,7 @@ def openai_chat(talk: Talk) -> list[Event]:
         spent, said = talk.tokens(tool.text if tool else talk.answer)
         head = {"id": f"chatcmpl-{talk.id}-{number}", "object": "chat.completion.chunk", "model": talk.model}
         reason = "tool_calls" if tool else "stop"
-        events.append({"object": "threadmill.request", "request": {"model": talk.model, "messages": list(asked)}})
+        events.append({"object": "turnmill.request", "request": {"model": talk.model, "messages": list(asked)}})
         events += [{**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
         events.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
         events.append({**head, "choices": [], "usage": {"prompt_tokens": spent, "completion_tokens": said}})
@@ -147,7 +147,7 @@ def anthropic(talk: Talk) -> list[Event]:
     asked: list[Event] = [{"role": "user", "content": talk.prompt}]
     events: list[Event] = []
     for number, tool in enumerate(talk.calls):
-        events.append({"type": "threadmill.request", "request": {"model": talk.model, "messages": list(asked)}})
+        events.append({"type": "turnmill.request", "request": {"model": talk.model, "messages": list(asked)}})
         events += message(talk, number, tool)
         if tool:
             call = {"type": "tool_use", "id": f"toolu_{talk.id}", "name": tool.name, "input": tool.arguments}

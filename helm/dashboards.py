@@ -18,9 +18,9 @@ SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH: Final = 24
 HEIGHT: Final = 8
 _LINK: Final = {
-    "title": "Threadmill",
+    "title": "Turnmill",
     "type": "dashboards",
-    "tags": ["threadmill"],
+    "tags": ["turnmill"],
     "icon": "",
     "tooltip": "",
     "asDropdown": False,
@@ -93,7 +93,7 @@ def dashboard(uid: str, title: str, rows: Sequence[Row], variables: Sequence[str
     return {
         "uid": uid,
         "title": title,
-        "tags": ["threadmill"],
+        "tags": ["turnmill"],
         "schemaVersion": 39,
         "version": 1,
         "editable": True,
@@ -109,8 +109,8 @@ def dashboard(uid: str, title: str, rows: Sequence[Row], variables: Sequence[str
 
 
 def _variables(labels: Sequence[str]) -> list[Json]:
-    known = "threadmill_last_progress_timestamp_seconds"
-    scoped = f"threadmill_agent_turns_total{{{IN}}}"
+    known = "turnmill_last_progress_timestamp_seconds"
+    scoped = f"turnmill_agent_turns_total{{{IN}}}"
     return [
         {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "hide": 0},
         _choice("namespace", f"label_values({known}, namespace)"),

@@ -14,7 +14,7 @@ from pipeline.worker.roles import ROLES
 from topics.catalog import CATALOG
 
 DASHBOARDS: Final = {"usage": usage, "pipeline": pipeline}
-CHART: Final = Path(__file__).parent / "threadmill"
+CHART: Final = Path(__file__).parent / "turnmill"
 
 
 def files() -> dict[Path, str]:

@@ -7,10 +7,10 @@ from helm.dashboards import IN, Json, Panel, Row, dashboard, quantiles, rate
 
 def pipeline() -> Json:
     """How the pipeline is: throughput, lag, checkpoints, stores, dead letters, gateway."""
-    dead = f"sum by (reason) (increase(threadmill_dead_letters_total{{{IN}}}[$__range]))"
+    dead = f"sum by (reason) (increase(turnmill_dead_letters_total{{{IN}}}[$__range]))"
     return dashboard(
-        "threadmill-pipeline",
-        "Threadmill / Health of the pipeline",
+        "turnmill-pipeline",
+        "Turnmill / Health of the pipeline",
         (
             Row(
                 "Now",
@@ -18,16 +18,16 @@ def pipeline() -> Json:
                     Panel(
                         "Workers",
                         "short",
-                        ((f"count(count by (instance) (threadmill_last_progress_timestamp_seconds{{{IN}}}))", ""),),
+                        ((f"count(count by (instance) (turnmill_last_progress_timestamp_seconds{{{IN}}}))", ""),),
                         "stat",
                         4,
                     ),
-                    Panel("Open turns", "short", ((f"sum(threadmill_open_turns{{{IN}}})", ""),), "stat", 4),
-                    Panel("Records waiting", "short", ((f"sum(threadmill_lag_records{{{IN}}})", ""),), "stat", 4),
+                    Panel("Open turns", "short", ((f"sum(turnmill_open_turns{{{IN}}})", ""),), "stat", 4),
+                    Panel("Records waiting", "short", ((f"sum(turnmill_lag_records{{{IN}}})", ""),), "stat", 4),
                     Panel(
                         "Dead letters",
                         "short",
-                        ((f"sum(increase(threadmill_dead_letters_total{{{IN}}}[$__range])) or vector(0)", ""),),
+                        ((f"sum(increase(turnmill_dead_letters_total{{{IN}}}[$__range])) or vector(0)", ""),),
                         "stat",
                         4,
                         "In the time that is shown.",
@@ -35,7 +35,7 @@ def pipeline() -> Json:
                     Panel(
                         "Oldest checkpoint",
                         "s",
-                        ((f"max(time() - threadmill_last_checkpoint_timestamp_seconds{{{IN}}})", ""),),
+                        ((f"max(time() - turnmill_last_checkpoint_timestamp_seconds{{{IN}}})", ""),),
                         "stat",
                         4,
                         "Roles that have nothing to do make no checkpoints.",
@@ -46,15 +46,15 @@ def pipeline() -> Json:
                         (
                             (
                                 (
-                                    f"clamp_min(sum(increase(threadmill_turns_produced_total{{{IN}}}[$__range]))"
-                                    f" - sum(increase(threadmill_store_rows_total{{{IN}}}[$__range])), 0)"
+                                    f"clamp_min(sum(increase(turnmill_turns_produced_total{{{IN}}}[$__range]))"
+                                    f" - sum(increase(turnmill_store_rows_total{{{IN}}}[$__range])), 0)"
                                 ),
                                 "",
                             ),
                         ),
                         "stat",
                         4,
-                        "About 0 where the store keeps up; `threadmill doctor --ledger` counts exactly.",
+                        "About 0 where the store keeps up; `turnmill doctor --ledger` counts exactly.",
                     ),
                 ),
             ),
@@ -64,28 +64,28 @@ def pipeline() -> Json:
                     Panel(
                         "Events a second, by dialect",
                         "short",
-                        ((rate("threadmill_events_assembled_total", "dialect"), "{{dialect}}"),),
+                        ((rate("turnmill_events_assembled_total", "dialect"), "{{dialect}}"),),
                     ),
                     Panel(
                         "Records read a second, by topic",
                         "short",
-                        ((rate("threadmill_records_read_total", "topic"), "{{topic}}"),),
+                        ((rate("turnmill_records_read_total", "topic"), "{{topic}}"),),
                     ),
                     Panel(
                         "Turns a second, by status",
                         "short",
-                        ((rate("threadmill_turns_produced_total", "status"), "{{status}}"),),
+                        ((rate("turnmill_turns_produced_total", "status"), "{{status}}"),),
                     ),
                     Panel(
                         "Waiting records, by role",
                         "short",
-                        ((f"sum by (role) (threadmill_lag_records{{{IN}}})", "{{role}}"),),
+                        ((f"sum by (role) (turnmill_lag_records{{{IN}}})", "{{role}}"),),
                     ),
                     Panel(
                         "Runs a second",
                         "short",
                         tuple(
-                            (f"sum(rate(threadmill_runs_{what}_total{{{IN}}}[$__rate_interval]))", what)
+                            (f"sum(rate(turnmill_runs_{what}_total{{{IN}}}[$__rate_interval]))", what)
                             for what in ("opened", "closed", "reopened")
                         ),
                     ),
@@ -93,8 +93,8 @@ def pipeline() -> Json:
                         "Open turns and early events",
                         "short",
                         (
-                            (f"sum(threadmill_open_turns{{{IN}}})", "open turns"),
-                            (f"sum(threadmill_early_events{{{IN}}})", "early events"),
+                            (f"sum(turnmill_open_turns{{{IN}}})", "open turns"),
+                            (f"sum(turnmill_early_events{{{IN}}})", "early events"),
                         ),
                     ),
                 ),
@@ -102,13 +102,13 @@ def pipeline() -> Json:
             Row(
                 "Safety",
                 (
-                    Panel("Time of a checkpoint", "s", quantiles("threadmill_checkpoint_duration_seconds")),
+                    Panel("Time of a checkpoint", "s", quantiles("turnmill_checkpoint_duration_seconds")),
                     Panel(
                         "Age of the last checkpoint, by role",
                         "s",
                         (
                             (
-                                f"time() - min by (role) (threadmill_last_checkpoint_timestamp_seconds{{{IN}}})",
+                                f"time() - min by (role) (turnmill_last_checkpoint_timestamp_seconds{{{IN}}})",
                                 "{{role}}",
                             ),
                         ),
@@ -116,18 +116,18 @@ def pipeline() -> Json:
                     Panel(
                         "Rebalances a minute",
                         "short",
-                        ((f"60 * sum(rate(threadmill_rebalances_total{{{IN}}}[$__rate_interval]))", "assignments"),),
+                        ((f"60 * sum(rate(turnmill_rebalances_total{{{IN}}}[$__rate_interval]))", "assignments"),),
                     ),
                     Panel("Dead letters, by reason", "short", ((dead, "{{reason}}"),), "bargauge"),
                     Panel(
                         "Duplicates dropped a second",
                         "short",
-                        ((f"sum(rate(threadmill_duplicates_dropped_total{{{IN}}}[$__rate_interval]))", "events"),),
+                        ((f"sum(rate(turnmill_duplicates_dropped_total{{{IN}}}[$__rate_interval]))", "events"),),
                     ),
                     Panel(
                         "Pieces of long turns spilled a second",
                         "short",
-                        ((f"sum(rate(threadmill_segments_spilled_total{{{IN}}}[$__rate_interval]))", "segments"),),
+                        ((f"sum(rate(turnmill_segments_spilled_total{{{IN}}}[$__rate_interval]))", "segments"),),
                     ),
                 ),
             ),
@@ -137,13 +137,13 @@ def pipeline() -> Json:
                     Panel(
                         "Turns stored a second",
                         "short",
-                        ((f"sum(rate(threadmill_store_rows_total{{{IN}}}[$__rate_interval]))", "rows"),),
+                        ((f"sum(rate(turnmill_store_rows_total{{{IN}}}[$__rate_interval]))", "rows"),),
                     ),
                     Panel(
                         "Failures and retries a second",
                         "short",
                         tuple(
-                            (f"sum(rate(threadmill_{what}_total{{{IN}}}[$__rate_interval]))", legend)
+                            (f"sum(rate(turnmill_{what}_total{{{IN}}}[$__rate_interval]))", legend)
                             for what, legend in (
                                 ("store_failures", "store failures"),
                                 ("store_retries", "store retries"),
@@ -156,8 +156,8 @@ def pipeline() -> Json:
                         "Written to object storage a second",
                         "Bps",
                         (
-                            (f"sum(rate(threadmill_content_bytes_total{{{IN}}}[$__rate_interval]))", "content"),
-                            (f"sum(rate(threadmill_archive_bytes_total{{{IN}}}[$__rate_interval]))", "archive"),
+                            (f"sum(rate(turnmill_content_bytes_total{{{IN}}}[$__rate_interval]))", "content"),
+                            (f"sum(rate(turnmill_archive_bytes_total{{{IN}}}[$__rate_interval]))", "archive"),
                         ),
                     ),
                 ),
@@ -183,7 +183,7 @@ def pipeline() -> Json:
                     Panel(
                         "Requests of the gateway a second, by status",
                         "reqps",
-                        ((rate("threadmill_gateway_requests_total", "status"), "{{status}}"),),
+                        ((rate("turnmill_gateway_requests_total", "status"), "{{status}}"),),
                     ),
                     Panel(
                         "Time of a request, by route",
@@ -192,7 +192,7 @@ def pipeline() -> Json:
                             (
                                 (
                                     "histogram_quantile(0.95, sum by (le, route) (rate("
-                                    f"threadmill_gateway_request_duration_seconds_bucket{{{IN}}}[$__rate_interval])))"
+                                    f"turnmill_gateway_request_duration_seconds_bucket{{{IN}}}[$__rate_interval])))"
                                 ),
                                 "p95 {{route}}",
                             ),
@@ -202,14 +202,14 @@ def pipeline() -> Json:
                         "Uploads and live streams",
                         "short",
                         (
-                            (f"sum(threadmill_gateway_uploads{{{IN}}})", "uploads"),
-                            (f"sum(threadmill_gateway_live_readers{{{IN}}})", "live streams"),
+                            (f"sum(turnmill_gateway_uploads{{{IN}}})", "uploads"),
+                            (f"sum(turnmill_gateway_live_readers{{{IN}}})", "live streams"),
                         ),
                     ),
                     Panel(
                         "Uploaded events a second",
                         "short",
-                        ((rate("threadmill_gateway_events_total", "dialect"), "{{dialect}}"),),
+                        ((rate("turnmill_gateway_events_total", "dialect"), "{{dialect}}"),),
                     ),
                 ),
             ),

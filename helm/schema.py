@@ -14,7 +14,7 @@ import yaml
 from pipeline.settings import Settings
 from pipeline.worker.roles import ROLES
 
-VALUES: Final = Path(__file__).parent / "threadmill" / "values.yaml"
+VALUES: Final = Path(__file__).parent / "turnmill" / "values.yaml"
 Schema = dict[str, Any]
 
 # Settings that the chart sets itself -> the value that a user changes instead.
@@ -234,7 +234,7 @@ def values_schema() -> Schema:
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": "Values of the chart threadmill",
+        "title": "Values of the chart turnmill",
         "type": "object",
         "additionalProperties": False,
         "properties": {

@@ -14,34 +14,34 @@ INPUT: Final = f'{USAGE},token_type="input"'
 
 def usage() -> Json:
     """What a fleet of agents does: tokens, cost, turns, errors, latency."""
-    models = rate("threadmill_tokens_total", "model", f'{USAGE},token_type=~"input|output"')
-    errors = total("threadmill_agent_turns_total", f'{USAGE},reason="error"', "model")
-    turns = total("threadmill_agent_turns_total", USAGE, "model")
+    models = rate("turnmill_tokens_total", "model", f'{USAGE},token_type=~"input|output"')
+    errors = total("turnmill_agent_turns_total", f'{USAGE},reason="error"', "model")
+    turns = total("turnmill_agent_turns_total", USAGE, "model")
     return dashboard(
-        "threadmill-usage",
-        "Threadmill / Usage of the fleet",
+        "turnmill-usage",
+        "Turnmill / Usage of the fleet",
         (
             Row(
                 "In this time",
                 (
-                    Panel("Turns", "short", ((total("threadmill_agent_turns_total", USAGE), ""),), "stat", 4),
+                    Panel("Turns", "short", ((total("turnmill_agent_turns_total", USAGE), ""),), "stat", 4),
                     Panel(
                         "Tokens",
                         "short",
-                        ((total("threadmill_tokens_total", f'{USAGE},token_type=~"input|output"'), ""),),
+                        ((total("turnmill_tokens_total", f'{USAGE},token_type=~"input|output"'), ""),),
                         "stat",
                         4,
                     ),
-                    Panel("Cost", "currencyUSD", ((total("threadmill_cost_usd_total", USAGE), ""),), "stat", 4),
-                    Panel("Tool calls", "short", ((total("threadmill_tool_calls_total", USAGE), ""),), "stat", 4),
+                    Panel("Cost", "currencyUSD", ((total("turnmill_cost_usd_total", USAGE), ""),), "stat", 4),
+                    Panel("Tool calls", "short", ((total("turnmill_tool_calls_total", USAGE), ""),), "stat", 4),
                     Panel(
                         "Interrupted",
                         "percentunit",
                         (
                             (
                                 (
-                                    f"{total('threadmill_agent_turns_total', INTERRUPTED)}"
-                                    f" / {total('threadmill_agent_turns_total', USAGE)}"
+                                    f"{total('turnmill_agent_turns_total', INTERRUPTED)}"
+                                    f" / {total('turnmill_agent_turns_total', USAGE)}"
                                 ),
                                 "",
                             ),
@@ -55,10 +55,7 @@ def usage() -> Json:
                         "percentunit",
                         (
                             (
-                                (
-                                    f"{total('threadmill_tokens_total', CACHED)}"
-                                    f" / {total('threadmill_tokens_total', INPUT)}"
-                                ),
+                                (f"{total('turnmill_tokens_total', CACHED)} / {total('turnmill_tokens_total', INPUT)}"),
                                 "",
                             ),
                         ),
@@ -75,25 +72,25 @@ def usage() -> Json:
                     Panel(
                         "Tokens a second, by type",
                         "short",
-                        ((rate("threadmill_tokens_total", "token_type", USAGE), "{{token_type}}"),),
+                        ((rate("turnmill_tokens_total", "token_type", USAGE), "{{token_type}}"),),
                     ),
                     Panel(
                         "Cost an hour, by model",
                         "currencyUSD",
-                        ((f"3600 * {rate('threadmill_cost_usd_total', 'model', USAGE)}", "{{model}}"),),
-                        help="As streams report it. For billing ask `threadmill usage`, which counts stored turns.",
+                        ((f"3600 * {rate('turnmill_cost_usd_total', 'model', USAGE)}", "{{model}}"),),
+                        help="As streams report it. For billing ask `turnmill usage`, which counts stored turns.",
                     ),
                     Panel(
                         "Cost an hour, by tenant",
                         "currencyUSD",
-                        ((f"3600 * {rate('threadmill_cost_usd_total', 'tenant', USAGE)}", "{{tenant}}"),),
+                        ((f"3600 * {rate('turnmill_cost_usd_total', 'tenant', USAGE)}", "{{tenant}}"),),
                     ),
                     Panel(
                         "Tokens a second, by agent",
                         "short",
                         (
                             (
-                                rate("threadmill_tokens_total", "agent", f'{USAGE},token_type=~"input|output"'),
+                                rate("turnmill_tokens_total", "agent", f'{USAGE},token_type=~"input|output"'),
                                 "{{agent}}",
                             ),
                         ),
@@ -119,14 +116,14 @@ def usage() -> Json:
                     Panel(
                         "Turns a second, by agent",
                         "short",
-                        ((rate("threadmill_agent_turns_total", "agent", USAGE), "{{agent}}"),),
+                        ((rate("turnmill_agent_turns_total", "agent", USAGE), "{{agent}}"),),
                     ),
                     Panel(
                         "Interrupted turns a second, by reason",
                         "short",
                         (
                             (
-                                rate("threadmill_agent_turns_total", "reason", INTERRUPTED),
+                                rate("turnmill_agent_turns_total", "reason", INTERRUPTED),
                                 "{{reason}}",
                             ),
                         ),
@@ -141,19 +138,19 @@ def usage() -> Json:
                         "Tool calls and failures a second",
                         "short",
                         (
-                            (f"sum(rate(threadmill_tool_calls_total{{{USAGE}}}[$__rate_interval]))", "calls"),
-                            (f"sum(rate(threadmill_tool_errors_total{{{USAGE}}}[$__rate_interval]))", "failures"),
+                            (f"sum(rate(turnmill_tool_calls_total{{{USAGE}}}[$__rate_interval]))", "calls"),
+                            (f"sum(rate(turnmill_tool_errors_total{{{USAGE}}}[$__rate_interval]))", "failures"),
                         ),
                     ),
                     Panel(
                         "Responses a second, by model",
                         "short",
-                        ((rate("threadmill_responses_total", "model", USAGE), "{{model}}"),),
+                        ((rate("turnmill_responses_total", "model", USAGE), "{{model}}"),),
                     ),
                     Panel(
                         "Answers from the application's cache a second",
                         "short",
-                        ((f"sum(rate(threadmill_cache_hits_total{{{USAGE}}}[$__rate_interval]))", "hits"),),
+                        ((f"sum(rate(turnmill_cache_hits_total{{{USAGE}}}[$__rate_interval]))", "hits"),),
                     ),
                 ),
             ),

@@ -1,4 +1,4 @@
-"""The `threadmill` command."""
+"""The `turnmill` command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from pipeline.errors import ThreadmillError
+from pipeline.errors import TurnmillError
 from pipeline.extras import CLIENT, missing, need
 from topics import CORE
 
@@ -26,14 +26,14 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Entry]] = {
-    "archive": Entry("archive", "archive", "The tables that THREADMILL_ARCHIVE=iceberg+… names."),
+    "archive": Entry("archive", "archive", "The tables that TURNMILL_ARCHIVE=iceberg+… names."),
     "assemble": Entry("assemble", CLIENT, "Assemble recorded streams, without a broker."),
     "bench": Entry("bench", "all", "Measure throughput, latency and memory on a local Kafka."),
     "convert": Entry("documents", CLIENT, "Convert documents between versions of ThreadProtocol."),
     "demo": Entry("demo", "demo", "See the whole pipeline at work on recorded runs."),
     "dlq": Entry("dlq", "worker", "List, show and redrive dead letters."),
     "doctor": Entry("doctor", "worker", "See whether all is well, and what to do if not."),
-    "down": Entry("broker", "demo", "Stop the development broker of THREADMILL_HOME; its data stays."),
+    "down": Entry("broker", "demo", "Stop the development broker of TURNMILL_HOME; its data stays."),
     "export": Entry("threads", "worker", "Print threads, one JSON object a line."),
     "gateway": Entry("gateway", "gateway", "Serve HTTP: ingest, threads, live streams, usage, dashboard."),
     "hash": Entry("documents", CLIENT, "Print the canonical hash of each turn of a document."),
@@ -44,8 +44,8 @@ COMMANDS: Final[dict[str, Entry]] = {
     "runs": Entry("runs", "worker", "List open runs, or threads that wait for an answer."),
     "schema": Entry("validate", CLIENT, "Print the JSON Schema of a thread document, or of a topic's records."),
     "search": Entry("search", "worker", "Search in what was said."),
-    "settings": Entry("settings", CLIENT, "Show every THREADMILL_* variable and its value."),
-    "store": Entry("store", "worker", "The thread store that THREADMILL_STORE names."),
+    "settings": Entry("settings", CLIENT, "Show every TURNMILL_* variable and its value."),
+    "store": Entry("store", "worker", "The thread store that TURNMILL_STORE names."),
     "tenants": Entry("tenants", "worker", "Erase a tenant, and look for what is left of it."),
     "threads": Entry("threads", "worker", "List, show and delete stored threads."),
     "topics": Entry("topics", "worker", "List, create and describe the topics."),
@@ -83,7 +83,7 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(
                 [
-                    (name, f"(needs threadmill[{one.extra}])" if missing(one.extra) else one.does)
+                    (name, f"(needs turnmill[{one.extra}])" if missing(one.extra) else one.does)
                     for name, one in sorted(COMMANDS.items())
                 ]
             )
@@ -93,18 +93,18 @@ def _absent(name: str, extra: str) -> click.Command:
     """Stands in for a command whose extra is not installed: however it is called, it says so."""
     return click.Command(
         name,
-        callback=lambda: need(extra, f"`threadmill {name}`"),
+        callback=lambda: need(extra, f"`turnmill {name}`"),
         add_help_option=False,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="threadmill", message=f"%(prog)s, version %(version)s, core {CORE}")
+@click.version_option(package_name="turnmill", message=f"%(prog)s, version %(version)s, core {CORE}")
 def cli() -> None:
     """Turn the streams of AI agents into complete, canonical conversations.
 
-    Settings come from THREADMILL_* variables: `threadmill settings` lists them.
+    Settings come from TURNMILL_* variables: `turnmill settings` lists them.
     """
 
 
@@ -114,14 +114,14 @@ def main() -> None:
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     try:
         cli(standalone_mode=False)
-    except ThreadmillError as error:
-        click.echo(f"threadmill: {error}", err=True)
+    except TurnmillError as error:
+        click.echo(f"turnmill: {error}", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("threadmill: stopped", err=True)
+        click.echo("turnmill: stopped", err=True)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
@@ -129,7 +129,7 @@ def main() -> None:
     except OSError as error:
         if error.filename is None:
             raise
-        click.echo(f"threadmill: {error.filename}: {error.strerror}; is the path right, may it be written?", err=True)
+        click.echo(f"turnmill: {error.filename}: {error.strerror}; is the path right, may it be written?", err=True)
         sys.exit(2)
 
 

@@ -1,8 +1,8 @@
-"""The error tree of `threadmill.errors`, and its one branch that only the pipeline knows: the store's."""
+"""The error tree of `turnmill.errors`, and its one branch that only the pipeline knows: the store's."""
 
 from __future__ import annotations
 
-from threadmill.errors import BrokerError, CallerError, InvalidRecord, Reason, ThreadmillError
+from turnmill.errors import BrokerError, CallerError, InvalidRecord, Reason, TurnmillError
 
 __all__ = [
     "BrokerError",
@@ -11,12 +11,12 @@ __all__ = [
     "InvalidRecord",
     "Reason",
     "StoreError",
-    "ThreadmillError",
+    "TurnmillError",
     "UnstorableData",
 ]
 
 
-class StoreError(ThreadmillError):
+class StoreError(TurnmillError):
     """The thread store is not there, refuses us, or has another schema version.
 
     `transient`: the same call may work later without anyone changing the settings; a sink retries it.

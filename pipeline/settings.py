@@ -1,6 +1,6 @@
-"""All options, in one frozen class: those of the client (`threadmill.settings`), and those of the pipeline.
+"""All options, in one frozen class: those of the client (`turnmill.settings`), and those of the pipeline.
 
-Nothing else reads the environment. Each field is the variable THREADMILL_<NAME>. A name that is not here, or a bad
+Nothing else reads the environment. Each field is the variable TURNMILL_<NAME>. A name that is not here, or a bad
 value, is an error at start.
 """
 
@@ -20,11 +20,11 @@ from pipeline import budgets, webhooks
 from pipeline.budgets import Budget
 from pipeline.retention import Retention
 from pipeline.webhooks import Webhook
-from threadmill.environment import read
-from threadmill.settings import PREFIX, ClientSettings, Count, without_password
 from topics.catalog import CATALOG
+from turnmill.environment import read
+from turnmill.settings import PREFIX, ClientSettings, Count, without_password
 
-INLINE = "inline"  # THREADMILL_CONTENT: large values stay in their turns
+INLINE = "inline"  # TURNMILL_CONTENT: large values stay in their turns
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 HOST: Final = r"(?:\[[^\]/]+\]|[^\[\]:,/?#@]*)(?::[0-9]{1,5})?"
@@ -161,7 +161,7 @@ class Settings(ClientSettings):
     cache: Path | None = Field(
         None,
         description="Folder for what is downloaded once, Kafka's jars, and for what the demo makes; by default "
-        "`.cache/threadmill` where that is there, else `threadmill` in the user's own cache folder (`~/.cache`; on "
+        "`.cache/turnmill` where that is there, else `turnmill` in the user's own cache folder (`~/.cache`; on "
         "macOS `~/Library/Caches`).",
     )
     maven_repository: Annotated[str, AfterValidator(_repository)] | None = Field(
@@ -172,7 +172,7 @@ class Settings(ClientSettings):
     )
     store: Annotated[str, AfterValidator(_store)] | None = Field(
         None,
-        description="`sqlite:///path` or `postgresql://…`; by default `threads.db` in THREADMILL_HOME.",
+        description="`sqlite:///path` or `postgresql://…`; by default `threads.db` in TURNMILL_HOME.",
         json_schema_extra={"secret": True},
     )
     store_retention: Annotated[str, AfterValidator(_store_retention)] | None = Field(
@@ -183,7 +183,7 @@ class Settings(ClientSettings):
     content: Annotated[str, AfterValidator(_content)] | None = Field(
         None,
         description="Where large tool results and files are kept: `file:///folder`, `s3://bucket/prefix`, `gs://…`, "
-        "`azure://container/prefix`, or `inline`: in the turns. By default the folder `content` in THREADMILL_HOME "
+        "`azure://container/prefix`, or `inline`: in the turns. By default the folder `content` in TURNMILL_HOME "
         "where the store is SQLite, else `inline`.",
     )
     content_threshold: Count = Field(
@@ -208,7 +208,7 @@ class Settings(ClientSettings):
     archive_catalog: Annotated[str, AfterValidator(_catalog)] | None = Field(
         None,
         description="The catalog of the archive's Iceberg tables: `https://…`, a REST catalog, or `sqlite:///path`. By "
-        "default the file `catalog.db` in the archive's folder; of a bucket, `archive.db` in THREADMILL_HOME.",
+        "default the file `catalog.db` in the archive's folder; of a bucket, `archive.db` in TURNMILL_HOME.",
     )
     archive_bytes: Count = Field(
         33_554_432, description="A segment of the archive is written when it has so many bytes (of each partition)."
@@ -233,7 +233,7 @@ class Settings(ClientSettings):
     )
     processes: Count | None = Field(
         None,
-        description="Processes of one `threadmill worker`, which share its port and its signals. By default two where "
+        description="Processes of one `turnmill worker`, which share its port and its signals. By default two where "
         "it may use two cores: the roles that write to the store have one of their own; else, and with `--roles`, one.",
     )
     port: Port = Field(6066, description="Health and metrics of a worker; 0 takes a free port.")
@@ -245,7 +245,7 @@ class Settings(ClientSettings):
     gateway_tokens: SecretStr | None = Field(
         None,
         description="Who may call the gateway: a file of JSON lines, or the lines themselves. "
-        "`threadmill gateway token` makes a token and its line.",
+        "`turnmill gateway token` makes a token and its line.",
     )
     gateway_jwks_url: Annotated[str, AfterValidator(_keys)] | None = Field(
         None,
@@ -361,8 +361,8 @@ class Settings(ClientSettings):
     @property
     def cache_folder(self) -> Path:
         """The folder of what is downloaded, the default filled in; absolute."""
-        here = Path(".cache") / "threadmill"
-        return (self.cache or (here if here.is_dir() else _user_cache() / "threadmill")).absolute()
+        here = Path(".cache") / "turnmill"
+        return (self.cache or (here if here.is_dir() else _user_cache() / "turnmill")).absolute()
 
     @property
     def store_url(self) -> str:
@@ -407,7 +407,7 @@ def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings
     """Read the environment. Raises CallerError that names each unknown or bad variable."""
     environ = os.environ if environ is None else environ
     unknown = [
-        f"{name} is no setting of Threadmill; `threadmill settings` lists them"
+        f"{name} is no setting of Turnmill; `turnmill settings` lists them"
         for name in sorted(environ)
         if name.startswith(PREFIX) and name.removeprefix(PREFIX).lower() not in Settings.model_fields
     ]

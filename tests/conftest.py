@@ -1,4 +1,4 @@
-"""Fixtures for all tests. Nothing of the developer's own THREADMILL_* reaches them."""
+"""Fixtures for all tests. Nothing of the developer's own TURNMILL_* reaches them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.support.places import CACHE
 from tests.support.servers import SharedServers, kafka, postgres, shared_kafka
-from threadmill.settings import PREFIX
+from turnmill.settings import PREFIX
 
-EXISTING_POSTGRES = os.environ.get("THREADMILL_TEST_POSTGRES")
+EXISTING_POSTGRES = os.environ.get("TURNMILL_TEST_POSTGRES")
 PARTITIONS = 4  # of the topics of a test: the broker makes and deletes hundreds of topics in a session
 SHARED = pytest.StashKey[SharedServers]()
 
@@ -99,7 +99,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The session's Postgres server: the one of THREADMILL_TEST_POSTGRES, or one that stops with the session."""
+    """The session's Postgres server: the one of TURNMILL_TEST_POSTGRES, or one that stops with the session."""
     if shared := addresses(request.config):
         yield shared["postgres"]
     elif EXISTING_POSTGRES:

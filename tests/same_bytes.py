@@ -24,9 +24,9 @@ from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from tests.simulation.one import one, prepare
-from threadmill.envelope import encode
-from threadmill.framing import decode
 from topics import CORE, turn_record
+from turnmill.envelope import encode
+from turnmill.framing import decode
 
 CORPUS: Final = Path(__file__).parent / "corpus"
 THREAD_ID: Final = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"

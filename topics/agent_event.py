@@ -1,6 +1,6 @@
 """The records of the events topic as a strict model: their schema, and messages about all faults of one.
 
-`threadmill.envelope` describes the record, and has the codec that publishers and workers use.
+`turnmill.envelope` describes the record, and has the codec that publishers and workers use.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from threadmill.envelope import LARGEST, MAX_TENANT, loads
-from threadmill.errors import InvalidRecord
-from threadmill.run_info import RunInfo
-from threadmill.wires import WIRES
+from turnmill.envelope import LARGEST, MAX_TENANT, loads
+from turnmill.errors import InvalidRecord
+from turnmill.run_info import RunInfo
+from turnmill.wires import WIRES
 
 NonEmpty = Annotated[str, StringConstraints(min_length=1)]
 

@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document of Threadmill's topics, from the catalog and the records' models. Pure.
+"""The AsyncAPI 3 document of Turnmill's topics, from the catalog and the records' models. Pure.
 
 https://www.asyncapi.com/docs/reference/specification/v3.0.0, Kafka bindings 0.5.0.
 """
@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from threadmill import traceparent
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, Topic
 from topics.operation import Operation
 from topics.record_models import MODELS, dead_letter_headers
 from topics.record_schemas import schema_id
+from turnmill import traceparent
 
 VERSION = "3.0.0"
 KAFKA_BINDING = "0.5.0"
@@ -30,7 +30,7 @@ TRACE_HEADERS: Final[Document] = {
 
 
 def document(
-    prefix: str = "threadmill",
+    prefix: str = "turnmill",
     *,
     operations: Iterable[Operation] = (),
     version: str = "0",
@@ -47,7 +47,7 @@ def document(
     return {
         "asyncapi": VERSION,
         "info": {
-            "title": "Threadmill",
+            "title": "Turnmill",
             "version": version,
             "description": "Streams of AI agents become complete, canonical conversations. Records of one thread have "
             "the same key, and so the same partition number in every topic.",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from threadmill.errors import Reason
+from turnmill.errors import Reason
 
 VERSION = 1
-PREFIX = "threadmill."
+PREFIX = "turnmill."
 MAX_DETAIL = 500
 
 

@@ -1,6 +1,6 @@
 """JSON text <-> values, lossless.
 
-orjson where it can; `threadmill.deep_json` for what orjson refuses or rounds: integers over 64 bits, lone surrogates,
+orjson where it can; `turnmill.deep_json` for what orjson refuses or rounds: integers over 64 bits, lone surrogates,
 more than 254 levels of nesting.
 """
 
@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import orjson
 
-from threadmill import deep_json
-from threadmill.nesting import too_deep
+from turnmill import deep_json
+from turnmill.nesting import too_deep
 
 # orjson reads an integer over 64 bits as a float. 20 digits in a row may be one; in text they cost only time.
 MAYBE_LARGE = re.compile(r"\d{20}")

@@ -14,9 +14,9 @@ from typing import Any, Final, NotRequired, TypedDict
 
 import orjson
 
-from threadmill import notice
-from threadmill.errors import InvalidRecord, Reason
 from topics import json_text
+from turnmill import notice
+from turnmill.errors import InvalidRecord, Reason
 
 VERSION: Final = notice.VERSION
 THREAD_DELETED: Final = "thread.deleted"

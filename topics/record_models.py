@@ -1,6 +1,6 @@
 """The records of the topics as pydantic models, from which schemas and documents are made.
 
-Workers neither read nor write records by them: `threadmill.envelope` and the modules of this package do.
+Workers neither read nor write records by them: `turnmill.envelope` and the modules of this package do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NotRequired, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from threadmill.errors import Reason
 from topics import dead_letter, notice, telemetry, turn_record
 from topics.agent_event import AgentEvent
 from topics.catalog import EVENTS, NOTICES, STATE, TELEMETRY, TURNS
@@ -18,6 +17,7 @@ from topics.notice import NoticeRecord
 from topics.telemetry import TelemetryRecord
 from topics.thread import AgentConfig, Turn
 from topics.turn_record import TurnRecord
+from turnmill.errors import Reason
 
 
 class StateSegment(BaseModel):

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
-from threadmill import envelope
 from topics import dead_letter, notice, state, telemetry, turn_record
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.record_models import MODELS, dead_letter_headers
+from turnmill import envelope
 
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 VERSIONS: Final[Mapping[str, int]] = {
@@ -32,7 +32,7 @@ VERSIONS: Final[Mapping[str, int]] = {
 
 def schema_id(topic: Topic) -> str:
     """-> the `$id` of the schema of a topic's records."""
-    return f"urn:threadmill:schema:{topic.name}:{VERSIONS[topic.name]}"
+    return f"urn:turnmill:schema:{topic.name}:{VERSIONS[topic.name]}"
 
 
 def made(topic: Topic) -> dict[str, Any]:

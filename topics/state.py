@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from threadmill.errors import InvalidRecord, Reason
 from topics import json_text
+from turnmill.errors import InvalidRecord, Reason
 
 VERSION = 1
 MAX_SEGMENT_BYTES = 800_000

@@ -11,10 +11,10 @@ from typing import Any, NotRequired, TypedDict
 
 import orjson
 
-from threadmill.envelope import loads
-from threadmill.errors import InvalidRecord, Reason
-from threadmill.nesting import OWN_LEVELS
 from topics import json_text
+from turnmill.envelope import loads
+from turnmill.errors import InvalidRecord, Reason
+from turnmill.nesting import OWN_LEVELS
 
 VERSION = 1
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from threadmill.identity import is_uuid
 from topics.findings import Finding, Severity, joined, objects, shown, texts
 from topics.json_text import Fields
 from topics.thread_invariants import INVARIANTS
 from topics.thread_schema import schema_findings
+from turnmill.identity import is_uuid
 
 TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII)
 NAMESPACED: Final = re.compile(r"[:./_-]")

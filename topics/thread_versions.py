@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from threadmill.errors import InvalidRecord, Reason
 from topics.json_text import Fields
 from topics.thread import VERSION
+from turnmill.errors import InvalidRecord, Reason
 
 OLD: Final = "0.0.3"
 MESSAGE_FIELDS: Final = frozenset({"message_type", "timestamp", "agent_id", "parts"})

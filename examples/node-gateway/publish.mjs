@@ -2,13 +2,13 @@
 //
 //   node publish.mjs chat-42 < stream.sse
 //
-// THREADMILL_GATEWAY is the gateway's address, THREADMILL_TOKEN a token with the scope `publish`. Node 18 or newer.
+// TURNMILL_GATEWAY is the gateway's address, TURNMILL_TOKEN a token with the scope `publish`. Node 18 or newer.
 
 import { Readable } from 'node:stream'
 import { pathToFileURL } from 'node:url'
 
-const gateway = process.env.THREADMILL_GATEWAY ?? 'http://127.0.0.1:8080'
-const token = process.env.THREADMILL_TOKEN
+const gateway = process.env.TURNMILL_GATEWAY ?? 'http://127.0.0.1:8080'
+const token = process.env.TURNMILL_TOKEN
 
 /**
  * Send a run's stream while it comes. `stream`: a ReadableStream of bytes (SSE, or JSON lines); `facts`: agent_id,
@@ -37,7 +37,7 @@ export async function publishRun({ threadId, runId, stream, dialect = 'vercel-ai
  *
  * What can't be published is told to `onError`, and does not touch the client's stream.
  */
-export function tee(response, run, onError = (error) => console.error(`threadmill: ${error.message}`)) {
+export function tee(response, run, onError = (error) => console.error(`turnmill: ${error.message}`)) {
   const [toClient, toGateway] = response.body.tee()
   publishRun({ ...run, stream: toGateway }).catch((error) => {
     toGateway.cancel().catch(() => {})

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define LARGEST 9007199254740991LL /* threadmill.envelope.LARGEST */
+#define LARGEST 9007199254740991LL /* turnmill.envelope.LARGEST */
 #define DIGITS 16
 #define STACK 4096 /* bytes of text that need no memory of their own */
 

@@ -8,10 +8,10 @@ from pipeline.assembly.parts import Context
 from pipeline.turns.canonical import sealed
 from pipeline.turns.held_events import Ranges, held_ranges
 from pipeline.turns.times import bounded, epoch_ms, iso
-from threadmill.identity import thread_uuid, turn_id
 from topics import turn_record
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
+from turnmill.identity import thread_uuid, turn_id
 
 Timings = list[dict[str, int | None]]
 

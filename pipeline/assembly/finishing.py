@@ -16,10 +16,10 @@ from pipeline.assembly.run_states import Event
 from pipeline.assembly.spilled_run import DialectOf
 from pipeline.assembly.telemetry import closing_records, polished, streamed_records
 from pipeline.turns.lineage import Redacted
-from threadmill.errors import Reason
 from topics.state import Segment
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
+from turnmill.errors import Reason
 
 # Tests set it: compiled code would not look again at what is Final.
 LARGE = 1_000_000  # bytes of a run whose turns may be too large for their topic

@@ -1,4 +1,4 @@
-"""One run's whole stream -> its turns, without a broker: `threadmill assemble`, and what tests compare with."""
+"""One run's whole stream -> its turns, without a broker: `turnmill assemble`, and what tests compare with."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pipeline.assembly.fork import fork
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns.lineage import Redacted, lineage
-from threadmill.nesting import with_room
 from topics.turn_record import TurnRecord
+from turnmill.nesting import with_room
 
 
 def assemble(

@@ -17,13 +17,13 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.records import Envelope, Record, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.assembly.weight import weight
-from threadmill import traceparent
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord
 from topics.state import Segment
+from turnmill import traceparent
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord
 
 ADVICE: Final = (
-    "the turn would be larger than a record may be: with a content store (THREADMILL_CONTENT) large values are kept "
+    "the turn would be larger than a record may be: with a content store (TURNMILL_CONTENT) large values are kept "
     "elsewhere"
 )
 # Tests set it: compiled code would not look again at what is Final.

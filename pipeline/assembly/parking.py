@@ -16,12 +16,12 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect, StreamEnd
 from pipeline.assembly.parts import Context
 from pipeline.assembly.weight import structure, weight
-from threadmill.envelope import ENDS as envelope_ends  # noqa: N811  # as this module has ENDS, with None
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord
-from threadmill.wires import Wire
 from topics.json_text import Fields
 from topics.state import Clocks, Segment
+from turnmill.envelope import ENDS as envelope_ends  # noqa: N811  # as this module has ENDS, with None
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord
+from turnmill.wires import Wire
 
 STREAM_ENDS: Final[tuple[StreamEnd | None, ...]] = (None, "complete", "aborted")
 ENDS: Final = (None, *sorted(envelope_ends))

@@ -35,12 +35,12 @@ from pipeline.assembly.run_states import (
 )
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT
 from pipeline.turns.lineage import Redacted
-from threadmill.envelope import LARGEST, checked, decode
-from threadmill.errors import InvalidRecord, Reason
 from topics import state as state_topic
 from topics.json_text import Fields
 from topics.state import Closed, RunKey
 from topics.turn_record import TurnRecord
+from turnmill.envelope import LARGEST, checked, decode
+from turnmill.errors import InvalidRecord, Reason
 
 INT: Final = frozenset({int})
 NOTHING: Final[Fields] = {}
@@ -289,7 +289,7 @@ class Partition:
         """An interrupted run goes on: its turn will be replaced by a newer revision. Raises InvalidRecord."""
         seq = envelope["seq"]
         if closed.cut:
-            detail = f"seq {seq}: the run was too large, and was cut off (THREADMILL_RUN_BYTES, THREADMILL_CONTENT)"
+            detail = f"seq {seq}: the run was too large, and was cut off (TURNMILL_RUN_BYTES, TURNMILL_CONTENT)"
             raise InvalidRecord(Reason.TOO_LARGE, detail)
         # By the record's own time: after a restart `now` is that of the newest mark, perhaps of another run's.
         if run is None or record.timestamp - closed.at > self.limits.reopen_ms:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from threadmill import traceparent
 from topics.json_text import Fields
+from turnmill import traceparent
 
 MessageKind = Literal["request", "response", "system"]
 

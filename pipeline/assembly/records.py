@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from threadmill.errors import Reason
 from topics.json_text import Fields
+from turnmill.errors import Reason
 
 Envelope = Fields  # the JSON of a record of the events topic
 

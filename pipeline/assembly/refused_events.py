@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
-from threadmill.errors import InvalidRecord, Reason
+from turnmill.errors import InvalidRecord, Reason
 
 
 def refusal(event: Any, kind: str, error: Exception) -> tuple[Reason, str]:

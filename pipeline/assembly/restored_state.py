@@ -16,10 +16,10 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.parking import OutlinedSegment, outlined
 from pipeline.assembly.spilled_run import SpilledRun
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord
 from topics import state
 from topics.state import ANYONE, RunKey, Segment
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord
 
 Segments = dict[str, Segment | OutlinedSegment]  # by their keys on the state topic
 

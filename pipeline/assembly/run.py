@@ -19,8 +19,8 @@ from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.refused_events import refusal
 from pipeline.assembly.sequence_window import SequenceWindow
 from pipeline.assembly.weight import LARGE_RECORD, LIGHT, structure, weight
-from threadmill import traceparent
-from threadmill.errors import InvalidRecord, Reason
+from turnmill import traceparent
+from turnmill.errors import InvalidRecord, Reason
 
 GUESSES: Final = 3  # how often in a row the next record of a run may be foreseen wrongly until it is no more
 

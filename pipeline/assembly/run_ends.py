@@ -13,9 +13,9 @@ from pipeline.assembly.run import Run
 from pipeline.assembly.run_states import CLOSED, REOPENABLE, Event, ImpossibleTransition, RunStates
 from pipeline.assembly.segment_names import SegmentNames
 from pipeline.assembly.spilled_run import segments_of
-from threadmill.errors import Reason
 from topics import state as state_topic
 from topics.state import Closed, RunKey, Segment
+from turnmill.errors import Reason
 
 
 class RunEnds:
@@ -75,7 +75,7 @@ class RunEnds:
             if large:
                 self.out.large.update((key.tenant, turn["turn_id"]) for turn in turns)
             for record in run.beyond or ():
-                detail = f"the run weighs more than {run.most:,} bytes (THREADMILL_RUN_BYTES), and was cut off"
+                detail = f"the run weighs more than {run.most:,} bytes (TURNMILL_RUN_BYTES), and was cut off"
                 self.out.dead.append(Refused(with_key(record, key.thread_id), Reason.TOO_LARGE, detail))
             if turns:
                 spilled = self.segments.of(key)

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.usual_silence import UsualSilence
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord
 from topics import state
 from topics.state import RunKey, Segment
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord
 
 RUNS: Final = 20_000
 CLOSED: Final = 10_000  # runs that may go on, which are remembered

@@ -10,10 +10,10 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.parking import Outline, OutlinedSegment, outlined, unknown
 from pipeline.assembly.records import Envelope, Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
-from threadmill import traceparent
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord, Reason
 from topics.state import MAX_SEGMENT_BYTES, Clocks, RunKey, Segment
+from turnmill import traceparent
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord, Reason
 
 DialectOf = Callable[[Envelope], Dialect]  # raises InvalidRecord for an envelope of none
 

@@ -15,11 +15,11 @@ from pipeline.assembly.parts import Message
 from pipeline.assembly.records import Record, Refused, StoredRecord
 from pipeline.assembly.run import Run
 from pipeline.turns import tokens
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord, Reason
 from topics.json_text import Fields
 from topics.telemetry import VERSION, TelemetryRecord
 from topics.turn_record import TurnRecord
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord, Reason
 
 PER_RECORD: Final = 1 << 16  # more events than a record can hold
 DERIVED: Final = 1 << 48

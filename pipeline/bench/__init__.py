@@ -1,1 +1,1 @@
-"""The benchmark: Threadmill, the limit of the machine, and other engines that do the same job, in one run."""
+"""The benchmark: Turnmill, the limit of the machine, and other engines that do the same job, in one run."""

@@ -18,7 +18,7 @@ from pipeline.errors import BrokerError
 from pipeline.settings import Settings
 
 PLAIN: Final = "plain"
-MODES: Final = {PLAIN: "nothing is captured", "run": "`threadmill run`", "client": "`threadmill.async_client()`"}
+MODES: Final = {PLAIN: "nothing is captured", "run": "`turnmill run`", "client": "`turnmill.async_client()`"}
 STREAMS: Final = (1, 20)  # at the same time
 SHORT_TOKENS: Final = 5
 THINKING: Final = 0.05  # seconds until a short stream begins: less than models take
@@ -67,7 +67,7 @@ async def measure(settings: Settings, streams: int) -> Captured:
 
 async def _program(settings: Settings, url: str, mode: str, streams: int) -> dict:  # type: ignore[type-arg]  # its JSON
     runner = ("-m", "pipeline", "run", "--", sys.executable) if mode == "run" else ()
-    variables = {**environment(settings), "THREADMILL_CAPTURE_HOSTS": "127.0.0.1"}
+    variables = {**environment(settings), "TURNMILL_CAPTURE_HOSTS": "127.0.0.1"}
     program = ("-m", "pipeline.bench.captured_program", url, mode, str(streams))
     process = await asyncio.create_subprocess_exec(
         sys.executable, *runner, *program, env=variables, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

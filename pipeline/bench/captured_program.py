@@ -15,7 +15,7 @@ from typing import Final
 
 import httpx
 
-import threadmill
+import turnmill
 
 SHORT: Final = 200  # streams, one after the other
 WARM: Final = 20  # of those before
@@ -33,7 +33,7 @@ async def read(client: httpx.AsyncClient, url: str) -> float:
 
 async def main(url: str, mode: str, streams: int) -> dict[str, object]:
     """-> what is printed."""
-    make = threadmill.async_client if mode == "client" else httpx.AsyncClient
+    make = turnmill.async_client if mode == "client" else httpx.AsyncClient
     async with make(timeout=None, limits=httpx.Limits(max_connections=None)) as client:
         for _ in range(WARM):
             await read(client, f"{url}/short/v1/chat/completions")

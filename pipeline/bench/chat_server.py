@@ -19,7 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from threadmill import Publisher, PublishStreams
+from turnmill import Publisher, PublishStreams
 
 PACE: Final = 50  # tokens/s of one stream
 TOKENS: Final = 500

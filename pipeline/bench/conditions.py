@@ -14,7 +14,7 @@ from pipeline.bench.kafka_streams import JAVA
 from pipeline.devbroker.jars import POM
 from topics import CORE
 
-PACKAGES: Final = ("threadmill", "faust-streaming", "aiokafka", "orjson", "uvloop", "quixstreams")
+PACKAGES: Final = ("turnmill", "faust-streaming", "aiokafka", "orjson", "uvloop", "quixstreams")
 JARS: Final = {"kafka": (POM, "kafka_2.13"), "kafka-streams": (JAVA / "pom.xml", "kafka-streams")}
 
 
@@ -30,7 +30,7 @@ def conditions() -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {**{name: found for name in PACKAGES if (found := _version(name))}, **_jars()},
         "load": round(os.getloadavg()[0], 2),
-        "command": " ".join(["threadmill", *sys.argv[1:]]),
+        "command": " ".join(["turnmill", *sys.argv[1:]]),
     }
 
 

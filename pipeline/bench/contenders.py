@@ -9,7 +9,7 @@ from pipeline.bench import kafka_streams
 from pipeline.bench.engines import quix, quix_missing, raw, stock_faust, streams
 from pipeline.bench.postgres import missing
 from pipeline.bench.result import Contender
-from pipeline.bench.threadmill_runs import (
+from pipeline.bench.turnmill_runs import (
     apart,
     by_processes,
     cores_for_two_workers,
@@ -34,24 +34,24 @@ CONTENDERS: Final[dict[str, Contender]] = {
     contender.name: contender
     for contender in (
         Contender(LIMIT, "raw read: aiokafka + orjson.loads, no job", raw),
-        Contender(TURNS, "Threadmill to the turns topic", to_turns),
+        Contender(TURNS, "Turnmill to the turns topic", to_turns),
         Contender(
             "two",
-            "Threadmill to the turns topic, two processes",
+            "Turnmill to the turns topic, two processes",
             partial(by_processes, count=2),
             missing=cores_for_two_workers,
         ),
-        Contender("sqlite", f"Threadmill to SQLite, {ROLES}", to_sqlite),
-        Contender("split", "Threadmill to SQLite, one worker of two processes", to_sqlite_of_two),
-        Contender("postgres", f"Threadmill to Postgres, {ROLES}", to_postgres, missing=missing),
+        Contender("sqlite", f"Turnmill to SQLite, {ROLES}", to_sqlite),
+        Contender("split", "Turnmill to SQLite, one worker of two processes", to_sqlite_of_two),
+        Contender("postgres", f"Turnmill to Postgres, {ROLES}", to_postgres, missing=missing),
         *(
-            Contender(f"sqlite-{name}", f"Threadmill to SQLite, {title}", partial(to_sqlite, kept=kept), any_load=False)
+            Contender(f"sqlite-{name}", f"Turnmill to SQLite, {title}", partial(to_sqlite, kept=kept), any_load=False)
             for name, (title, kept) in KEPT.items()
         ),
         *(
             Contender(
                 f"postgres-{name}",
-                f"Threadmill to Postgres, {title}",
+                f"Turnmill to Postgres, {title}",
                 partial(to_postgres, kept=kept),
                 any_load=False,
                 missing=missing,

@@ -26,10 +26,10 @@ from pipeline.errors import BrokerError
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from threadmill.clock import now_ms
-from threadmill.envelope import VERSION, encode
-from threadmill.kafka.client import client_options
 from topics import catalog
+from turnmill.clock import now_ms
+from turnmill.envelope import VERSION, encode
+from turnmill.kafka.client import client_options
 
 RUNS: Final = 2_000
 UPLOADS: Final = 32  # at the same time

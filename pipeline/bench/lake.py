@@ -29,7 +29,7 @@ from pipeline.stores.lake_read import offsets_of
 from topics import turn_record
 from topics.thread_key import ThreadKey
 
-TOPIC: Final = "threadmill.turns"
+TOPIC: Final = "turnmill.turns"
 DAYS: Final = 31
 TODAY: Final = datetime(2026, 1, 31, tzinfo=UTC)
 SEGMENT: Final = 10_000  # turns of a commit

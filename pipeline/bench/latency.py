@@ -13,12 +13,12 @@ from aiokafka import AIOKafkaProducer
 
 from pipeline.bench.arrivals import arrivals
 from pipeline.bench.load_topics import Site
-from pipeline.bench.threadmill_runs import processes
+from pipeline.bench.turnmill_runs import processes
 from pipeline.bench.worker import Worker, worker
 from pipeline.errors import StoreError
 from pipeline.stores.sql import ThreadStore
-from threadmill.kafka.client import client_options
 from topics import catalog
+from turnmill.kafka.client import client_options
 
 RATE: Final = 5_000  # events/s
 WARM_UP: Final = 5.0  # seconds; not counted

@@ -20,10 +20,10 @@ from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from pipeline.worker.roles import ROLES
-from threadmill.clock import now_ms
-from threadmill.kafka.client import client_options
 from topics import catalog
 from topics.catalog import Topic
+from turnmill.clock import now_ms
+from turnmill.kafka.client import client_options
 
 BATCH_BYTES = 65_536  # of the load's record batches
 UNCONFIRMED = 32  # batches

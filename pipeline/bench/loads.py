@@ -16,8 +16,8 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.vercel_ai.sample import tool_results
-from threadmill.envelope import VERSION, encode
 from topics.json_text import Fields
+from turnmill.envelope import VERSION, encode
 
 START_MS: Final = 1_768_928_342_002
 EVENT_MS: Final = 20  # between two events of a run: 50 tokens a second

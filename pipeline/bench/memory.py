@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pipeline.bench.load_topics import Site, until
-from pipeline.bench.threadmill_runs import processes
+from pipeline.bench.turnmill_runs import processes
 from pipeline.bench.worker import worker
 from pipeline.observability import metrics as m
 

@@ -48,7 +48,7 @@ def server(url: str | None, folder: Path) -> Iterator[str | None]:
 @asynccontextmanager
 async def database(url: str) -> AsyncIterator[str]:
     """-> the address of a new database on that server; it is dropped with the block. Raises StoreError."""
-    name = f"threadmill_bench_{time.time_ns()}"
+    name = f"turnmill_bench_{time.time_ns()}"
     try:
         connection = await asyncpg.connect(url)
         await connection.execute(f"CREATE DATABASE {name}")

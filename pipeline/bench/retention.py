@@ -16,9 +16,9 @@ from pipeline.settings import Settings, load
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.times import iso
 from pipeline.worker.expiring import Expiring
-from threadmill.clock import now_ms
-from threadmill.identity import thread_uuid, turn_id
 from topics.turn_record import TurnRecord
+from turnmill.clock import now_ms
+from turnmill.identity import thread_uuid, turn_id
 
 BATCH: Final = 20  # turns of one transaction, in as many threads
 PAUSE: Final = 0.02  # seconds between two transactions

@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 from pipeline.bench.load_topics import Site, until
 from pipeline.bench.loads import brief, text
 from pipeline.bench.result import Measured
-from pipeline.bench.threadmill_runs import by_processes
+from pipeline.bench.turnmill_runs import by_processes
 from pipeline.bench.worker import Worker, worker
 from pipeline.devbroker.ports import free_ports
 from pipeline.kafka.admin import apply_topics

@@ -19,8 +19,8 @@ from pipeline.bench.searched_store import RARE, Speech, fill, order, rare
 from pipeline.errors import CallerError
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
-from threadmill.identity import thread_uuid, turn_id
 from topics.turn_record import TurnRecord
+from turnmill.identity import thread_uuid, turn_id
 
 RARE_WORD: Final = "a word in one turn of 100,000"
 COMMON_WORD: Final = "a word in all turns"
@@ -75,7 +75,7 @@ async def both(folder: Path, server: str | None, turns: int, progress: Callable[
 
 async def _write(into: Searches, url: str, choice: str, progress: Callable[[str], None]) -> None:
     """A round: a new store, with the sums and all else that a store role keeps."""
-    progress(f"writing turns, {into.store}, THREADMILL_SEARCH={choice}")
+    progress(f"writing turns, {into.store}, TURNMILL_SEARCH={choice}")
     speech = Speech()
     batches = [[_record(n, speech) for n in range(first, first + AT_ONCE)] for first in _firsts(WRITTEN + 1)]
     async with await ThreadStore.open(url, migrate=True, search=choice) as store:

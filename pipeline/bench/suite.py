@@ -105,7 +105,7 @@ def run(settings: Settings, plan: Plan, suite: Suite, progress: Progress) -> Non
                 suite.assembly.append(in_process.measure(load, name))
     if set(plan.measurements) <= {ASSEMBLY}:
         return
-    with tempfile.TemporaryDirectory(prefix="threadmill-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="turnmill-bench-") as folder:
         own = _own(settings, Path(folder))
         relational = any(map(_in_postgres, plan.contenders)) or {LATENCY, HISTORY, SEARCH, RETENTION} & {
             *plan.measurements

@@ -16,7 +16,7 @@ import aiohttp
 from pipeline.devbroker.processes import last_lines
 from pipeline.errors import BrokerError
 from pipeline.settings import Settings
-from threadmill.settings import PREFIX
+from turnmill.settings import PREFIX
 
 READY_WITHIN = 60.0
 STOP_WITHIN = 25.0
@@ -52,7 +52,7 @@ class Worker:
                 pass
             self.began = asked
             if process.returncode is not None or asked > deadline:
-                raise BrokerError(f"threadmill did not get ready:\n{last_lines(log)}")
+                raise BrokerError(f"turnmill did not get ready:\n{last_lines(log)}")
             await asyncio.sleep(0.02)
 
     async def ready(self) -> bool:

@@ -1,4 +1,4 @@
-"""`threadmill archive`: upkeep of an archive that is tables of Apache Iceberg."""
+"""`turnmill archive`: upkeep of an archive that is tables of Apache Iceberg."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY: Final = 86_400.0  # seconds
 
 @click.group()
 def archive() -> None:
-    """The tables that THREADMILL_ARCHIVE=iceberg+… names."""
+    """The tables that TURNMILL_ARCHIVE=iceberg+… names."""
 
 
 @archive.command(short_help="Join small files into large ones.")

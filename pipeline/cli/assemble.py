@@ -1,4 +1,4 @@
-"""`threadmill assemble`: recorded streams -> threads and messages, without a broker."""
+"""`turnmill assemble`: recorded streams -> threads and messages, without a broker."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pipeline.dialects.recognition import AUTO, UnknownWire, recognise
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.turns.thread_document import thread_document
 from pipeline.turns.times import epoch_ms
-from threadmill.envelope import ENDS, VERSION
-from threadmill.envelope import loads as load_json
-from threadmill.framing import decode
-from threadmill.identity import thread_uuid
 from topics import json_text
+from turnmill.envelope import ENDS, VERSION
+from turnmill.envelope import loads as load_json
+from turnmill.framing import decode
+from turnmill.identity import thread_uuid
 
 RUN_INFO: Final = (
     "agent_name",

@@ -1,4 +1,4 @@
-"""`threadmill bench`: measure Threadmill here, beside the limit of the machine and other engines."""
+"""`turnmill bench`: measure Turnmill here, beside the limit of the machine and other engines."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def bench(
     """Measure on a Kafka broker of its own; three minutes, and all cores.
 
     Each reader works alone, in a process of its own, on the same records: aiokafka and orjson without any job,
-    Threadmill to the turns topic and to a store, and other engines that do the same job. A part that fails is told
+    Turnmill to the turns topic and to a store, and other engines that do the same job. A part that fails is told
     as failed, the others go on, and the exit status is 1. Ctrl-C shows what was measured so far.
     """
     if into is not None:

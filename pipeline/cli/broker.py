@@ -1,4 +1,4 @@
-"""`threadmill up` and `threadmill down`: the development broker."""
+"""`turnmill up` and `turnmill down`: the development broker."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from pipeline.settings import Settings, load
     "--brokers", type=click.Choice(["1", "3"]), help="Number of brokers; by default as last time, at first 1."
 )
 def up(brokers: str | None) -> None:
-    """Start the development broker: Apache Kafka on the first address of THREADMILL_BROKERS.
+    """Start the development broker: Apache Kafka on the first address of TURNMILL_BROKERS.
 
-    It runs until `threadmill down`; data and logs are in THREADMILL_HOME. The first time, Kafka's jars are downloaded
-    into THREADMILL_CACHE, unless KAFKA_HOME is set.
+    It runs until `turnmill down`; data and logs are in TURNMILL_HOME. The first time, Kafka's jars are downloaded
+    into TURNMILL_CACHE, unless KAFKA_HOME is set.
     """
     settings = load()
     if settings.security_protocol != "PLAINTEXT":
         raise CallerError(
             "the development broker has neither TLS nor logins: unset "
-            f"THREADMILL_SECURITY_PROTOCOL={settings.security_protocol}"
+            f"TURNMILL_SECURITY_PROTOCOL={settings.security_protocol}"
         )
     console = Console(highlight=False)
     download_kafka(settings, console, console.print)
@@ -41,7 +41,7 @@ def up(brokers: str | None) -> None:
         console.print(f"Kafka is ready on {cluster.bootstrap} ({many}, {time.monotonic() - began:.1f} s)")
     else:
         console.print(f"Kafka runs already on {cluster.bootstrap} ({many})")
-    console.print(f"Data and logs: {settings.home / 'kafka'}; `threadmill down` stops it.", soft_wrap=True)
+    console.print(f"Data and logs: {settings.home / 'kafka'}; `turnmill down` stops it.", soft_wrap=True)
 
 
 def download_kafka(settings: Settings, console: Console, say: Progress) -> None:
@@ -58,7 +58,7 @@ def download_kafka(settings: Settings, console: Console, say: Progress) -> None:
 
 @click.command("down")
 def down() -> None:
-    """Stop the development broker of THREADMILL_HOME; its data stays."""
+    """Stop the development broker of TURNMILL_HOME; its data stays."""
     settings = load()
     console = Console(highlight=False)
     with console.status("stopping"):

@@ -1,4 +1,4 @@
-"""The checks of `threadmill doctor`: settings and descriptions of topics, groups and stores -> findings. Pure."""
+"""The checks of `turnmill doctor`: settings and descriptions of topics, groups and stores -> findings. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.worker.ledger import Ledger
 from topics.catalog import CATALOG, EVENTS, STATE
 
 Level = Literal["ok", "warning", "error"]
-APPLY = "run `threadmill topics apply`"
+APPLY = "run `turnmill topics apply`"
 SOON, VERY_SOON = timedelta(days=30), timedelta(days=3)
 SLACK_MS = 60_000  # by which a deadline may be late
 
@@ -39,7 +39,7 @@ def settings_findings(settings: Settings) -> list[Finding]:
             Finding(
                 "warning",
                 "settings",
-                f"THREADMILL_IDLE_TIMEOUT ({settings.idle_timeout:g} s) is over THREADMILL_RUN_TIMEOUT "
+                f"TURNMILL_IDLE_TIMEOUT ({settings.idle_timeout:g} s) is over TURNMILL_RUN_TIMEOUT "
                 f"({settings.run_timeout:g} s), so that it never ends a run",
                 "set it lower",
             )
@@ -49,7 +49,7 @@ def settings_findings(settings: Settings) -> list[Finding]:
             Finding(
                 "warning",
                 "settings",
-                f"THREADMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s) is under THREADMILL_REOPEN_WINDOW "
+                f"TURNMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s) is under TURNMILL_REOPEN_WINDOW "
                 f"({settings.reopen_window:g} s): a run may be forgotten while it can still be reopened",
                 "set it to at least the other",
             )
@@ -63,10 +63,10 @@ def wire_findings(settings: Settings) -> list[Finding]:
     if settings.security_protocol == "SASL_PLAINTEXT" and settings.sasl_mechanism in ("PLAIN", "OAUTHBEARER"):
         what = "password" if settings.sasl_mechanism == "PLAIN" else "token"
         seen = f"the {what} goes to the brokers in the clear"
-        found.append(Finding("warning", "wire", seen, "set THREADMILL_SECURITY_PROTOCOL=SASL_SSL"))
+        found.append(Finding("warning", "wire", seen, "set TURNMILL_SECURITY_PROTOCOL=SASL_SSL"))
     if (settings.oauth_token_url or "").startswith("http:"):
         seen = "the client secret goes to the token endpoint in the clear"
-        found.append(Finding("warning", "wire", seen, "set THREADMILL_OAUTH_TOKEN_URL to an https:// address"))
+        found.append(Finding("warning", "wire", seen, "set TURNMILL_OAUTH_TOKEN_URL to an https:// address"))
     return found
 
 
@@ -124,14 +124,14 @@ def _copartitioned(settings: Settings, found: Sequence[Found]) -> list[Finding]:
         return []
     listed = ", ".join(f"{name} {count}" for name, count in counts.items())
     seen = f"have different numbers of partitions ({listed}): workers will not start"
-    advice = f"set THREADMILL_PARTITIONS={max(counts.values())} and run `threadmill topics apply --grow`"
+    advice = f"set TURNMILL_PARTITIONS={max(counts.values())} and run `turnmill topics apply --grow`"
     return [Finding("error", "partitions", seen, advice)]
 
 
 def _durability(topic: Found, brokers: int) -> list[Finding]:
     check, findings = f"topic {topic.name}", []
     if topic.replication == 1 and brokers > 1:
-        advice = "give it 3 replicas (kafka-reassign-partitions), and set THREADMILL_REPLICATION for new topics"
+        advice = "give it 3 replicas (kafka-reassign-partitions), and set TURNMILL_REPLICATION for new topics"
         findings.append(Finding("error", check, f"has 1 replica on {brokers} brokers: losing one loses it", advice))
     if topic.replication > 1 and topic.config.get("unclean.leader.election.enable") == "true":
         advice = "set unclean.leader.election.enable=false"
@@ -160,7 +160,7 @@ def _events(settings: Settings, events: Found) -> list[Finding]:
         seen = (
             f"keeps records for {retention / 1000:g} s, and a turn may take {longest:g} s: it could lose its beginning"
         )
-        advice = f"raise retention.ms ({APPLY}), or lower THREADMILL_RUN_TIMEOUT and THREADMILL_REOPEN_WINDOW"
+        advice = f"raise retention.ms ({APPLY}), or lower TURNMILL_RUN_TIMEOUT and TURNMILL_REOPEN_WINDOW"
         findings.append(Finding("error", check, seen, advice))
     if "compact" in events.config.get("cleanup.policy", ""):
         seen = "is compacted: of a thread's records only the last one would stay"
@@ -169,7 +169,7 @@ def _events(settings: Settings, events: Found) -> list[Finding]:
 
 
 def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
-    """Whether the state topic is compacted, and keeps closed runs for THREADMILL_DEDUPE_WINDOW."""
+    """Whether the state topic is compacted, and keeps closed runs for TURNMILL_DEDUPE_WINDOW."""
     name = STATE.full_name(settings.topic_prefix)
     for topic in found:
         if topic.name == name and "compact" not in topic.config.get("cleanup.policy", ""):
@@ -177,7 +177,7 @@ def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
             return [Finding("error", f"topic {name}", seen, APPLY)]
         retention = int(topic.config.get("retention.ms", -1))
         if topic.name == name and 0 <= retention < settings.dedupe_window * 1000:
-            window = f"THREADMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s)"
+            window = f"TURNMILL_DEDUPE_WINDOW ({settings.dedupe_window:g} s)"
             seen = f"forgets closed runs after {retention / 1000:g} s, before {window}"
             return [Finding("warning", f"topic {name}", seen, "raise its retention.ms, or lower the window")]
     return []
@@ -192,7 +192,7 @@ def lag_finding(group: str, role: str, rows: Sequence[PartitionLag]) -> Finding:
         seen = f"{sum(lost.values()):,} records were removed before they were read, on partition {where}"
         return Finding("error", check, seen, f"run more workers with the role {role}, or raise the topic's retention")
     if lag and all(row.committed is None for row in rows):
-        advice = f"start one: `threadmill worker --roles {role}`"
+        advice = f"start one: `turnmill worker --roles {role}`"
         return Finding(
             "warning", check, f"{lag:,} records wait, and no worker with the role {role} has run yet", advice
         )

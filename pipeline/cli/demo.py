@@ -1,4 +1,4 @@
-"""`threadmill demo`: from nothing to stored threads, and the proof that nothing was lost."""
+"""`turnmill demo`: from nothing to stored threads, and the proof that nothing was lost."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _section(console: Console, title: str) -> None:
 
 
 def _what_next(settings: Settings, worker: Worker) -> None:
-    command = _near(Path(sys.executable).with_name("threadmill"))
+    command = _near(Path(sys.executable).with_name("turnmill"))
     lines = [f"export {name}={value}" for name, value in variables(settings).items()]
     wants = ["threads list", f"threads show {SHOWN_THREAD}", "dlq list", "doctor"]
     wants.append(f"publish {_near(EXAMPLES / 'weather.sse')} --thread my-own")

@@ -24,7 +24,7 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.devbroker.processes import last_lines, watchdog
 from pipeline.errors import BrokerError, CallerError
 from pipeline.settings import Settings
-from threadmill.settings import PREFIX
+from turnmill.settings import PREFIX
 
 READY_WITHIN: Final = 60.0  # seconds; 3 are usual
 STOP_WITHIN: Final = 25.0  # seconds; a worker gives itself 20
@@ -68,7 +68,7 @@ class Worker:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
             families = text_string_to_metric_families(answer.read().decode())
             samples = [sample for family in families for sample in family.samples]
-        return int(sum(sample.value for sample in samples if sample.name == "threadmill_open_turns"))
+        return int(sum(sample.value for sample in samples if sample.name == "turnmill_open_turns"))
 
     def stop(self) -> None:
         """Let the worker make its last checkpoint; kill it where it does not end within STOP_WITHIN."""
@@ -132,7 +132,7 @@ def stage(settings: Settings, say: Say, *, keep: bool) -> Iterator[Callable[[], 
 def _make_room(settings: Settings) -> None:
     if any(local.status(settings).values()):
         raise CallerError(
-            f"a demo that was kept is still running: {PREFIX}HOME={settings.home} threadmill down stops its broker"
+            f"a demo that was kept is still running: {PREFIX}HOME={settings.home} turnmill down stops its broker"
         )
     if settings.home.exists():
         if not (settings.home / "kafka").is_dir():

@@ -1,4 +1,4 @@
-"""`threadmill dlq`: what was refused, why, and another try."""
+"""`turnmill dlq`: what was refused, why, and another try."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from pipeline.errors import CallerError, InvalidRecord
 from pipeline.kafka.redrive import Filed, filed_letters
 from pipeline.kafka.redrive import redrive as redrive_letters
 from pipeline.settings import Settings, load
-from threadmill.envelope import loads
-from threadmill.errors import Reason
 from topics.dead_letter import DeadLetter
+from turnmill.envelope import loads
+from turnmill.errors import Reason
 
 REASONS: Final = tuple(reason.value for reason in Reason)
 AT_ONCE: Final = 200  # letters held in memory while they are sent
@@ -67,7 +67,7 @@ def show(place: str, *, as_json: bool) -> None:
     """Show one dead letter: why it was refused, where it came from, and its value."""
     (filed,) = asyncio.run(_chosen(load(), {_place(place)}))
     if filed.letter is None:
-        raise CallerError(f"{place} is no dead letter of Threadmill: its headers are not there")
+        raise CallerError(f"{place} is no dead letter of Turnmill: its headers are not there")
     if as_json:
         click.echo(json.dumps(_fields(filed) | {"value": _text(filed.letter.value)}))
         return
@@ -89,7 +89,7 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
     what is refused again is there a second time, and what is stored already changes nothing.
     """
     if bool(places) == bool(reason):
-        raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `threadmill dlq list` shows them")
+        raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
     count, targets = asyncio.run(_redrive(load(), reason, {_place(text) for text in places}, dry_run=dry_run))
     where = ", ".join(f"{topic} ({number:,})" for topic, number in targets.items())
     done = "would be published again" if dry_run else "published again"
@@ -120,7 +120,7 @@ async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> li
     missing = sorted(set(places) - set(found))
     if missing:
         listed = ", ".join(f"{partition}:{offset}" for partition, offset in missing)
-        raise CallerError(f"no dead letter at {listed}; `threadmill dlq list` shows those that are there")
+        raise CallerError(f"no dead letter at {listed}; `turnmill dlq list` shows those that are there")
     return list(found.values())
 
 

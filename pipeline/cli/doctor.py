@@ -1,4 +1,4 @@
-"""`threadmill doctor`: check settings, broker, topics, groups and store, and advise."""
+"""`turnmill doctor`: check settings, broker, topics, groups and store, and advise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pipeline.cli.checks import (
     wire_findings,
 )
 from pipeline.cli.output import many, wide_console
-from pipeline.errors import CallerError, StoreError, ThreadmillError
+from pipeline.errors import CallerError, StoreError, TurnmillError
 from pipeline.kafka.admin import describe_topics, topic_changes
 from pipeline.kafka.admin_client import cluster_info
 from pipeline.kafka.expiry import expiries
@@ -44,10 +44,10 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.ledger import take_stock
 from pipeline.worker.redaction_rules import redaction_of
 from pipeline.worker.roles import default_roles
-from threadmill.clock import now_ms
-from threadmill.settings import without_password
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
+from turnmill.settings import without_password
 
 AHEAD: Final = 5.0  # seconds that a record may be dated later than this machine's clock
 LEDGER_RECORDS: Final = 200_000  # on the events topic; more are only read with --ledger
@@ -84,7 +84,7 @@ def _examined(*, ledger: bool) -> list[Finding]:
     try:
         settings = load()
     except CallerError as error:
-        return [Finding("error", "settings", line, "see `threadmill settings`") for line in str(error).splitlines()]
+        return [Finding("error", "settings", line, "see `turnmill settings`") for line in str(error).splitlines()]
     return asyncio.run(examine(settings, ledger=ledger))
 
 
@@ -103,7 +103,7 @@ async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
         findings += state_finding(settings, found)
         if len(found) == len(CATALOG):
             findings += await _records(settings, found, stored=store.level == "ok", ledger=ledger)
-    except ThreadmillError as error:
+    except TurnmillError as error:
         findings.append(_failure("broker", error))
     return [*findings, store, *await _archive(settings)]
 
@@ -128,7 +128,7 @@ async def _records(settings: Settings, found: list[Found], *, stored: bool, ledg
         waiting += sum(row.lag for row in rows) if role.name in LEDGER_ROLES else 0
     sizes = {topic.name: sum((row.end or 0) - (row.begin or 0) for row in topic.partitions) for topic in found}
     letters = sizes[DEAD_LETTERS.full_name(settings.topic_prefix)]
-    advice = "`threadmill dlq list` says why, `threadmill dlq redrive` tries them again" if letters else ""
+    advice = "`turnmill dlq list` says why, `turnmill dlq redrive` tries them again" if letters else ""
     findings.append(Finding("warning" if letters else "ok", "dead letters", f"{letters:,} on the topic", advice))
     findings.append(clock_finding(await _ahead(settings, found), AHEAD))
     events = sizes[EVENTS.full_name(settings.topic_prefix)]
@@ -206,7 +206,7 @@ def _no_store(settings: Settings) -> Finding:
     )
 
 
-def _failure(check: str, error: ThreadmillError) -> Finding:
+def _failure(check: str, error: TurnmillError) -> Finding:
     """An error as a finding: its message holds the advice."""
     return Finding("error", check, str(error))
 

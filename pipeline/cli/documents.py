@@ -1,4 +1,4 @@
-"""`threadmill convert` and `threadmill hash`: thread documents in files."""
+"""`turnmill convert` and `turnmill hash`: thread documents in files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def convert(version: str, files: Sequence[str], *, repeat: bool) -> None:
             converted = upgrade(document) if version == VERSION else downgrade(document)
             click.echo(json_text.dumps(repeat_user_prompt(converted) if repeat else converted))
         except InvalidRecord as error:
-            raise CallerError(f"{place}: {error.detail}; `threadmill validate` says what is wrong") from None
+            raise CallerError(f"{place}: {error.detail}; `turnmill validate` says what is wrong") from None
 
 
 @click.command("hash", short_help="Print the canonical hash of each turn of a document.")
@@ -52,7 +52,7 @@ def hash_(wires: Sequence[str], files: Sequence[str]) -> None:
             try:
                 digest = shared_hash(turn, *wires) if wires else turn_hash(turn)
             except (AttributeError, KeyError, TypeError) as error:
-                why = "`threadmill validate` says what is wrong"
+                why = "`turnmill validate` says what is wrong"
                 raise CallerError(f"{place}: turns[{number}] can't be hashed; {why} ({error!r:.80})") from None
             about = {"turn_type": turn.get("turn_type"), "turn_id": turn.get("meta:turn_id"), "hash": digest}
             click.echo(json_text.dumps({"source": place, "turn": number, **about}))

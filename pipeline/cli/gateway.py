@@ -1,4 +1,4 @@
-"""`threadmill gateway`: runs in over HTTP; threads, live streams, usage and the dashboard out."""
+"""`turnmill gateway`: runs in over HTTP; threads, live streams, usage and the dashboard out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.gateway.server import STOP_WITHIN, Server, listen, url_of
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
 from pipeline.worker import process_memory
-from threadmill.kafka.refusal import refusal
+from turnmill.kafka.refusal import refusal
 
 SWITCH_AFTER: Final = 0.001  # seconds for which a thread that computes may hold up the event loop
 STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # seconds; records not confirmed by then are in the publisher's spool
@@ -27,7 +27,7 @@ STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # seconds; records not confirmed by t
 @click.group(invoke_without_command=True, short_help="Serve HTTP: ingest, threads, live streams, usage, dashboard.")
 @click.pass_context
 def gateway(context: click.Context) -> None:
-    """Serve HTTP on THREADMILL_GATEWAY_HOST and THREADMILL_GATEWAY_PORT; `/docs` describes it.
+    """Serve HTTP on TURNMILL_GATEWAY_HOST and TURNMILL_GATEWAY_PORT; `/docs` describes it.
 
     Without tokens it is for this machine only. SIGTERM or Ctrl-C ends live streams, which resume elsewhere, and lets
     uploads come to their end for ten seconds.
@@ -49,7 +49,7 @@ def gateway(context: click.Context) -> None:
 def token(name: str, scopes: tuple[str, ...], tenant: str | None) -> None:
     """Make a token for NAME. It is printed once, to standard error; the line with its hash goes to standard output:
 
-    threadmill gateway token acme-worker --scope publish --tenant acme >> tokens.jsonl
+    turnmill gateway token acme-worker --scope publish --tenant acme >> tokens.jsonl
     """
     secret, line = new_token(name, tuple(cast("Scope", scope) for scope in dict.fromkeys(scopes)), tenant)
     click.echo(f"token: {secret}", err=True)
@@ -72,7 +72,7 @@ async def serve(settings: Settings) -> None:
 
     process_memory.relax_collector()
     sys.setswitchinterval(SWITCH_AFTER)  # queries work in threads, and live readers wait for the loop
-    click.echo(f"threadmill: gateway; {url_of(listening)}", err=True)
+    click.echo(f"turnmill: gateway; {url_of(listening)}", err=True)
     await Server(settings, app, stopping).serve(sockets=[listening])
 
 

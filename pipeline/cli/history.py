@@ -1,4 +1,4 @@
-"""`threadmill import`: conversations that an application kept in its SDK's own messages -> threads."""
+"""`turnmill import`: conversations that an application kept in its SDK's own messages -> threads."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.settings import load
-from threadmill.clock import now_ms
-from threadmill.identity import thread_uuid
-from threadmill.publisher import Publisher
 from topics import json_text
+from turnmill.clock import now_ms
+from turnmill.identity import thread_uuid
+from turnmill.publisher import Publisher
 
 Document = dict[str, Any]
 READERS: Final[dict[str, Reader]] = {form.name: form.reader for form in FORMATS.values() if form.reader is not None}

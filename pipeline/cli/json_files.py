@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.errors import CallerError
-from threadmill import deep_json
-from threadmill.nesting import LEVELS, text_too_deep
+from turnmill import deep_json
+from turnmill.nesting import LEVELS, text_too_deep
 
 
 class Unreadable(Exception):

@@ -1,4 +1,4 @@
-"""`threadmill publish`: recorded runs -> the events topic, interleaved as a fleet would send them."""
+"""`turnmill publish`: recorded runs -> the events topic, interleaved as a fleet would send them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pipeline.cli.recordings import Envelopes, Recording, Stream, files_of, read
 from pipeline.dialects.recognition import AUTO
 from pipeline.errors import CallerError
 from pipeline.settings import Settings, load
-from threadmill.identity import thread_uuid
-from threadmill.publisher import Publisher
+from turnmill.identity import thread_uuid
+from turnmill.publisher import Publisher
 
 PACE: Final = 50  # events/s of one run at --speed 1: recordings lack the times of their events
 SHOWN: Final = 20  # problems that the error names
@@ -116,7 +116,7 @@ def publish(
     named = None if dialect == AUTO else dialect
     recordings, warnings = _read_all(paths, named, {key: text for key, text in overrides.items() if text})
     for warning in warnings:
-        click.echo(f"threadmill: {warning}", err=True)
+        click.echo(f"turnmill: {warning}", err=True)
     if run_id and len(recordings) > 1:
         raise CallerError(f"--run names one run, and {len(recordings)} are given: leave it out")
     chosen = list(islice(repeated(recordings, repeat, same_thread=bool(thread_id)), limit))

@@ -17,11 +17,11 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import UnknownWire, recognise
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.turns.times import epoch_ms
-from threadmill.envelope import MAX_BYTES, VERSION, encode, loads
-from threadmill.framing import Framed, decode
-from threadmill.identity import thread_uuid
-from threadmill.run_info import RunInfo
 from topics.agent_event import explain
+from turnmill.envelope import MAX_BYTES, VERSION, encode, loads
+from turnmill.framing import Framed, decode
+from turnmill.identity import thread_uuid
+from turnmill.run_info import RunInfo
 
 SUFFIXES: Final = (".sse", ".jsonl", ".ndjson")
 STDIN: Final = Path("-")

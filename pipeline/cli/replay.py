@@ -1,4 +1,4 @@
-"""`threadmill replay`: assemble a stretch of the events topic again, into the store or another one."""
+"""`turnmill replay`: assemble a stretch of the events topic again, into the store or another one."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from pipeline.turns.times import epoch_ms, iso
 from pipeline.worker.offloading import fits_inline
 from pipeline.worker.redaction_rules import redaction_of
 from pipeline.worker.replay import Seen, Stretch, replayed
-from threadmill.clock import now_ms
-from threadmill.identity import thread_uuid
-from threadmill.settings import without_password
 from topics import turn_record
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill.clock import now_ms
+from turnmill.identity import thread_uuid
+from turnmill.settings import without_password
 
 AT_ONCE: Final = 500  # turn records in a transaction
 SQLITE: Final = "sqlite:///"
@@ -65,7 +65,7 @@ class Moment(click.ParamType):
 @click.option("--thread", "thread_id", help="Only this thread: its id, or the producer's own id of it.")
 @click.option("--tenant", help="Only what is of this tenant; empty: only what has none.")
 @click.option(
-    "--into", metavar="URL", help="Another store: sqlite:///path or postgresql://…; by default THREADMILL_STORE."
+    "--into", metavar="URL", help="Another store: sqlite:///path or postgresql://…; by default TURNMILL_STORE."
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would change.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")

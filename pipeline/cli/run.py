@@ -1,4 +1,4 @@
-"""`threadmill run`: a program whose model calls are published, with no line of it changed."""
+"""`turnmill run`: a program whose model calls are published, with no line of it changed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import shutil
 import click
 
 from pipeline.errors import CallerError
-from threadmill.capture.program import environment
-from threadmill.environment import load_settings
+from turnmill.capture.program import environment
+from turnmill.environment import load_settings
 
 
 @click.command(
@@ -19,7 +19,7 @@ from threadmill.environment import load_settings
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...]) -> None:
     """Run COMMAND, whose Python programs publish what they say to the providers of their models:
-    `threadmill run -- python my_agent.py`.
+    `turnmill run -- python my_agent.py`.
 
     COMMAND takes the place of this process: signals reach it, and its exit status is the one of this command.
     """

@@ -1,4 +1,4 @@
-"""`threadmill runs`: what is under way, and what waits for somebody's answer."""
+"""`turnmill runs`: what is under way, and what waits for somebody's answer."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pipeline.stores.waiting import Waiting, WaitingWanted
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.open_run_rows import OpenRunRow, Wanted, rows
 from pipeline.worker.open_runs import open_runs
-from threadmill.clock import now_ms
-from threadmill.identity import thread_uuid
 from topics import json_text
+from turnmill.clock import now_ms
+from turnmill.identity import thread_uuid
 
 SHOWN: Final = 80  # characters of what is asked
 

@@ -1,4 +1,4 @@
-"""`threadmill search`: what was said, in the stored turns."""
+"""`turnmill search`: what was said, in the stored turns."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def search(
     """Search in what users and agents said: the newest turns with these words, of these the best first.
 
     QUERY is `word "some words" begin* -without`: all of them must be there, in any case, without accents. Thoughts and
-    results of tools are searched by --in, where THREADMILL_SEARCH is `all`.
+    results of tools are searched by --in, where TURNMILL_SEARCH is `all`.
     """
     settings = load()
     if settings.search == "off":
-        raise CallerError("THREADMILL_SEARCH is off: nothing is kept to search in")
+        raise CallerError("TURNMILL_SEARCH is off: nothing is kept to search in")
     within = _moment("--since", since), _moment("--until", until)
     query = SearchQuery(q, kinds or KINDS[:1], since=within[0], until=within[1], **more)
     page = asyncio.run(_search(settings.store_url, query))

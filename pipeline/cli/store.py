@@ -1,4 +1,4 @@
-"""`threadmill store`: the thread store's schema, and what it keeps for searches."""
+"""`turnmill store`: the thread store's schema, and what it keeps for searches."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from pipeline.stores.expiry import Expired, Expiry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import MINUTE, label
 from pipeline.stores.usage_sums import Compared
-from threadmill.clock import now_ms
-from threadmill.settings import without_password
 from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
+from turnmill.settings import without_password
 
 SHOWN: Final = 20  # wrong sums
 
 
 @click.group()
 def store() -> None:
-    """The thread store that THREADMILL_STORE names."""
+    """The thread store that TURNMILL_STORE names."""
 
 
 @store.command(short_help="Bring the store's schema up to date.")
@@ -49,7 +49,7 @@ def migrate(*, threads: bool) -> None:
     for key in kept:
         click.echo(
             f"{key.text}: some turns stay in the older row, since the store has other events of their runs: "
-            f"`threadmill replay --thread {key.thread_id}` joins both"
+            f"`turnmill replay --thread {key.thread_id}` joins both"
         )
 
 
@@ -74,7 +74,7 @@ def sums(*, repair: bool) -> None:
     """
     found = asyncio.run(_sums(load().store_url, repair=repair))
     if found.since is None:
-        click.echo("no sums of usage are kept: THREADMILL_USAGE_SUMS is off")
+        click.echo("no sums of usage are kept: TURNMILL_USAGE_SUMS is off")
         return
     for place in found.wrong[:SHOWN]:
         names = ", ".join("–" if name is None else plain(name) for name in place.names)
@@ -88,14 +88,14 @@ def sums(*, repair: bool) -> None:
 @store.command(short_help="Delete the threads whose retention is over.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
 def expire(*, dry_run: bool) -> None:
-    """Delete now what THREADMILL_STORE_RETENTION lets expire, as the store role does by and by.
+    """Delete now what TURNMILL_STORE_RETENTION lets expire, as the store role does by and by.
 
     A thread goes as a whole, once its newest turn is older than that; threads that are held stay. Its large values, and
     what the archive has of it, go with it; the sums of usage keep what it has used.
     """
     settings = load()
     if not settings.kept_for.bounded:
-        raise CallerError("nothing expires: set THREADMILL_STORE_RETENTION, as 90d")
+        raise CallerError("nothing expires: set TURNMILL_STORE_RETENTION, as 90d")
     if not dry_run:
         set_up(settings)
     found = asyncio.run(_expire(settings, dry_run=dry_run))
@@ -104,7 +104,7 @@ def expire(*, dry_run: bool) -> None:
     what = f"{many(found.threads, 'thread')} of {many(found.turns, 'turn')}, {values}{archived}"
     click.echo(f"would go: {what}" if dry_run else f"gone: {what}")
     if found.held:
-        click.echo(f"{many(found.held, 'thread')} held, and left: `threadmill threads hold` lists them")
+        click.echo(f"{many(found.held, 'thread')} held, and left: `turnmill threads hold` lists them")
 
 
 async def _expire(settings: Settings, *, dry_run: bool) -> Expired:
@@ -131,7 +131,7 @@ async def _sums(url: str, *, repair: bool) -> Compared:
 @store.command(short_help="Keep the words of turns that miss them, for searches.")
 def index() -> None:
     """Keep the words of all turns that an older version has stored, so that searches find them; with
-    THREADMILL_SEARCH=off delete those that are kept. The store role does the same, bit by bit: this doesn't wait.
+    TURNMILL_SEARCH=off delete those that are kept. The store role does the same, bit by bit: this doesn't wait.
 
     It can be stopped and given again, and workers go on meanwhile.
     """

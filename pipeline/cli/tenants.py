@@ -1,4 +1,4 @@
-"""`threadmill tenants`: erase all that is stored of a tenant, and prove that nothing is left."""
+"""`turnmill tenants`: erase all that is stored of a tenant, and prove that nothing is left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipeline.stores.erasure import Erased
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import Left, erase_tenant, what_is_left
 from pipeline.turns.times import iso
-from threadmill.clock import now_ms
+from turnmill.clock import now_ms
 
 WEEK_MS = "604800000"  # a broker's own value of `segment.ms`
 

@@ -1,4 +1,4 @@
-"""`threadmill threads` and `threadmill export`: what the store holds."""
+"""`turnmill threads` and `turnmill export`: what the store holds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def list_(*, as_json: bool, **query: Any) -> None:
         return
     console = wide_console()
     if not page.threads:
-        console.print("no threads here: `threadmill publish` sends recorded runs, `threadmill worker` stores them")
+        console.print("no threads here: `turnmill publish` sends recorded runs, `turnmill worker` stores them")
         return
     console.print(thread_table(page))
     if page.cursor:
@@ -152,7 +152,7 @@ def hold(ids: Sequence[str], tenant: str | None, *, release: bool) -> None:
     if ids:
         set_up(load())
     if release and not ids:
-        raise CallerError("say which threads are released: `threadmill threads hold` lists those that are held")
+        raise CallerError("say which threads are released: `turnmill threads hold` lists those that are held")
 
     async def run(store: ThreadStore) -> None:
         if not ids:
@@ -234,7 +234,7 @@ def _only(document: dict[str, Any], branch: str) -> dict[str, Any]:
     try:
         return one_branch(document, branch)
     except UnknownBranch as error:
-        raise CallerError(f"{error}; `threadmill threads show --json` has them: meta:run_id") from None
+        raise CallerError(f"{error}; `turnmill threads show --json` has them: meta:run_id") from None
 
 
 async def _export(
@@ -292,7 +292,7 @@ async def _find(store: ThreadStore, given: str, tenant: str | None) -> ThreadKey
 
 
 def _missing(given: str) -> CallerError:
-    return CallerError(f"no thread {given!r} in the store; `threadmill threads list` shows those that are there")
+    return CallerError(f"no thread {given!r} in the store; `turnmill threads list` shows those that are there")
 
 
 def _with_store(use: Callable[[ThreadStore], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""`threadmill topics`: what the catalog declares, and what is on the broker."""
+"""`turnmill topics`: what the catalog declares, and what is on the broker."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def topics() -> None:
     """Topics: list, create, describe."""
 
 
-@topics.command("list", short_help="List the topics that Threadmill declares.")
+@topics.command("list", short_help="List the topics that Turnmill declares.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON array of the topics.")
 def list_topics(*, as_json: bool) -> None:
-    """List the topics that Threadmill declares, whether they are on the broker or not."""
+    """List the topics that Turnmill declares, whether they are on the broker or not."""
     prefix = load().topic_prefix
     if as_json:
         rows = [{"topic": t.full_name(prefix), **dataclasses.asdict(t), "config": t.config()} for t in CATALOG]
@@ -53,7 +53,7 @@ def list_topics(*, as_json: bool) -> None:
 
 
 @topics.command("apply", short_help="Create missing topics; bring the others in line.")
-@click.option("--grow", is_flag=True, help="Also add partitions where there are fewer than THREADMILL_PARTITIONS.")
+@click.option("--grow", is_flag=True, help="Also add partitions where there are fewer than TURNMILL_PARTITIONS.")
 def apply(*, grow: bool) -> None:
     """Create missing topics and bring their configuration in line; nothing is ever deleted."""
     settings = load()
@@ -90,7 +90,7 @@ def describe(*, partitions: bool, as_json: bool) -> None:
             f"[yellow]{TO_DO[change.action]}[/] {escape(change.topic)}: {escape(change.detail)}", soft_wrap=True
         )
     if any(change.action != "left" for change in changes):
-        console.print("`threadmill topics apply` puts that right.")
+        console.print("`turnmill topics apply` puts that right.")
 
 
 @topics.command("asyncapi")
@@ -100,7 +100,7 @@ def asyncapi() -> None:
     described = document(
         settings.topic_prefix,
         operations=OPERATIONS,
-        version=version("threadmill"),
+        version=version("turnmill"),
         brokers=settings.broker_list,
         partitions=settings.partitions,
         replicas=settings.replication,

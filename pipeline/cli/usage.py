@@ -1,4 +1,4 @@
-"""`threadmill usage`: tokens, cost, turns, errors and times, from the stored turns."""
+"""`turnmill usage`: tokens, cost, turns, errors and times, from the stored turns."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from pipeline.stores.usage_report import (
     UsageReport,
     UsageRow,
 )
-from threadmill.clock import now_ms
 from topics import json_text
+from turnmill.clock import now_ms
 
 COUNTS = ("requests", "turns", "interrupted", "errors", "input_tokens", "output_tokens", "thinking_tokens")
 CACHED = ("cache_read_tokens", "cache_write_tokens")

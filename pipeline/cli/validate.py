@@ -1,4 +1,4 @@
-"""`threadmill validate` and `threadmill schema`: ThreadProtocol documents against the specification, and schemas."""
+"""`turnmill validate` and `turnmill schema`: ThreadProtocol documents against the specification, and schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`threadmill worker`: run roles of the pipeline until a signal stops them."""
+"""`turnmill worker`: run roles of the pipeline until a signal stops them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ OVERDUE = 2.0  # seconds more, for a child process that can't keep its own deadl
 @click.command()
 @click.option(
     "--roles",
-    help=f"Roles to run, separated by commas, of {', '.join(ROLES)}; by default all, archive where THREADMILL_ARCHIVE "
+    help=f"Roles to run, separated by commas, of {', '.join(ROLES)}; by default all, archive where TURNMILL_ARCHIVE "
     "is set. They share one process if --processes does not say otherwise.",
 )
 @click.option(
     "--processes",
     metavar="N",
     type=click.IntRange(1),
-    help="Run the roles in so many processes; by default THREADMILL_PROCESSES, or two on two cores.",
+    help="Run the roles in so many processes; by default TURNMILL_PROCESSES, or two on two cores.",
 )
 @click.option("--child", hidden=True, help="The name of this process, which a worker of several has started.")
 def worker(roles: str | None, processes: int | None, child: str | None) -> None:

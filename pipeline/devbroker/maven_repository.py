@@ -1,4 +1,4 @@
-"""From where jars are downloaded: THREADMILL_MAVEN_REPOSITORY; else, as Maven itself does, the mirror of Maven Central
+"""From where jars are downloaded: TURNMILL_MAVEN_REPOSITORY; else, as Maven itself does, the mirror of Maven Central
 that ~/.m2/settings.xml names; else Maven Central. https://maven.apache.org/guides/mini/guide-mirror-settings.html
 """
 
@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 from pipeline.errors import CallerError
 from pipeline.settings import Settings
-from threadmill.settings import PREFIX, without_password
+from turnmill.settings import PREFIX, without_password
 
 CENTRAL: Final = "https://repo.maven.apache.org/maven2"
 VARIABLE: Final = f"{PREFIX}MAVEN_REPOSITORY"

@@ -142,7 +142,7 @@ class _Download:
             raise _Broken("it ended early")
         if digest(part) != file.sha256:
             part.unlink()
-            raise _Broken(f"what came is not the file that Threadmill knows, of SHA-256 {file.sha256}")
+            raise _Broken(f"what came is not the file that Turnmill knows, of SHA-256 {file.sha256}")
         part.rename(target)
 
     def _part(self, file: Pinned) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from random import SystemRandom
 
 from pipeline.errors import CallerError
-from threadmill.kafka.probe import ask, host_port
+from turnmill.kafka.probe import ask, host_port
 
 # Below the range that systems take for outgoing connections: there a reconnecting client could get the very port
 # of the broker that is just being restarted.
@@ -54,7 +54,7 @@ def next_addresses(first: str, count: int) -> list[str]:
         if bindable(host.strip("[]"), port):
             found.append(f"{host}:{port}")
     if len(found) < count:
-        raise CallerError(f"no free port behind {first} for {count} brokers: choose another THREADMILL_BROKERS")
+        raise CallerError(f"no free port behind {first} for {count} brokers: choose another TURNMILL_BROKERS")
     return found
 
 
@@ -66,8 +66,8 @@ def check_listenable(address: str) -> None:
     except OSError as error:
         raise CallerError(
             f"can't listen on {address} ({error.strerror or error}): the development broker runs on this machine; "
-            "set THREADMILL_BROKERS to an address of it, such as 127.0.0.1:9092"
+            "set TURNMILL_BROKERS to an address of it, such as 127.0.0.1:9092"
         ) from error
     if not free:
         other = "another Kafka broker, which can be used as it is" if ask(address) else "another program"
-        raise CallerError(f"{address} is taken by {other}: stop it, or set THREADMILL_BROKERS to a free port")
+        raise CallerError(f"{address} is taken by {other}: stop it, or set TURNMILL_BROKERS to a free port")

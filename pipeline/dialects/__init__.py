@@ -1,4 +1,4 @@
-"""The wires that agents speak, one folder each. `threadmill.wires` lists them."""
+"""The wires that agents speak, one folder each. `turnmill.wires` lists them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from threadmill.wires import WIRES
+from turnmill.wires import WIRES
 
 
 def package_of(name: str) -> str:

@@ -13,9 +13,9 @@ from pipeline.assembly.format import Messages, Reader
 from pipeline.assembly.parts import Context
 from pipeline.turns.thread_document import thread_document
 from pipeline.turns.times import epoch_ms, iso
-from threadmill.errors import InvalidRecord, Reason
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
+from turnmill.errors import InvalidRecord, Reason
 
 T = TypeVar("T")
 TIMES: Final = frozenset({"submitted_at", "started_at", "completed_at", "interrupted_at", "timestamp"})

@@ -1,7 +1,7 @@
 """Runs of several model calls, for wires whose stream is one call of a model (`openai-chat` and its like).
 
-    {"type": "threadmill.request", "request": BODY}          before a call's events: what the model is asked
-    {"type": "threadmill.error", "status": 429, "body": …}   instead of them: the server refused
+    {"type": "turnmill.request", "request": BODY}          before a call's events: what the model is asked
+    {"type": "turnmill.error", "status": 429, "body": …}   instead of them: the server refused
 
 A body holds the whole history again. What is new in it (results of tools, words of the user) is the request behind the
 response before. The user's words in the first body are the user turn. System prompts and definitions of tools are
@@ -23,10 +23,10 @@ from pipeline.dialects.twins import awaiting
 from topics import json_text
 from topics.json_text import Fields
 
-REQUEST: Final = "threadmill.request"
-ERROR: Final = "threadmill.error"
+REQUEST: Final = "turnmill.request"
+ERROR: Final = "turnmill.error"
 WENT_AWAY: Final = frozenset({"complete", "disconnected", "timeout"})  # ends that don't contradict a good end
-UNTORN: Final = "threadmill.call"  # stands among the open texts, which a hole in the run's events takes away
+UNTORN: Final = "turnmill.call"  # stands among the open texts, which a hole in the run's events takes away
 SHOWN: Final = 1_000  # characters of an error that is no text
 
 
@@ -81,7 +81,7 @@ def calls_of(builder: Builder) -> Calls:
 
 
 def request(builder: Builder, event: Fields) -> None:
-    """`threadmill.request`: a call begins, and the one before is over."""
+    """`turnmill.request`: a call begins, and the one before is over."""
     body = event["request"]
     calls_of(builder).settle(builder)
     ask(builder, body)
@@ -152,7 +152,7 @@ def torn(builder: Builder) -> bool:
 
 
 def refused(builder: Builder, event: Fields) -> None:
-    """`threadmill.error`: an HTTP status in place of a stream."""
+    """`turnmill.error`: an HTTP status in place of a stream."""
     body = event.get("body")
     error = body.get("error") or body if isinstance(body, dict) else body
     fail(builder, error, **({"status": event["status"]} if "status" in event else {}))

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects import DIALECTS
 from pipeline.errors import CallerError
-from threadmill.framing import Decoder, Framed, decoder_for
+from turnmill.framing import Decoder, Framed, decoder_for
 
 AUTO: Final = "auto"  # where a dialect is to be named: find it out
 LINES: Final = 200  # without an answer: an SSE event is two or three lines

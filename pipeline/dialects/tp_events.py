@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.turns.times import epoch_ms, iso
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 SPAWNED: Final = ("spawned_thread_id", "child_thread_id", "thread_id")
 MERGED: Final = ("merged_thread_id", "source_thread_id", "child_thread_id", "thread_id")

@@ -85,8 +85,8 @@ def create_app(settings: Settings) -> FastAPI:
             await gateway.close()
 
     app = App(
-        title="Threadmill gateway",
-        version=version("threadmill"),
+        title="Turnmill gateway",
+        version=version("turnmill"),
         summary="Runs of agents in; threads, live streams and usage out.",
         lifespan=lifespan,
         docs_url=None,

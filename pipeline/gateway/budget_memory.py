@@ -12,7 +12,7 @@ from pipeline.errors import StoreError
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.stores.budgeting import states
 from pipeline.stores.sql import ThreadStore
-from threadmill.clock import now_ms
+from turnmill.clock import now_ms
 
 EVERY: Final = 5.0  # seconds between two looks at the store
 

@@ -17,7 +17,7 @@ from typing import Annotated, Final, Generic, TypeVar
 
 from fastapi import Depends, Request
 
-from pipeline.errors import StoreError, ThreadmillError
+from pipeline.errors import StoreError, TurnmillError
 from pipeline.gateway.broker_status import BrokerStatus
 from pipeline.gateway.budget_memory import Budgets
 from pipeline.gateway.dashboard.tail import Tail
@@ -33,8 +33,8 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
-from threadmill.publisher import Publisher
 from topics.thread_key import ThreadKey
+from turnmill.publisher import Publisher
 
 AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect
 ERASED_HOLDS: Final = 5.0  # seconds for which it is believed that a thread was not deleted
@@ -52,7 +52,7 @@ class Opened(Generic[T]):
     def __init__(self, connect: Callable[[], Awaitable[T]]) -> None:
         self._connect = connect
         self._lock = asyncio.Lock()
-        self._failure: tuple[ThreadmillError, float] | None = None
+        self._failure: tuple[TurnmillError, float] | None = None
         self.value: T | None = None
 
     async def get(self) -> T:
@@ -65,7 +65,7 @@ class Opened(Generic[T]):
                     raise self._failure[0].with_traceback(None)
                 try:
                     self.value = await self._connect()
-                except ThreadmillError as error:
+                except TurnmillError as error:
                     self._failure = (error, time.monotonic() + AGAIN)
                     raise
             return self.value

@@ -10,11 +10,11 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO
 from pipeline.errors import InvalidRecord
 from pipeline.gateway.problems import Problem
-from threadmill.envelope import LARGEST, loads
-from threadmill.identity import thread_uuid
-from threadmill.run_info import RunInfo
+from turnmill.envelope import LARGEST, loads
+from turnmill.identity import thread_uuid
+from turnmill.run_info import RunInfo
 
-PREFIX: Final = "threadmill_"
+PREFIX: Final = "turnmill_"
 DIALECT_NAMES: Final = tuple(DIALECTS)
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
@@ -42,16 +42,16 @@ class FactHeaders(BaseModel):
 
     model_config = ConfigDict(protected_namespaces=())
 
-    threadmill_agent_id: Text | None = Field(None, description="As `agent_id`.")
-    threadmill_agent_name: Text | None = Field(None, description="As `agent_name`.")
-    threadmill_model_name: Text | None = Field(None, description="As `model_name`.")
-    threadmill_provider_name: Text | None = Field(None, description="As `provider_name`.")
-    threadmill_parent_run_id: Text | None = Field(None, description="As `parent_run_id`.")
-    threadmill_parent_thread_id: Text | None = Field(None, description="As `parent_thread_id`.")
-    threadmill_continues: Text | None = Field(None, description="As `continues`.")
-    threadmill_replaces: Text | None = Field(None, description="As `replaces`.")
-    threadmill_request: str | None = Field(None, description="As `request`.")
-    threadmill_from_seq: Annotated[int, Field(ge=0, le=LARGEST)] | None = Field(None, description="As `from_seq`.")
+    turnmill_agent_id: Text | None = Field(None, description="As `agent_id`.")
+    turnmill_agent_name: Text | None = Field(None, description="As `agent_name`.")
+    turnmill_model_name: Text | None = Field(None, description="As `model_name`.")
+    turnmill_provider_name: Text | None = Field(None, description="As `provider_name`.")
+    turnmill_parent_run_id: Text | None = Field(None, description="As `parent_run_id`.")
+    turnmill_parent_thread_id: Text | None = Field(None, description="As `parent_thread_id`.")
+    turnmill_continues: Text | None = Field(None, description="As `continues`.")
+    turnmill_replaces: Text | None = Field(None, description="As `replaces`.")
+    turnmill_request: str | None = Field(None, description="As `request`.")
+    turnmill_from_seq: Annotated[int, Field(ge=0, le=LARGEST)] | None = Field(None, description="As `from_seq`.")
     traceparent: str | None = Field(None, description="The span that the run is a part of (W3C).")
     content_type: str | None = Field(None, max_length=500, description="Anything but files and forms.")
     content_encoding: str | None = Field(None, max_length=200, description="None but `identity`.")

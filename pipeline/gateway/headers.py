@@ -20,7 +20,7 @@ from pipeline.observability.metrics import Metrics
 log = logging.getLogger(__name__)
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-AT_END: Final = "threadmill.at_end"  # in the scope of a request
+AT_END: Final = "turnmill.at_end"  # in the scope of a request
 # Defaults: routes that serve pages set a Content-Security-Policy of their own.
 STRICT: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",

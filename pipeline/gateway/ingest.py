@@ -20,9 +20,9 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Sender
 from pipeline.gateway.threads import ThreadId
 from pipeline.gateway.upload import Upload
-from threadmill.identity import thread_uuid
-from threadmill.published_run import PublishedRun
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
+from turnmill.published_run import PublishedRun
 
 UNFIT: Final = ("multipart/", "image/", "audio/", "video/")
 PROBLEMS: Final = (
@@ -97,7 +97,7 @@ async def upload(
     tenant = principal.bounded(where.tenant)
     await _check_thread(gateway, ThreadKey.of(thread_uuid(thread_id, tenant)[0], tenant))
     publisher = await gateway.publisher()
-    first_seq = where.from_seq if where.from_seq is not None else headers.threadmill_from_seq or 0
+    first_seq = where.from_seq if where.from_seq is not None else headers.turnmill_from_seq or 0
 
     def begin(in_body: dict[str, Any]) -> PublishedRun:
         facts, asked = facts_of(where, headers, in_body)

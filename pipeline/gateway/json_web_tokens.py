@@ -62,7 +62,7 @@ class JwtVerifier:
             return None
         if not issuer or not audience:
             raise CallerError(
-                "THREADMILL_GATEWAY_JWKS_URL needs THREADMILL_GATEWAY_JWT_ISSUER and THREADMILL_GATEWAY_JWT_AUDIENCE: "
+                "TURNMILL_GATEWAY_JWKS_URL needs TURNMILL_GATEWAY_JWT_ISSUER and TURNMILL_GATEWAY_JWT_AUDIENCE: "
                 "without them tokens that were made for another service would be let in"
             )
         tenant = settings.gateway_jwt_tenant_claim
@@ -83,7 +83,7 @@ class JwtVerifier:
                 options={"require": ["exp"]},
             )
         except PyJWTError as error:
-            challenge = 'Bearer realm="threadmill", error="invalid_token"'
+            challenge = 'Bearer realm="turnmill", error="invalid_token"'
             detail = f"the JSON Web Token is refused: {error}"
             raise Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge}) from None
         return self._claims(claims)
@@ -95,7 +95,7 @@ class JwtVerifier:
         said = claims.get(self._scope_claim, ())
         scopes = said.split() if isinstance(said, str) else said if isinstance(said, list) else ()
         name = f"{tenant or self._issuer}/{claims.get('sub', 'jwt')}"
-        return Claims(name[:200], tuple(str(scope).removeprefix("threadmill:") for scope in scopes), tenant)
+        return Claims(name[:200], tuple(str(scope).removeprefix("turnmill:") for scope in scopes), tenant)
 
     async def _key(self, kid: object) -> PyJWK:
         if kid is not None and not isinstance(kid, str):

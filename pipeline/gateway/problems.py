@@ -46,7 +46,7 @@ KINDS: Final[dict[str, Kind]] = {
     "not-found": Kind(404, "No such page", "`/docs` lists the paths."),
     "unknown-thread": Kind(404, "No such thread", "`GET /v1/threads` lists those that the token may read."),
     "unknown-branch": Kind(404, "No such branch", "`meta:run_id` of the thread's turns names its runs."),
-    "unknown-upstream": Kind(404, "No such upstream", "THREADMILL_GATEWAY_PROXY lists those that there are."),
+    "unknown-upstream": Kind(404, "No such upstream", "TURNMILL_GATEWAY_PROXY lists those that there are."),
     "unknown-turn": Kind(404, "No such turn", "`meta:turn_id` of the thread's turns names them."),
     "method-not-allowed": Kind(405, "Another method is needed", "The header `Allow` lists them."),
     "too-slow": Kind(408, "The body stood still for too long", "Send it again; what is there already is not doubled."),
@@ -62,7 +62,7 @@ KINDS: Final[dict[str, Kind]] = {
     "internal": Kind(500, "A fault of the gateway", "Its log has the cause, under the id in `detail`."),
     "upstream-failed": Kind(502, "The upstream gave no answer", "Try again; `detail` says what failed."),
     "upstream-silent": Kind(
-        504, "The upstream took too long", "Try again; THREADMILL_GATEWAY_PROXY_FIRST_BYTE bounds it."
+        504, "The upstream took too long", "Try again; TURNMILL_GATEWAY_PROXY_FIRST_BYTE bounds it."
     ),
     "unavailable": Kind(503, "Something that is needed does not answer", "Try again after `Retry-After` seconds."),
 }

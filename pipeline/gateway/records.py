@@ -1,4 +1,4 @@
-"""Records over HTTP, as `threadmill.Publisher` sends them where THREADMILL_PUBLISH_URL names a gateway.
+"""Records over HTTP, as `turnmill.Publisher` sends them where TURNMILL_PUBLISH_URL names a gateway.
 
 They are those of the events topic, but that a thread may have any name: which tenant it is of, its token says.
 """
@@ -21,9 +21,9 @@ from pipeline.gateway.ingest import Refusal
 from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow, chunks
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Principal, Sender
-from threadmill.envelope import checked, encode, loads
-from threadmill.identity import thread_uuid
 from topics.catalog import EVENTS
+from turnmill.envelope import checked, encode, loads
+from turnmill.identity import thread_uuid
 
 BATCH_BYTES: Final = 8 * 1024 * 1024  # that a request may have: it is held in memory as a whole
 UNKNOWN: Final = "unknown"  # dialect, in metrics: such records become dead letters

@@ -19,9 +19,9 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.worker.open_run_rows import silent
 from pipeline.worker.open_runs import AT_ONCE, restored
-from threadmill.clock import now_ms
-from threadmill.ending import ended
 from topics.catalog import EVENTS, STATE
+from turnmill.clock import now_ms
+from turnmill.ending import ended
 
 READY_WITHIN: Final = 15.0  # seconds that a caller waits for what is read first
 AGAIN: Final = 2.0  # seconds after a failure

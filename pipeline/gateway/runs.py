@@ -14,9 +14,9 @@ from pipeline.gateway.security import Reader
 from pipeline.stores.waiting import Waiting, WaitingWanted
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.open_run_rows import OpenRunRow, Wanted, rows
-from threadmill.clock import now_ms
-from threadmill.identity import thread_uuid
 from topics import json_text
+from turnmill.clock import now_ms
+from turnmill.identity import thread_uuid
 
 JSON: Final = "application/json"
 PRIVATE: Final = {"Cache-Control": "private, no-store", "Vary": "Authorization"}

@@ -16,7 +16,7 @@ from pipeline.stores.search_query import MOST_CHARACTERS
 from pipeline.turns.spoken_text import KINDS, Kind
 
 ROLE_NAMES: Final = tuple(ROLES)
-OFF: Final = "searches are turned off here: THREADMILL_SEARCH"
+OFF: Final = "searches are turned off here: TURNMILL_SEARCH"
 
 router = APIRouter(prefix="/v1/search", tags=["threads"])
 
@@ -45,7 +45,7 @@ async def search(
             alias="in",
             max_length=len(KINDS),
             description="What is searched: what was said, with names of tools; thoughts; results of tools. The last "
-            "two only where THREADMILL_SEARCH is `all`.",
+            "two only where TURNMILL_SEARCH is `all`.",
         ),
     ] = [KINDS[0]],  # noqa: B006  # FastAPI copies it
     limit: Annotated[int, Query(ge=1, le=MOST, description="Hits on a page.")] = 20,

@@ -37,7 +37,7 @@ MEANING: Final = {
 }
 PREFIX: Final = "tm_"  # so that scanners of secrets can tell what they found
 BEARER: Final = "send `Authorization: Bearer TOKEN`"
-VARIABLE: Final = "THREADMILL_GATEWAY_TOKENS"
+VARIABLE: Final = "TURNMILL_GATEWAY_TOKENS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def parse_tokens(text: str, source: str) -> dict[str, Principal]:
             where = ".".join(map(str, first["loc"]))
             raise CallerError(
                 f"{source}, line {number}: {where + ': ' if where else ''}{first['msg']}; "
-                "`threadmill gateway token` makes such a line"
+                "`turnmill gateway token` makes such a line"
             ) from None
         if token.sha256 in found:
             raise CallerError(f"{source}, line {number}: this token is there twice")
@@ -113,7 +113,7 @@ def parse_tokens(text: str, source: str) -> dict[str, Principal]:
 
 
 class TokenTable:
-    """The tokens of THREADMILL_GATEWAY_TOKENS; a file is read again when it has changed, and kept when it is broken."""
+    """The tokens of TURNMILL_GATEWAY_TOKENS; a file is read again when it has changed, and kept when it is broken."""
 
     def __init__(self, setting: str) -> None:
         """`setting`: JSON lines, or the path of a file of them. Raises CallerError."""
@@ -123,7 +123,7 @@ class TokenTable:
         if self._path is not None:
             self._load(self._path)
         if not self._tokens:
-            raise CallerError(f"{VARIABLE} holds no token: `threadmill gateway token` makes one")
+            raise CallerError(f"{VARIABLE} holds no token: `turnmill gateway token` makes one")
 
     def find(self, token: str) -> Principal | None:
         """-> who has this token. Looked up by hash: how long that takes says nothing about other tokens."""
@@ -158,8 +158,8 @@ class Authenticator:
         if self.open and settings.gateway_host not in LOOPBACK:
             raise CallerError(
                 f"a gateway on {settings.gateway_host} would be open to everybody: set {VARIABLE} "
-                "(`threadmill gateway token` makes one) or THREADMILL_GATEWAY_JWKS_URL, or leave "
-                "THREADMILL_GATEWAY_HOST at 127.0.0.1"
+                "(`turnmill gateway token` makes one) or TURNMILL_GATEWAY_JWKS_URL, or leave "
+                "TURNMILL_GATEWAY_HOST at 127.0.0.1"
             )
         self._origins = frozenset(settings.gateway_origin_list)
 
@@ -198,14 +198,14 @@ def _without_port(host: str) -> str:
 
 
 def _unauthorized(detail: str, error: str) -> Problem:
-    challenge = 'Bearer realm="threadmill"' + (f", {error}" if error else "")
+    challenge = 'Bearer realm="turnmill"' + (f", {error}" if error else "")
     return Problem("unauthorized", detail, headers={"WWW-Authenticate": challenge})
 
 
 bearer = HTTPBearer(
     auto_error=False,
     scheme_name="token",
-    description="A token of THREADMILL_GATEWAY_TOKENS, or a JSON Web Token. None is needed on loopback without either.",
+    description="A token of TURNMILL_GATEWAY_TOKENS, or a JSON Web Token. None is needed on loopback without either.",
 )
 
 
@@ -225,7 +225,7 @@ async def admitted(
     """Who has this token, one of the scopes `needs`, and a request left. `advice`: how to send one. Raises Problem."""
     principal = await gateway.authenticator.principal(token, advice)
     if principal.scopes.isdisjoint(needs):
-        challenge = f'Bearer realm="threadmill", error="insufficient_scope", scope="{needs[0]}"'
+        challenge = f'Bearer realm="turnmill", error="insufficient_scope", scope="{needs[0]}"'
         lacking = " or ".join(f"{scope!r} ({MEANING[scope]})" for scope in needs)
         raise Problem(
             "forbidden",

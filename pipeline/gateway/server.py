@@ -161,13 +161,13 @@ class Server(uvicorn.Server):
 
 
 def listen(settings: Settings) -> socket.socket:
-    """-> a socket on THREADMILL_GATEWAY_HOST and _PORT. Raises CallerError that names the setting to change."""
+    """-> a socket on TURNMILL_GATEWAY_HOST and _PORT. Raises CallerError that names the setting to change."""
     host, port = settings.gateway_host, settings.gateway_port
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
-        raise CallerError(why_not_listening(host, port, error, "THREADMILL_GATEWAY")) from None
+        raise CallerError(why_not_listening(host, port, error, "TURNMILL_GATEWAY")) from None
 
 
 def url_of(listening: socket.socket) -> str:

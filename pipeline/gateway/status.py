@@ -10,13 +10,13 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from pipeline.errors import ThreadmillError
+from pipeline.errors import TurnmillError
 from pipeline.gateway.broker_status import RoleLag
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import Reader
 from pipeline.stores.summaries import Counts
-from threadmill.clock import now_ms
+from turnmill.clock import now_ms
 
 router = APIRouter(tags=["status"])
 
@@ -46,11 +46,11 @@ async def status(gateway: TheGateway, principal: Reader) -> Pipe:
         return answer
     try:
         answer.roles, answer.dead_letters = await gateway.broker_status.get(gateway.settings)
-    except ThreadmillError as error:
+    except TurnmillError as error:
         answer.problems.append(str(error))
     try:
         answer.store = await (await gateway.store()).counts()
-    except ThreadmillError as error:
+    except TurnmillError as error:
         answer.problems.append(str(error))
     return answer
 
@@ -72,7 +72,7 @@ async def readyz(gateway: TheGateway) -> JSONResponse:
     for connect in (gateway.publisher, gateway.store):
         try:
             await connect()
-        except ThreadmillError as error:
+        except TurnmillError as error:
             reasons.append(str(error))
     health = Health(status="failing" if reasons else "ok", reasons=reasons)
     return JSONResponse(health.model_dump(), 503 if reasons else 200)

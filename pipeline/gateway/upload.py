@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 from pipeline.assembly.dialect import Dialect, StreamEnd
 from pipeline.dialects.recognition import Recognition
 from pipeline.errors import InvalidRecord, Reason
-from threadmill.envelope import MAX_BYTES
-from threadmill.framing import Framed, decoder_for
-from threadmill.published_run import PublishedRun
+from turnmill.envelope import MAX_BYTES
+from turnmill.framing import Framed, decoder_for
+from turnmill.published_run import PublishedRun
 
 SHOWN: Final = 20  # refusals that the report names
 End = StreamEnd | Literal["disconnected"]

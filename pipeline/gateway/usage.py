@@ -10,8 +10,8 @@ from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import Reader
 from pipeline.stores.usage_report import BUCKETS, GROUPS, ORDERS, UsageQuery
-from threadmill.clock import now_ms
 from topics import json_text
+from turnmill.clock import now_ms
 
 JSON: Final = "application/json"
 CSV: Final = "text/csv"

@@ -15,7 +15,7 @@ from pipeline.gateway.security import Admin, Principal
 from pipeline.gateway.threads import Tenant
 from pipeline.observability.audit import audit
 from pipeline.webhooks import EVENTS, LONGEST_URL, Webhook, checked_events, checked_url, secret_of
-from threadmill.clock import now_ms
+from turnmill.clock import now_ms
 
 KEY_BYTES: Final = 32
 MOST: Final = 100  # webhooks of one tenant
@@ -123,7 +123,7 @@ async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webh
 
 async def _all(gateway: Gateway) -> list[Webhook]:
     if gateway.settings.webhooks is None:
-        raise Problem("conflict", "webhooks are off here: THREADMILL_WEBHOOKS=[] turns them on, in workers too")
+        raise Problem("conflict", "webhooks are off here: TURNMILL_WEBHOOKS=[] turns them on, in workers too")
     return await (await gateway.store()).webhooks(now_ms())
 
 

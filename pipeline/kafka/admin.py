@@ -66,12 +66,12 @@ async def check_topics(settings: Settings) -> None:
     missing = [name for name in names if name not in counts]
     if missing:
         listed = ", ".join(missing)
-        raise BrokerError(f"{settings.brokers} has no topic {listed}: `threadmill topics apply` creates them")
+        raise BrokerError(f"{settings.brokers} has no topic {listed}: `turnmill topics apply` creates them")
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         raise BrokerError(
             f"the topics have different numbers of partitions ({listed}), so that a thread is not on the same one "
-            f"in all: set THREADMILL_PARTITIONS={max(counts.values())} and run `threadmill topics apply --grow`"
+            f"in all: set TURNMILL_PARTITIONS={max(counts.values())} and run `turnmill topics apply --grow`"
         )
 
 

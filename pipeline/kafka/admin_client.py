@@ -17,10 +17,10 @@ from aiokafka.errors import KafkaError
 from pipeline.errors import BrokerError
 from pipeline.kafka.topic_plan import Partition
 from pipeline.settings import Settings
-from threadmill.ending import stopped
-from threadmill.kafka.client import client_options
-from threadmill.kafka.client_log import below_warning, client_log
-from threadmill.kafka.refusal import refusal
+from turnmill.ending import stopped
+from turnmill.kafka.client import client_options
+from turnmill.kafka.client_log import below_warning, client_log
+from turnmill.kafka.refusal import refusal
 
 CONNECT, WORK = 10.0, 30.0  # seconds: until a broker answers, and for all the rest of a call
 ANSWER = 5.0  # seconds for one request
@@ -28,7 +28,7 @@ ANSWER = 5.0  # seconds for one request
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """The cluster behind THREADMILL_BROKERS: its id, and its brokers as (id, host:port)."""
+    """The cluster behind TURNMILL_BROKERS: its id, and its brokers as (id, host:port)."""
 
     cluster_id: str
     brokers: tuple[tuple[int, str], ...]
@@ -47,8 +47,8 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
             if reason := await refusal(settings):
                 raise reason from error
             raise BrokerError(
-                f"no Kafka broker answers at {settings.brokers}: `threadmill up` starts one for development, "
-                "or set THREADMILL_BROKERS to the address of yours"
+                f"no Kafka broker answers at {settings.brokers}: `turnmill up` starts one for development, "
+                "or set TURNMILL_BROKERS to the address of yours"
             ) from error
         try:
             async with asyncio.timeout(WORK):
@@ -63,7 +63,7 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
 
 
 async def cluster_info(settings: Settings) -> ClusterInfo:
-    """The cluster at THREADMILL_BROKERS."""
+    """The cluster at TURNMILL_BROKERS."""
     async with connected(settings) as client:
         return await cluster_of(client)
 

@@ -10,12 +10,12 @@ from pipeline.assembly.records import Record, Refused
 from pipeline.errors import InvalidRecord
 from pipeline.kafka.outbox import Outgoing
 from pipeline.observability.repeated_warning import RepeatedWarning
-from threadmill import traceparent
-from threadmill.clock import now_ms
-from threadmill.envelope import MAX_BYTES, loads
-from threadmill.log_ids import log_ids
 from topics import catalog, dead_letter
 from topics.dead_letter import DeadLetter
+from turnmill import traceparent
+from turnmill.clock import now_ms
+from turnmill.envelope import MAX_BYTES, loads
+from turnmill.log_ids import log_ids
 
 LINES: Final = 20
 

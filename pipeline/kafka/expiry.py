@@ -12,8 +12,8 @@ from typing import Final
 from cryptography import x509
 
 from pipeline.settings import Settings
-from threadmill.kafka.client import client_options
-from threadmill.kafka.probe import host_port
+from turnmill.kafka.client import client_options
+from turnmill.kafka.probe import host_port
 
 ANSWER: Final = 5.0  # seconds
 
@@ -29,7 +29,7 @@ async def expiries(settings: Settings, addresses: Sequence[str]) -> dict[str, da
     ends = await asyncio.gather(*(_end(address, tls) for address in addresses))
     found = {address: end for address, end in zip(addresses, ends, strict=True) if end is not None}
     if settings.ssl_certificate_file is not None:
-        found["THREADMILL_SSL_CERTIFICATE_FILE"] = _first_end(settings.ssl_certificate_file)
+        found["TURNMILL_SSL_CERTIFICATE_FILE"] = _first_end(settings.ssl_certificate_file)
     return found
 
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
-from pipeline.errors import ThreadmillError
+from pipeline.errors import TurnmillError
 
 
 async def follow_on(
@@ -27,7 +27,7 @@ async def follow_on(
         trouble = None
         try:
             await follow()
-        except ThreadmillError as error:
+        except TurnmillError as error:
             trouble = str(error) or repr(error)
             log.warning("%s: %s", meanwhile, trouble)
         except Exception as error:  # it must come back

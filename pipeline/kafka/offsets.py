@@ -15,9 +15,9 @@ from aiokafka.errors import GroupCoordinatorNotAvailableError, GroupLoadInProgre
 
 from pipeline.kafka.admin_client import ANSWER, connected, partitions_of
 from pipeline.settings import Settings
-from threadmill.ending import stopped
-from threadmill.kafka.client import client_options
 from topics.catalog import Topic
+from turnmill.ending import stopped
+from turnmill.kafka.client import client_options
 
 Bounds = dict[TopicPartition, tuple[int, int]]
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from aiokafka.errors import MessageSizeTooLargeError
 
 from pipeline.observability.repeated_warning import RepeatedWarning
-from threadmill.envelope import Headers
+from turnmill.envelope import Headers
 
 LARGEST_REQUEST: Final = 20_000_000  # bytes that a worker's producer sends at once: below what the topics take
 

@@ -17,10 +17,10 @@ from aiokafka.errors import KafkaError
 from pipeline.errors import BrokerError
 from pipeline.kafka.offsets import Bounds, bounds
 from pipeline.settings import Settings
-from threadmill.ending import stopped
-from threadmill.kafka.client import client_options
-from threadmill.kafka.refusal import refusal
 from topics.catalog import Topic
+from turnmill.ending import stopped
+from turnmill.kafka.client import client_options
+from turnmill.kafka.refusal import refusal
 
 ANSWER_WITHIN: Final = 15.0  # seconds that the broker may be silent
 POLL_MS: Final = 500
@@ -64,7 +64,7 @@ async def answering(settings: Settings) -> AsyncIterator[None]:
         if reason := await refusal(settings):
             raise reason from error
         what = str(error) or f"no answer for {ANSWER_WITHIN:.0f} s"
-        raise BrokerError(f"Kafka at {settings.brokers}: {what}; `threadmill doctor` says what is wrong") from error
+        raise BrokerError(f"Kafka at {settings.brokers}: {what}; `turnmill doctor` says what is wrong") from error
 
 
 async def read(
@@ -114,7 +114,7 @@ async def bounds_of(settings: Settings, topic: Topic) -> Bounds:
     found = await bounds(settings, [topic])
     if not found:
         name = topic.full_name(settings.topic_prefix)
-        raise BrokerError(f"{settings.brokers} has no topic {name}: `threadmill topics apply` creates it")
+        raise BrokerError(f"{settings.brokers} has no topic {name}: `turnmill topics apply` creates it")
     return found
 
 

@@ -11,10 +11,10 @@ from aiokafka import AIOKafkaProducer
 
 from pipeline.kafka.reading import answering, records_of
 from pipeline.settings import Settings
-from threadmill.kafka.client import client_options
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS
 from topics.dead_letter import DeadLetter
+from turnmill.kafka.client import client_options
 
 MAX_REQUEST = DEAD_LETTERS.max_message_bytes
 

@@ -113,7 +113,7 @@ def _partitions(want: Wanted, there: int, grow: bool) -> list[Change]:  # noqa: 
         return [Change(want.name, "grow", f"{there} -> {want.partitions} partitions")]
     if there < want.partitions:
         detail = (
-            f"{_counted(there, 'partition')}, not {want.partitions}: `threadmill topics apply --grow` adds them; "
+            f"{_counted(there, 'partition')}, not {want.partitions}: `turnmill topics apply --grow` adds them; "
             "do it when no run is open, for a thread's later events then go to another partition"
         )
         return [Change(want.name, "left", detail)]

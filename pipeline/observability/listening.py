@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 
-def why_not_listening(host: str, port: int, error: OSError, prefix: str = "THREADMILL") -> str:
+def why_not_listening(host: str, port: int, error: OSError, prefix: str = "TURNMILL") -> str:
     """-> a sentence for the user; the settings are `prefix` with _HOST and _PORT."""
     where = f"{host}:{port}"
     if error.errno == errno.EADDRINUSE:

@@ -9,8 +9,8 @@ from typing import Final
 
 from pipeline.observability.audit import audit
 from pipeline.settings import Settings
-from threadmill.kafka.client_log import QUIET, Chatter
 from topics import json_text
+from turnmill.kafka.client_log import QUIET, Chatter
 
 IDS: Final = ("thread_id", "run_id", "trace_id")
 

@@ -2,7 +2,7 @@
 
 Names and buckets are those of the OpenTelemetry conventions for generative AI where these have one
 (`gen_ai.client.token.usage` is `gen_ai_client_token_usage` here, as Prometheus writes it); all others begin with
-`threadmill_`. Labels that streams fill with any text (models, agents, tenants, …) are bounded twice: a label takes a
+`turnmill_`. Labels that streams fill with any text (models, agents, tenants, …) are bounded twice: a label takes a
 number of values, a metric a number of series, and the rest is counted as `other`. A missing value is `unknown`.
 """
 
@@ -85,47 +85,47 @@ AGENT_DURATION: Final = Metric(
     "gen_ai_invoke_agent_duration_seconds", "histogram", "Duration of one turn.", (*USAGE, "status"), AGENT_BUCKETS
 )
 TOKENS: Final = Metric(
-    "threadmill_tokens_total",
+    "turnmill_tokens_total",
     "counter",
     "Tokens by token_type: input and output; parts of them: thinking (of output), cache_read and cache_write "
     "(of input); total only where a stream reports no other number.",
     (*USAGE, "token_type"),
 )
-COST: Final = Metric("threadmill_cost_usd_total", "counter", "Cost that streams report, in US dollars.", USAGE)
+COST: Final = Metric("turnmill_cost_usd_total", "counter", "Cost that streams report, in US dollars.", USAGE)
 TOTAL_LATENCY: Final = Metric(
-    "threadmill_total_latency_seconds",
+    "turnmill_total_latency_seconds",
     "histogram",
     "Time of one response with all around the model, as its stream reports it.",
     USAGE,
     OPERATION_BUCKETS,
 )
-CACHE_HITS: Final = Metric("threadmill_cache_hits_total", "counter", "Answers from a cache of the application.", USAGE)
+CACHE_HITS: Final = Metric("turnmill_cache_hits_total", "counter", "Answers from a cache of the application.", USAGE)
 CACHE_LATENCY: Final = Metric(
-    "threadmill_cache_hit_latency_seconds", "histogram", "Time that a cache took to answer.", USAGE, FIRST_TOKEN_BUCKETS
+    "turnmill_cache_hit_latency_seconds", "histogram", "Time that a cache took to answer.", USAGE, FIRST_TOKEN_BUCKETS
 )
 AGENT_TURNS: Final = Metric(
-    "threadmill_agent_turns_total",
+    "turnmill_agent_turns_total",
     "counter",
     "Turns of agents by status and reason of interruption (none where complete).",
     (*USAGE, "status", "reason"),
 )
 AGENT_TURNS_REVISED: Final = Metric(
-    "threadmill_agent_turns_revised_total",
+    "turnmill_agent_turns_revised_total",
     "counter",
-    "Turns that late events reopened, by the status they have now; counted once in threadmill_agent_turns_total.",
+    "Turns that late events reopened, by the status they have now; counted once in turnmill_agent_turns_total.",
     (*USAGE, "status", "reason"),
 )
-RESPONSES: Final = Metric("threadmill_responses_total", "counter", "Responses of models in finished turns.", USAGE)
-TOOL_CALLS: Final = Metric("threadmill_tool_calls_total", "counter", "Tool calls in finished turns.", USAGE)
-TOOL_ERRORS: Final = Metric("threadmill_tool_errors_total", "counter", "Tool calls that failed.", USAGE)
+RESPONSES: Final = Metric("turnmill_responses_total", "counter", "Responses of models in finished turns.", USAGE)
+TOOL_CALLS: Final = Metric("turnmill_tool_calls_total", "counter", "Tool calls in finished turns.", USAGE)
+TOOL_ERRORS: Final = Metric("turnmill_tool_errors_total", "counter", "Tool calls that failed.", USAGE)
 TELEMETRY_RECORDS: Final = Metric(
-    "threadmill_telemetry_records_total", "counter", "Telemetry records by the type of their event.", ("type",)
+    "turnmill_telemetry_records_total", "counter", "Telemetry records by the type of their event.", ("type",)
 )
 TELEMETRY_DUPLICATES: Final = Metric(
-    "threadmill_telemetry_duplicates_total", "counter", "Telemetry records that were counted before: replays."
+    "turnmill_telemetry_duplicates_total", "counter", "Telemetry records that were counted before: replays."
 )
 TELEMETRY_MALFORMED: Final = Metric(
-    "threadmill_telemetry_malformed_total",
+    "turnmill_telemetry_malformed_total",
     "counter",
     "Telemetry values of the wrong shape, left out; by the type of their event.",
     ("type",),
@@ -134,187 +134,185 @@ TELEMETRY_MALFORMED: Final = Metric(
 # ---- the pipeline
 
 BUILD: Final = Metric(
-    "threadmill_build_info",
+    "turnmill_build_info",
     "gauge",
     "1, of this version; core is compiled or interpreted.",
     ("version", "core"),
 )
-RECORDS_READ: Final = Metric("threadmill_records_read_total", "counter", "Records read from a topic.", ("topic",))
+RECORDS_READ: Final = Metric("turnmill_records_read_total", "counter", "Records read from a topic.", ("topic",))
 EVENTS_ASSEMBLED: Final = Metric(
-    "threadmill_events_assembled_total", "counter", "Stream events that became part of a run.", ("dialect",)
+    "turnmill_events_assembled_total", "counter", "Stream events that became part of a run.", ("dialect",)
 )
 DUPLICATES_DROPPED: Final = Metric(
-    "threadmill_duplicates_dropped_total", "counter", "Events that were read before, by their seq."
+    "turnmill_duplicates_dropped_total", "counter", "Events that were read before, by their seq."
 )
 TURNS_PRODUCED: Final = Metric(
-    "threadmill_turns_produced_total",
+    "turnmill_turns_produced_total",
     "counter",
     "Turns written to the turns topic by status and reason of interruption (none where complete).",
     ("status", "reason"),
 )
-DEAD_LETTERS: Final = Metric("threadmill_dead_letters_total", "counter", "Refused records by reason.", ("reason",))
-RUNS_OPENED: Final = Metric("threadmill_runs_opened_total", "counter", "Runs whose first event was read.")
-RUNS_CLOSED: Final = Metric("threadmill_runs_closed_total", "counter", "Runs whose turns were written.")
-RUNS_REOPENED: Final = Metric("threadmill_runs_reopened_total", "counter", "Closed runs that a late event reopened.")
-OPEN_TURNS: Final = Metric("threadmill_open_turns", "gauge", "Turns that are being assembled.")
-EARLY_EVENTS: Final = Metric(
-    "threadmill_early_events", "gauge", "Events that wait for a hole in their run to be filled."
-)
+DEAD_LETTERS: Final = Metric("turnmill_dead_letters_total", "counter", "Refused records by reason.", ("reason",))
+RUNS_OPENED: Final = Metric("turnmill_runs_opened_total", "counter", "Runs whose first event was read.")
+RUNS_CLOSED: Final = Metric("turnmill_runs_closed_total", "counter", "Runs whose turns were written.")
+RUNS_REOPENED: Final = Metric("turnmill_runs_reopened_total", "counter", "Closed runs that a late event reopened.")
+OPEN_TURNS: Final = Metric("turnmill_open_turns", "gauge", "Turns that are being assembled.")
+EARLY_EVENTS: Final = Metric("turnmill_early_events", "gauge", "Events that wait for a hole in their run to be filled.")
 SEGMENTS_SPILLED: Final = Metric(
-    "threadmill_segments_spilled_total", "counter", "Pieces of long-open turns written to the state topic."
+    "turnmill_segments_spilled_total", "counter", "Pieces of long-open turns written to the state topic."
 )
 RUNS_PARKED: Final = Metric(
-    "threadmill_runs_parked_total",
+    "turnmill_runs_parked_total",
     "counter",
     "Open runs that made room: they are built from the state topic at their end.",
 )
 REDACTIONS: Final = Metric(
-    "threadmill_redactions_total", "counter", "Finds that were replaced in turns and telemetry, by rule.", ("rule",)
+    "turnmill_redactions_total", "counter", "Finds that were replaced in turns and telemetry, by rule.", ("rule",)
 )
 LAG: Final = Metric(
-    "threadmill_lag_records",
+    "turnmill_lag_records",
     "gauge",
     "Records of a partition not yet read by the role of this worker that it is assigned to.",
     ("role", "topic", "partition"),
 )
 CHECKPOINT_SECONDS: Final = Metric(
-    "threadmill_checkpoint_duration_seconds",
+    "turnmill_checkpoint_duration_seconds",
     "histogram",
     "Time of one checkpoint: produce, confirm, commit.",
     (),
     CHECKPOINT_BUCKETS,
 )
 CHECKPOINT_TIME: Final = Metric(
-    "threadmill_last_checkpoint_timestamp_seconds",
+    "turnmill_last_checkpoint_timestamp_seconds",
     "gauge",
     "Epoch time of a role's last checkpoint; its age is time() - this.",
     ("role",),
 )
-COMMITS: Final = Metric("threadmill_commits_total", "counter", "Commits of offsets.")
-REBALANCES: Final = Metric("threadmill_rebalances_total", "counter", "Times that partitions were assigned anew.")
+COMMITS: Final = Metric("turnmill_commits_total", "counter", "Commits of offsets.")
+REBALANCES: Final = Metric("turnmill_rebalances_total", "counter", "Times that partitions were assigned anew.")
 LAST_PROGRESS: Final = Metric(
-    "threadmill_last_progress_timestamp_seconds", "gauge", "Epoch time at which a role last got on.", ("role",)
+    "turnmill_last_progress_timestamp_seconds", "gauge", "Epoch time at which a role last got on.", ("role",)
 )
 
 # ---- the content store
 
 CONTENT_OBJECTS: Final = Metric(
-    "threadmill_content_objects_total", "counter", "Large values of turns written to the content store."
+    "turnmill_content_objects_total", "counter", "Large values of turns written to the content store."
 )
-CONTENT_BYTES: Final = Metric("threadmill_content_bytes_total", "counter", "Bytes written to the content store.")
+CONTENT_BYTES: Final = Metric("turnmill_content_bytes_total", "counter", "Bytes written to the content store.")
 CONTENT_FAILURES: Final = Metric(
-    "threadmill_content_failures_total", "counter", "Batches whose large values could not be written, and were again."
+    "turnmill_content_failures_total", "counter", "Batches whose large values could not be written, and were again."
 )
 
 # ---- the store
 
-STORE_BATCHES: Final = Metric("threadmill_store_batches_total", "counter", "Transactions committed to the store.")
-STORE_ROWS: Final = Metric("threadmill_store_rows_total", "counter", "Turn records written to the store.")
+STORE_BATCHES: Final = Metric("turnmill_store_batches_total", "counter", "Transactions committed to the store.")
+STORE_ROWS: Final = Metric("turnmill_store_rows_total", "counter", "Turn records written to the store.")
 STORE_ERASED: Final = Metric(
-    "threadmill_store_erased_total", "counter", "Times that a batch brought something of an erased thread."
+    "turnmill_store_erased_total", "counter", "Times that a batch brought something of an erased thread."
 )
 STORE_EXPIRED: Final = Metric(
-    "threadmill_store_expired_total",
+    "turnmill_store_expired_total",
     "counter",
     "Turn records that were neither stored nor archived, as they were older than the retention; by role.",
     ("role",),
 )
 EXPIRED_THREADS: Final = Metric(
-    "threadmill_expired_threads_total", "counter", "Threads that went, as their retention was over."
+    "turnmill_expired_threads_total", "counter", "Threads that went, as their retention was over."
 )
-EXPIRED_TURNS: Final = Metric("threadmill_expired_turns_total", "counter", "Turns of these threads.")
+EXPIRED_TURNS: Final = Metric("turnmill_expired_turns_total", "counter", "Turns of these threads.")
 EXPIRED_OBJECTS: Final = Metric(
-    "threadmill_expired_objects_total", "counter", "Large values of expired threads that are gone."
+    "turnmill_expired_objects_total", "counter", "Large values of expired threads that are gone."
 )
-EXPIRED_BYTES: Final = Metric("threadmill_expired_bytes_total", "counter", "Bytes of these large values.")
+EXPIRED_BYTES: Final = Metric("turnmill_expired_bytes_total", "counter", "Bytes of these large values.")
 EXPIRED_ARCHIVED: Final = Metric(
-    "threadmill_expired_archive_rows_total", "counter", "Rows of expired threads that are gone from the archive."
+    "turnmill_expired_archive_rows_total", "counter", "Rows of expired threads that are gone from the archive."
 )
 COST_LAST_HOUR: Final = Metric(
-    "threadmill_cost_last_hour_usd",
+    "turnmill_cost_last_hour_usd",
     "gauge",
     "Cost of the stored responses of the last hour, of all of which it is known; 0 where a worker has not looked.",
 )
 BUDGET_USED: Final = Metric(
-    "threadmill_budget_used_ratio",
+    "turnmill_budget_used_ratio",
     "gauge",
     "Used of a budget in its current hour, day or month; 1 is all.",
     ("budget",),
 )
-NOTICES: Final = Metric("threadmill_notices_total", "counter", "Notices that their topic has, by type.", ("type",))
+NOTICES: Final = Metric("turnmill_notices_total", "counter", "Notices that their topic has, by type.", ("type",))
 WEBHOOK_ATTEMPTS: Final = Metric(
-    "threadmill_webhook_attempts_total",
+    "turnmill_webhook_attempts_total",
     "counter",
     "Attempts to deliver an event to a webhook, by outcome: `delivered`, `failed`, `given_up`.",
     ("outcome",),
 )
 WEBHOOKS_WAITING: Final = Metric(
-    "threadmill_webhook_waiting", "gauge", "Events that wait for a webhook to take them, in the whole store."
+    "turnmill_webhook_waiting", "gauge", "Events that wait for a webhook to take them, in the whole store."
 )
-STORE_RETRIES: Final = Metric("threadmill_store_retries_total", "counter", "Transactions that were tried again.")
-STORE_FAILURES: Final = Metric("threadmill_store_failures_total", "counter", "Transactions that failed.")
+STORE_RETRIES: Final = Metric("turnmill_store_retries_total", "counter", "Transactions that were tried again.")
+STORE_FAILURES: Final = Metric("turnmill_store_failures_total", "counter", "Transactions that failed.")
 
 # ---- the archive
 
 ARCHIVE_SEGMENTS: Final = Metric(
-    "threadmill_archive_segments_total", "counter", "Segments of turns written to the archive."
+    "turnmill_archive_segments_total", "counter", "Segments of turns written to the archive."
 )
-ARCHIVE_ROWS: Final = Metric("threadmill_archive_rows_total", "counter", "Turn records written to the archive.")
-ARCHIVE_BYTES: Final = Metric("threadmill_archive_bytes_total", "counter", "Bytes of Parquet written to the archive.")
+ARCHIVE_ROWS: Final = Metric("turnmill_archive_rows_total", "counter", "Turn records written to the archive.")
+ARCHIVE_BYTES: Final = Metric("turnmill_archive_bytes_total", "counter", "Bytes of Parquet written to the archive.")
 ARCHIVE_REFUSED: Final = Metric(
-    "threadmill_archive_refused_total", "counter", "Records of the turns topic that are no turn records."
+    "turnmill_archive_refused_total", "counter", "Records of the turns topic that are no turn records."
 )
 ARCHIVE_FAILURES: Final = Metric(
-    "threadmill_archive_failures_total", "counter", "Segments that could not be written, and were tried again."
+    "turnmill_archive_failures_total", "counter", "Segments that could not be written, and were tried again."
 )
 
 # ---- traces
 
-SPANS: Final = Metric("threadmill_spans_total", "counter", "Spans of turns that were made for the collector.")
+SPANS: Final = Metric("turnmill_spans_total", "counter", "Spans of turns that were made for the collector.")
 SPANS_EXPORTED: Final = Metric(
-    "threadmill_spans_exported_total", "counter", "Spans that the collector has taken; the rest waits, or is lost."
+    "turnmill_spans_exported_total", "counter", "Spans that the collector has taken; the rest waits, or is lost."
 )
 SPANS_FAILED: Final = Metric(
-    "threadmill_spans_failed_total", "counter", "Turns of which no span could be made; the log says why."
+    "turnmill_spans_failed_total", "counter", "Turns of which no span could be made; the log says why."
 )
 
 # ---- the gateway
 
 REQUESTS: Final = Metric(
-    "threadmill_gateway_requests_total", "counter", "Requests by route and status.", ("method", "route", "status")
+    "turnmill_gateway_requests_total", "counter", "Requests by route and status.", ("method", "route", "status")
 )
 REQUEST_SECONDS: Final = Metric(
-    "threadmill_gateway_request_duration_seconds",
+    "turnmill_gateway_request_duration_seconds",
     "histogram",
     "Time of one request, to the end of its answer.",
     ("route",),
     OPERATION_BUCKETS,
 )
-UPLOADS: Final = Metric("threadmill_gateway_uploads", "gauge", "Uploads of runs that are coming in.")
+UPLOADS: Final = Metric("turnmill_gateway_uploads", "gauge", "Uploads of runs that are coming in.")
 UPLOADED_EVENTS: Final = Metric(
-    "threadmill_gateway_events_total", "counter", "Events that were uploaded and published.", ("dialect",)
+    "turnmill_gateway_events_total", "counter", "Events that were uploaded and published.", ("dialect",)
 )
 REFUSED_EVENTS: Final = Metric(
-    "threadmill_gateway_refused_events_total", "counter", "Uploaded events that could not be published.", ("reason",)
+    "turnmill_gateway_refused_events_total", "counter", "Uploaded events that could not be published.", ("reason",)
 )
 PROXIED: Final = Metric(
-    "threadmill_gateway_proxied_total", "counter", "Requests that were passed on.", ("upstream", "outcome")
+    "turnmill_gateway_proxied_total", "counter", "Requests that were passed on.", ("upstream", "outcome")
 )
 PROXIED_BYTES: Final = Metric(
-    "threadmill_gateway_proxied_bytes_total", "counter", "Bytes of answers that were passed on.", ("upstream",)
+    "turnmill_gateway_proxied_bytes_total", "counter", "Bytes of answers that were passed on.", ("upstream",)
 )
-PROXY_OPEN: Final = Metric("threadmill_gateway_proxy_open", "gauge", "Requests that are being passed on.")
-LIVE_READERS: Final = Metric("threadmill_gateway_live_readers", "gauge", "Live streams that are open.")
-LIVE_EVENTS: Final = Metric("threadmill_gateway_live_events_total", "counter", "Events sent on live streams.")
+PROXY_OPEN: Final = Metric("turnmill_gateway_proxy_open", "gauge", "Requests that are being passed on.")
+LIVE_READERS: Final = Metric("turnmill_gateway_live_readers", "gauge", "Live streams that are open.")
+LIVE_EVENTS: Final = Metric("turnmill_gateway_live_events_total", "counter", "Events sent on live streams.")
 LIVE_CUT: Final = Metric(
-    "threadmill_gateway_live_cut_total", "counter", "Live streams that were cut off, as their reader was too slow."
+    "turnmill_gateway_live_cut_total", "counter", "Live streams that were cut off, as their reader was too slow."
 )
-LIVE_HELD: Final = Metric("threadmill_gateway_live_held_bytes", "gauge", "Recent records held for live streams.")
+LIVE_HELD: Final = Metric("turnmill_gateway_live_held_bytes", "gauge", "Recent records held for live streams.")
 LISTED_RUNS: Final = Metric(
-    "threadmill_gateway_open_runs", "gauge", "Open runs of the whole pipeline, as GET /v1/runs lists them."
+    "turnmill_gateway_open_runs", "gauge", "Open runs of the whole pipeline, as GET /v1/runs lists them."
 )
 SILENT_RUNS: Final = Metric(
-    "threadmill_gateway_silent_runs",
+    "turnmill_gateway_silent_runs",
     "gauge",
     "Of these, those that are silent for longer than their agent's usually are.",
 )
@@ -353,7 +351,7 @@ class Metrics:
         self._histograms = {
             m: Histogram(m.name, m.help, m.labels, buckets=m.buckets, registry=self.registry) for m in _of("histogram")
         }
-        self.set(BUILD, 1, version=version("threadmill"), core=CORE)
+        self.set(BUILD, 1, version=version("turnmill"), core=CORE)
 
     def add(self, metric: Metric, amount: float = 1, /, **labels: str | None) -> None:
         """Raise a counter. KeyError where it is none, ValueError for a negative amount or other labels than its own."""

@@ -18,9 +18,9 @@ from typing import Any, Final
 from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import agent_configs, interruption, span
 from pipeline.turns.tokens import counts
-from threadmill import traceparent
-from threadmill.traceparent import TraceParent
 from topics.turn_record import TurnRecord
+from turnmill import traceparent
+from turnmill.traceparent import TraceParent
 
 OPERATION: Final = "invoke_agent"
 CANCELLED: Final = "user_cancelled"  # the reason of an interruption that is no failure
@@ -101,16 +101,16 @@ def _attributes(record: TurnRecord, turn: Mapping[str, Any]) -> dict[str, Any]:
         "gen_ai.response.finish_reasons": reasons[:MOST_REASONS] or None,
         "gen_ai.response.time_to_first_chunk": None if first_chunk_ms is None else first_chunk_ms / 1000,
         **{name: used.get(key) for name, key in TOKENS.items()},
-        "threadmill.run.id": record["run_id"],
-        "threadmill.turn.id": record["turn_id"],
-        "threadmill.turn.status": record["status"],
-        "threadmill.turn.interruption": _text(interruption(record)),
-        "threadmill.turn.events": record.get("events", 0),
-        "threadmill.turn.responses": len(responses),
-        "threadmill.turn.revision": record["revision"],
-        "threadmill.dialect": record.get("dialect"),
-        "threadmill.tenant": record.get("tenant"),
-        "threadmill.parent.run.id": parent.get("run_id"),
+        "turnmill.run.id": record["run_id"],
+        "turnmill.turn.id": record["turn_id"],
+        "turnmill.turn.status": record["status"],
+        "turnmill.turn.interruption": _text(interruption(record)),
+        "turnmill.turn.events": record.get("events", 0),
+        "turnmill.turn.responses": len(responses),
+        "turnmill.turn.revision": record["revision"],
+        "turnmill.dialect": record.get("dialect"),
+        "turnmill.tenant": record.get("tenant"),
+        "turnmill.parent.run.id": parent.get("run_id"),
     }
 
 

@@ -25,8 +25,8 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.turn_spans import TurnSpan, turn_span
-from threadmill.traceparent import TraceParent
 from topics.turn_record import TurnRecord
+from turnmill.traceparent import TraceParent
 
 log = logging.getLogger(__name__)
 
@@ -75,8 +75,8 @@ class TurnTraces:
         self._topic = topic
         self._metrics = metrics
         self._ids = GivenIds()
-        release = version("threadmill")
-        named = Resource.create({"service.name": "threadmill", "service.version": release})
+        release = version("turnmill")
+        named = Resource.create({"service.name": "turnmill", "service.version": release})
         self._provider = TracerProvider(
             resource=named.merge(OTELResourceDetector().detect()), id_generator=self._ids, shutdown_on_exit=False
         )
@@ -84,7 +84,7 @@ class TurnTraces:
             OTLPSpanExporter(endpoint if endpoint.endswith(PATH) else endpoint + PATH), metrics
         )
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
-        self._tracer = self._provider.get_tracer("threadmill", release)
+        self._tracer = self._provider.get_tracer("turnmill", release)
         atexit.register(self.close)
 
     def __call__(self, records: Sequence[TurnRecord], partition: int) -> None:
@@ -114,7 +114,7 @@ class TurnTraces:
             links=[] if turn.link is None else [Link(_context(turn.link))],
             start_time=turn.start * NANOSECONDS,
         )
-        span.add_event("threadmill.assembled")
+        span.add_event("turnmill.assembled")
         if turn.error is not None:
             span.set_status(Status(StatusCode.ERROR, turn.error))
         span.end(turn.end * NANOSECONDS)

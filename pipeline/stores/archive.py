@@ -45,9 +45,9 @@ class Archive:
 
     @classmethod
     def of(cls, settings: Settings, erased: Erased) -> Self:
-        """The archive of THREADMILL_ARCHIVE. Raises CallerError where that is not set."""
+        """The archive of TURNMILL_ARCHIVE. Raises CallerError where that is not set."""
         if settings.archive is None:
-            raise CallerError("THREADMILL_ARCHIVE is not set: say where the archive is to be, as s3://bucket/prefix")
+            raise CallerError("TURNMILL_ARCHIVE is not set: say where the archive is to be, as s3://bucket/prefix")
         return cls(settings.archive, erased)
 
     async def write(

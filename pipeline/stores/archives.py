@@ -1,4 +1,4 @@
-"""Which archive THREADMILL_ARCHIVE means: Parquet objects, or tables of Apache Iceberg."""
+"""Which archive TURNMILL_ARCHIVE means: Parquet objects, or tables of Apache Iceberg."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
     """The archive. Raises CallerError where none is set, or what it needs is missing."""
     if settings.archive is not None and settings.archive.startswith(LAKE):
         return lake_of(settings, erased)
-    need("archive", "THREADMILL_ARCHIVE")
+    need("archive", "TURNMILL_ARCHIVE")
     from pipeline.stores.archive import Archive  # noqa: PLC0415  # who has no archive need not have Arrow
 
     return Archive.of(settings, erased)
@@ -62,10 +62,8 @@ def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
 def lake_of(settings: Settings, erased: Erased) -> Lake:
     """The archive, where it is one of tables. Raises CallerError where it is not."""
     if settings.archive is None or not settings.archive.startswith(LAKE):
-        raise CallerError(
-            f"THREADMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder"
-        )
-    need("archive", "THREADMILL_ARCHIVE")
+        raise CallerError(f"TURNMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder")
+    need("archive", "TURNMILL_ARCHIVE")
     from pipeline.stores.lake import Lake  # noqa: PLC0415  # as above; nor pyiceberg
     from pipeline.stores.lake_place import Place  # noqa: PLC0415  # as above
 

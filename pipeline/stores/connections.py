@@ -29,7 +29,7 @@ class Connected:
     def __init__(self, url: str, *, search: str = "on") -> None:
         """For `sqlite:///path` or `postgresql://…`; connects when it is used. Raises CallerError for any other.
 
-        `search`: THREADMILL_SEARCH, for what is written.
+        `search`: TURNMILL_SEARCH, for what is written.
         """
         self._url = url
         self._engine = create_engine(url)
@@ -39,7 +39,7 @@ class Connected:
     @classmethod
     async def open(cls, url: str, *, migrate: bool = False, search: str = "on") -> Self:
         """Connect, and check that the schema fits. This migrates SQLite always, Postgres only with `migrate`: there,
-        users run `threadmill store migrate`.
+        users run `turnmill store migrate`.
         """
         store = cls(url, search=search)
         try:

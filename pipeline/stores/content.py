@@ -73,7 +73,7 @@ class ContentStore:
 
     @classmethod
     def of(cls, settings: Settings, *, elsewhere: bool = True) -> Self:
-        """The store of THREADMILL_CONTENT."""
+        """The store of TURNMILL_CONTENT."""
         return cls(settings.content_url, elsewhere=elsewhere)
 
     async def put(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
@@ -86,7 +86,7 @@ class ContentStore:
     def ref(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
         """The ContentRef that `put` gives, without writing. Raises StoreError where there is no content store."""
         if self.root is None:
-            raise StoreError("there is no content store to write to: set THREADMILL_CONTENT")
+            raise StoreError("there is no content store to write to: set TURNMILL_CONTENT")
         digest = hashlib.sha256(data).hexdigest()
         uri = f"{self.root}/{folder(key)}/{digest}"
         return {"uri": uri, "size_bytes": len(data), "hash": f"sha256:{digest}", "media_type": media_type}

@@ -25,8 +25,8 @@ LOG_BYTES: Final = 64 * 1024 * 1024  # of SQLite's write-ahead log, until it is 
 CACHE: Final = "cache_size=-16000"  # KB of each connection, where it reads or writes that much
 COPIED: Final = "wal_autocheckpoint=4000"  # pages in the log, of 4 KB, that are copied into the database
 EMPTY_MS: Final = 200  # for which emptying the log waits for readers and writers
-WRITE: Final = "threadmill_write"  # execution option: the transaction will write
-SEARCH: Final = "threadmill_search"  # another: the setting, for turns that it writes
+WRITE: Final = "turnmill_write"  # execution option: the transaction will write
+SEARCH: Final = "turnmill_search"  # another: the setting, for turns that it writes
 
 
 def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) -> AsyncEngine:
@@ -38,7 +38,7 @@ def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) 
         return _sqlite(Path(url.removeprefix(SQLITE)))
     if url.startswith(POSTGRES):
         return _postgres(url, command_seconds)
-    raise CallerError("THREADMILL_STORE: sqlite:///path or postgresql://user:password@host:port/database is expected")
+    raise CallerError("TURNMILL_STORE: sqlite:///path or postgresql://user:password@host:port/database is expected")
 
 
 def create_direct_engine(url: str) -> Engine | None:
@@ -65,7 +65,7 @@ def _sqlite(path: Path) -> AsyncEngine:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"can't make the folder of the store {path}: {error.strerror}; set THREADMILL_STORE") from None
+        raise StoreError(f"can't make the folder of the store {path}: {error.strerror}; set TURNMILL_STORE") from None
     try:  # aiosqlite leaves its thread behind where the file can't be opened
         sqlite3.connect(path).close()
     except sqlite3.Error as error:

@@ -8,15 +8,15 @@ from typing import Final
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from pipeline.errors import StoreError, UnstorableData
-from threadmill.settings import without_password
+from turnmill.settings import without_password
 
-MIGRATE: Final = "run `threadmill store migrate`"
+MIGRATE: Final = "run `turnmill store migrate`"
 
 # (SQLSTATE or the beginning of it, transient, advice): the first row that fits is used.
 POSTGRES: Final[tuple[tuple[str, bool, str], ...]] = (
-    ("28", False, "user or password is refused: check THREADMILL_STORE and pg_hba.conf"),
-    ("3D000", False, "the database does not exist: create it with `createdb`, or correct THREADMILL_STORE"),
-    ("42501", False, "the user lacks a right: grant it, or use another user in THREADMILL_STORE"),
+    ("28", False, "user or password is refused: check TURNMILL_STORE and pg_hba.conf"),
+    ("3D000", False, "the database does not exist: create it with `createdb`, or correct TURNMILL_STORE"),
+    ("42501", False, "the user lacks a right: grant it, or use another user in TURNMILL_STORE"),
     ("42P01", False, f"the tables are not there: {MIGRATE}"),
     ("42703", False, f"the tables are of another version: {MIGRATE}"),
     ("53100", True, "the server's disk is full: make room"),
@@ -27,7 +27,7 @@ POSTGRES: Final[tuple[tuple[str, bool, str], ...]] = (
     ("08", True, "the connection broke"),
     ("40", True, "the transaction lost against another one"),
     ("55P03", True, "a lock is held for too long by another transaction"),
-    ("25006", True, "the server is read-only, a standby perhaps: wait for the failover, or correct THREADMILL_STORE"),
+    ("25006", True, "the server is read-only, a standby perhaps: wait for the failover, or correct TURNMILL_STORE"),
     ("23503", True, "the thread was deleted while it was written"),
 )
 # (part of SQLite's message, transient, advice)
@@ -37,7 +37,7 @@ SQLITE: Final[tuple[tuple[str, bool, str], ...]] = (
     ("disk I/O error", True, "the disk fails: check it, and the file system's free space"),
     ("unable to open database file", False, "the file can't be opened: check the path and its rights"),
     ("readonly database", False, "the file is read-only: check its rights and those of its folder"),
-    ("file is not a database", False, "this file is no SQLite database: set THREADMILL_STORE to another path"),
+    ("file is not a database", False, "this file is no SQLite database: set TURNMILL_STORE to another path"),
     ("malformed", False, "the file is damaged: restore it from a copy, then replay the topics"),
     ("no such table", False, f"the tables are not there: {MIGRATE}"),
     ("no such column", False, f"the tables are of another version: {MIGRATE}"),
@@ -65,9 +65,7 @@ def store_error(error: BaseException, url: str) -> StoreError:
         return UnstorableData(_refused(where, cause, message))
     if isinstance(cause, OSError | TimeoutError) or _disconnected(error):
         why = message or type(cause).__name__
-        return StoreError(
-            f"{where} can't be reached ({why}): is it running, is THREADMILL_STORE right?", transient=True
-        )
+        return StoreError(f"{where} can't be reached ({why}): is it running, is TURNMILL_STORE right?", transient=True)
     return StoreError(_refused(where, cause, message), transient=False)
 
 

@@ -13,8 +13,8 @@ from pipeline.stores.holds import held_of
 from pipeline.stores.keys import key_text
 from pipeline.stores.schema import holds
 from pipeline.stores.write import erased_of, lock
-from threadmill.clock import now_ms
 from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
 
 
 class Holding(Connected):

@@ -28,5 +28,5 @@ def held_thread(key: ThreadKey) -> HeldThread:
     """The error of a deletion."""
     return HeldThread(
         f"thread {key.text} is held, and is not deleted until it is released: "
-        f"`threadmill threads hold --release {key.thread_id}`, or DELETE /v1/threads/{key.thread_id}/hold"
+        f"`turnmill threads hold --release {key.thread_id}`, or DELETE /v1/threads/{key.thread_id}/hold"
     )

@@ -21,7 +21,7 @@ from pyiceberg.exceptions import RESTError
 from pyiceberg.expressions import And
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipeline.errors import StoreError, ThreadmillError
+from pipeline.errors import StoreError, TurnmillError
 from pipeline.stores import archive_records, lake_merge, lake_rows, lake_upkeep, segments
 from pipeline.stores.archive_records import Entry, Erased, Held, Removed, Written, never
 from pipeline.stores.lake_offsets import Source
@@ -196,7 +196,7 @@ def _failures(root: str) -> Iterator[None]:
     """Any failure -> StoreError: whether a commit took place is seen by the offsets of the next try."""
     try:
         yield
-    except ThreadmillError:
+    except TurnmillError:
         raise
     except (OSError, BaseError, SQLAlchemyError, RESTError) as error:
         raise StoreError(f"{root}: {_line(error)}", transient=True) from error

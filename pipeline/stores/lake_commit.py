@@ -20,7 +20,7 @@ from pipeline.stores.lake_offsets import PROPERTY, Offsets
 from pipeline.stores.lake_read import read
 from pipeline.stores.lake_schema import DAY
 
-ERASED: Final = "threadmill.erased"  # on a snapshot: what is before it holds what must go
+ERASED: Final = "turnmill.erased"  # on a snapshot: what is before it holds what must go
 
 
 @dataclass(frozen=True, slots=True)

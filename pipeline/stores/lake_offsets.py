@@ -1,6 +1,6 @@
 """What a snapshot of the lake says of the topic: the offsets that it holds of each partition. Pure.
 
-Property `threadmill.offsets` of the snapshot: {"TOPIC/PARTITION": [begin, end, at]}, end exclusive; `at` is the newest
+Property `turnmill.offsets` of the snapshot: {"TOPIC/PARTITION": [begin, end, at]}, end exclusive; `at` is the newest
 of the records' times, epoch ms. A segment that lies within is written already. The time tells it from one of a topic
 that was deleted and made again, whose offsets begin anew.
 """
@@ -13,7 +13,7 @@ from typing import Final
 
 from topics import json_text
 
-PROPERTY: Final = "threadmill.offsets"
+PROPERTY: Final = "turnmill.offsets"
 
 Offsets = Mapping[str, tuple[int, int, int]]
 

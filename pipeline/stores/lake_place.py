@@ -14,7 +14,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pipeline.settings import LAKE, Settings
 from pipeline.stores.lake_schema import NAMESPACE
 
-CATALOG: Final = "catalog.db"  # of an archive in a folder; else `archive.db` in THREADMILL_HOME
+CATALOG: Final = "catalog.db"  # of an archive in a folder; else `archive.db` in TURNMILL_HOME
 SQLITE: Final = "sqlite:///"
 
 
@@ -45,12 +45,12 @@ class Place:
         return cls(root, f"sqlite:///{settings.home.absolute() / 'archive.db'}")
 
     def open(self) -> Catalog:
-        """The catalog. A REST one says how its files are reached; PYICEBERG_CATALOG__THREADMILL__… has its login."""
+        """The catalog. A REST one says how its files are reached; PYICEBERG_CATALOG__TURNMILL__… has its login."""
         if not self.catalog.startswith(SQLITE):
-            return load_catalog("threadmill", type="rest", uri=self.catalog)
+            return load_catalog("turnmill", type="rest", uri=self.catalog)
         Path(self.catalog.removeprefix(SQLITE)).parent.mkdir(parents=True, exist_ok=True)
         files = {"py-io-impl": "pipeline.stores.lake_files.LakeFiles"}
-        return load_catalog("threadmill", type="sql", uri=self.catalog, warehouse=self.root, **files)
+        return load_catalog("turnmill", type="sql", uri=self.catalog, warehouse=self.root, **files)
 
     def state(self, names: Iterable[str]) -> dict[str, TableState]:
         """What there is of these tables; makes nothing."""

@@ -21,7 +21,7 @@ from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, Str
 from pipeline.errors import StoreError
 from pipeline.stores import lake_files
 
-NAMESPACE: Final = "threadmill"
+NAMESPACE: Final = "turnmill"
 DAY: Final = "started_at"  # the column that the partitions are days of
 TRIES: Final = 50  # commits of others that may come between
 PAUSE: Final = 0.4  # seconds before a commit is made anew, at most
@@ -43,7 +43,7 @@ PROPERTIES: Final = {
 
 
 def make(catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None:
-    """Make the table threadmill.NAME where it is not there, or add the columns that it lacks. Raises StoreError."""
+    """Make the table turnmill.NAME where it is not there, or add the columns that it lacks. Raises StoreError."""
     catalog.create_namespace_if_not_exists(NAMESPACE)
     fields = [NestedField(number, one.name, TYPES[one.type], required=False) for number, one in enumerate(columns, 1)]
     schema = Schema(*fields)
@@ -85,7 +85,7 @@ def _refuse_other_catalogs(catalog: Catalog, name: str, location: str) -> None:
         return
     if any(lake_files.listed(f"{location}/metadata")):
         raise StoreError(
-            f"{location} holds a table that the catalog doesn't know: name its catalog by THREADMILL_ARCHIVE_CATALOG, "
-            "or another place by THREADMILL_ARCHIVE",
+            f"{location} holds a table that the catalog doesn't know: name its catalog by TURNMILL_ARCHIVE_CATALOG, "
+            "or another place by TURNMILL_ARCHIVE",
             transient=True,  # another worker may be about to enter it
         )

@@ -49,7 +49,7 @@ class Committed:
 
 
 class LakeTable:
-    """The table threadmill.NAME, at `location`; it is made, and gets columns that it lacks, when it is first used."""
+    """The table turnmill.NAME, at `location`; it is made, and gets columns that it lacks, when it is first used."""
 
     def __init__(self, catalog: Catalog, name: str, columns: pa.Schema, location: str) -> None:
         self.catalog = catalog

@@ -17,7 +17,7 @@ from pipeline.stores.failures import MIGRATE
 from pipeline.stores.schema import compatibility
 
 FOLDER: Final = Path(__file__).parent / "migrations"
-VERSION_TABLE: Final = "threadmill_version"
+VERSION_TABLE: Final = "turnmill_version"
 # Files are named REVISION_what.py with rising numbers, so that only a migration imports Alembic, which is slow.
 REVISIONS: Final = tuple(sorted(path.stem.partition("_")[0] for path in (FOLDER / "versions").glob("[0-9]*.py")))
 HEAD: Final = REVISIONS[-1]
@@ -49,14 +49,14 @@ def check(revision: str | None, oldest: str | None = None) -> None:
     if revision == HEAD:
         return
     if revision is None:
-        raise StoreError(f"the store has no Threadmill tables yet: {MIGRATE}")
+        raise StoreError(f"the store has no Turnmill tables yet: {MIGRATE}")
     if revision > HEAD:
         if oldest is not None and oldest <= HEAD:
             return
         raise StoreError(
-            f"the store's schema is of revision {revision}, newer than this Threadmill ({HEAD}): update Threadmill"
+            f"the store's schema is of revision {revision}, newer than this Turnmill ({HEAD}): update Turnmill"
         )
-    raise StoreError(f"the store's schema is of revision {revision}, this Threadmill needs {HEAD}: {MIGRATE}")
+    raise StoreError(f"the store's schema is of revision {revision}, this Turnmill needs {HEAD}: {MIGRATE}")
 
 
 async def upgrade(engine: AsyncEngine) -> str | None:

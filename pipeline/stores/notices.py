@@ -15,9 +15,9 @@ from pipeline.stores import statements
 from pipeline.stores.connections import Connected
 from pipeline.stores.schema import notices
 from pipeline.stores.statements import INSERT
-from threadmill.clock import now_ms
 from topics.notice import THREAD_DELETED, VERSION, NoticeRecord
 from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
 
 AT_ONCE: Final = 500
 CLAIMED_MS: Final = 60_000  # after which others send what somebody wanted to send

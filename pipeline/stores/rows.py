@@ -16,10 +16,10 @@ from pipeline.turns.column_text import column_text, snippet
 from pipeline.turns.held_events import Ranges, Version, ranges_of
 from pipeline.turns.pending import pending
 from pipeline.turns.thread_document import GIVEN_UP, agent_configs, digest, interruption, outgoing, role, span
-from threadmill.identity import turn_id
 from topics import json_text
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill.identity import turn_id
 
 FIRST: Final = ("user", "")  # ordinals, as in pipeline.assembly.finish
 

@@ -1,5 +1,5 @@
 """The words of turns, within the caller's transaction: with the turns that are written, and in steps of those that an
-older version has written, or a store role with THREADMILL_SEARCH=off.
+older version has written, or a store role with TURNMILL_SEARCH=off.
 
 The column `turns.searched` says of which version of a turn the words are: the beginning of its digest. An older version
 knows nothing of it, so what it writes is not found until a step has come to it; what it deletes takes its words along.

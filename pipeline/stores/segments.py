@@ -21,9 +21,9 @@ from pipeline.stores.keys import key_of
 from pipeline.stores.rows import RecordRows, Row, record_rows
 from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import COUNTS
-from threadmill.errors import InvalidRecord
 from topics import json_text, turn_record
 from topics.thread_key import ThreadKey
+from turnmill.errors import InvalidRecord
 
 MEDIA_TYPE: Final = "application/vnd.apache.parquet"
 ROLES: Final = ("user", "agent", "facts")

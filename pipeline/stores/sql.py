@@ -25,9 +25,9 @@ from pipeline.stores.turn_usage import used_by
 from pipeline.stores.usage_report import UsageQuery, UsageReport
 from pipeline.stores.waiting import Waiting, WaitingWanted, waiting
 from pipeline.stores.write import FOREVER, compare, erased_of, lives_by, lock, mark_erased, take_over, write
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill.identity import thread_uuid
 
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 MOVED_AT_ONCE: Final = 200  # turns that one transaction moves: others wait for it

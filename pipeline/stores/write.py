@@ -22,8 +22,8 @@ from pipeline.stores.sending import of_rows, of_texts, send
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.versions import Batch, known_versions, taken
 from pipeline.turns.content import references
-from threadmill.clock import now_ms
 from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
 
 FOREVER: Final = Retention()
 CHILDREN: Final = (agents, links, usage)

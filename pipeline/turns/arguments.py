@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from threadmill import deep_json
-from threadmill.nesting import text_too_deep
 from topics.json_text import Fields
+from turnmill import deep_json
+from turnmill.nesting import text_too_deep
 
 
 def arguments(text: str) -> Fields:

@@ -18,11 +18,11 @@ from pipeline.turns.canonical import sealed
 from pipeline.turns.error_mask import masked
 from pipeline.turns.partial_turns import PARTIAL
 from pipeline.turns.path_rules import AGENT, INTERRUPTION, LINK, MESSAGE, PART, THREAD, TURN, PathRule
-from threadmill.nesting import with_room
 from topics import json_text, telemetry
 from topics.json_text import Fields
 from topics.telemetry import TelemetryRecord
 from topics.turn_record import TurnRecord
+from turnmill.nesting import with_room
 
 CONTENT: Final = frozenset({"kind", "data", "media_type", "content_type", "identifier", "content_ref"})
 FACTS: Final = ("thread", "agents", "links")  # fields of a turn record that hold facts about its thread

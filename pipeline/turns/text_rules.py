@@ -1,4 +1,4 @@
-"""What may be found in a text and replaced: patterns, and those that come with Threadmill, by name."""
+"""What may be found in a text and replaced: patterns, and those that come with Turnmill, by name."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ from pipeline.stores.archives import archive_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.retry import Retry
 from pipeline.worker.work import Records
-from threadmill.clock import now_ms
 from topics import catalog
 from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class ArchiveWork:
     """See `Work`; holds at most `archive_bytes` and one record of each partition."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        """Raises CallerError where THREADMILL_ARCHIVE is not set, or the cloud's variables say too little."""
+        """Raises CallerError where TURNMILL_ARCHIVE is not set, or the cloud's variables say too little."""
         self.settings = settings
         self.metrics = metrics
         self.topic = catalog.TURNS.full_name(settings.topic_prefix)

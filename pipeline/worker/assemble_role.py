@@ -37,7 +37,7 @@ def _traces(settings: Settings, topic: str, metrics: Metrics) -> Callable[[Seque
     """Where spans of turns go; None where they are not asked for. Raises CallerError without the SDK."""
     if settings.otlp_endpoint is None:
         return None
-    need("otlp", "THREADMILL_OTLP_ENDPOINT")
+    need("otlp", "TURNMILL_OTLP_ENDPOINT")
     from pipeline.observability.turn_traces import TurnTraces  # noqa: PLC0415  # OpenTelemetry's SDK is an extra
 
     return TurnTraces(settings.otlp_endpoint, topic, metrics)

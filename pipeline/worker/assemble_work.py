@@ -100,9 +100,9 @@ class AssembleWork:
         self.waiting = StateWaves()  # for the delivery of the results that they rely on
         self.ready = StateWaves()  # taken by a flush
         self.flushing = asyncio.Lock()
-        self.reading: Reading | None = None  # one at a time, so that THREADMILL_HOME needs no more room
+        self.reading: Reading | None = None  # one at a time, so that TURNMILL_HOME needs no more room
         self.built: SpilledRecords | None = None  # of the parked run whose results are handed over now
-        self.no_room: str | None = None  # why THREADMILL_HOME took no records of a run, when it was asked last
+        self.no_room: str | None = None  # why TURNMILL_HOME took no records of a run, when it was asked last
 
     @property
     def trouble(self) -> str | None:
@@ -311,7 +311,7 @@ class AssembleWork:
     ) -> dict[RunKey, SpilledRecords]:
         """Segments of runs, by their state keys, that are on the state topic, or on their way to it.
 
-        Raises BrokerError, and OSError where THREADMILL_HOME is full: the runs wait for room then.
+        Raises BrokerError, and OSError where TURNMILL_HOME is full: the runs wait for room then.
         """
         entries = [self.results.state(number, name, value) for name, value in held.core.out.segments]
         here = {entry.key: entry.value for entry in (*held.entries.segments, *entries)}

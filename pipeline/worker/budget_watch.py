@@ -12,7 +12,7 @@ from pipeline.settings import Settings
 from pipeline.stores.budgeting import states
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.steps import Steps
-from threadmill.clock import now_ms
+from turnmill.clock import now_ms
 
 EVERY: Final = 10.0  # seconds between two looks
 KNOWN_MS: Final = 86_400_000  # for which a notice stays known behind its window

@@ -1,4 +1,4 @@
-"""A child process of `threadmill worker`: it answers its parent's questions, and ends when its parent does.
+"""A child process of `turnmill worker`: it answers its parent's questions, and ends when its parent does.
 
 Questions are lines of standard input; an answer is JSON on standard output, its length in 8 bytes before it. Input
 ends when the parent is dead, however it died. A thread listens, so that an event loop that stands still can be told of.

@@ -14,7 +14,7 @@ from pipeline.settings import Settings
 from pipeline.stores.expiry import Expired, Expiry
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.steps import Steps
-from threadmill.clock import now_ms
+from turnmill.clock import now_ms
 
 AT_ONCE: Final = 5  # transactions behind each other, so that a backlog goes although ticks are seldom
 PAUSE: Final = 0.1  # seconds between two of them, in which writers go on

@@ -67,7 +67,7 @@ class HealthServer:
         await self._runner.cleanup()
 
     async def _index(self, _: web.Request) -> web.Response:
-        return web.json_response({"service": "threadmill worker", "endpoints": ENDPOINTS})
+        return web.json_response({"service": "turnmill worker", "endpoints": ENDPOINTS})
 
     async def _exposition(self, request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(", ".join(request.headers.getall("Accept", [])))

@@ -10,12 +10,12 @@ from pipeline.kafka.redrive import filed_letters
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.column_text import column_text
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord
 from topics import turn_record
 from topics.catalog import EVENTS
 from topics.dead_letter import DeadLetter
 from topics.thread_key import ThreadKey
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord
 
 # (tenant, thread_id, run_id), tenant and run as the store's columns hold them, or (None, topic-partition, offset)
 RunName = tuple[str | None, str, str]

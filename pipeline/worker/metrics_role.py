@@ -10,8 +10,8 @@ from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.settings import Settings
 from pipeline.worker.group_work import Group, GroupWork
-from threadmill.errors import InvalidRecord
 from topics import catalog, telemetry
+from turnmill.errors import InvalidRecord
 
 log = logging.getLogger(__name__)
 

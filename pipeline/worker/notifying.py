@@ -14,12 +14,12 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.steps import Steps
-from threadmill.clock import now_ms
-from threadmill.errors import BrokerError
-from threadmill.kafka.producer import connected
 from topics import notice
 from topics.catalog import NOTICES
 from topics.notice import NoticeRecord
+from turnmill.clock import now_ms
+from turnmill.errors import BrokerError
+from turnmill.kafka.producer import connected
 
 EVERY: Final = 2.0  # seconds between two looks
 MORE: Final = 0.1  # the same, where there may be more

@@ -52,7 +52,7 @@ class OlderThreads:
         if self._kept and self._kept != self._logged:
             log.warning(
                 "turns of an older version stay in their older rows, since the store has other events of their runs; "
-                "`threadmill replay --thread ID` joins both; threads: %d: %s",
+                "`turnmill replay --thread ID` joins both; threads: %d: %s",
                 *(len(self._kept), ", ".join(key.text for key in self._kept[:NAMED])),
             )
         self._logged, self._kept = self._kept, []

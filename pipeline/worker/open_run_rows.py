@@ -7,8 +7,8 @@ from heapq import nsmallest
 
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.run_list import ListedRun, RunList
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.results import Out
 from pipeline.kafka.dead_letters import outgoing_letter
 from pipeline.kafka.outbox import Outgoing
-from threadmill.errors import Reason
 from topics import catalog, telemetry, turn_record
 from topics.turn_record import TurnRecord
+from turnmill.errors import Reason
 
 log = logging.getLogger(__name__)
 
@@ -65,4 +65,4 @@ class OutgoingResults:
         detail = f"a record of {len(record.value or b''):,} bytes is more than {record.topic} takes"
         if record.topic != self.turns_topic:
             return detail
-        return f"{detail}: with a content store (THREADMILL_CONTENT) large values are kept elsewhere"
+        return f"{detail}: with a content store (TURNMILL_CONTENT) large values are kept elsewhere"

@@ -44,7 +44,7 @@ async def run(settings: Settings, parts: Sequence[Part], stop_within: float) -> 
         for child in family.children:
             # A child that could not start has said why.
             if child.ended.done() and (child.started or child.status > BY_SIGNAL):
-                click.echo(f"threadmill: process {child.name} ended with status {child.status}", err=True)
+                click.echo(f"turnmill: process {child.name} ended with status {child.status}", err=True)
     finally:
         stopping.cancel()
         statuses = await asyncio.gather(*(child.stop(stop_within) for child in family.children))
@@ -58,4 +58,4 @@ async def _start(family: Family, parts: Sequence[Part], url: str) -> None:
     except ConnectionError:  # it has ended, which is seen without us
         return
     names = ", ".join(dict.fromkeys(role.name for part in parts for role in part.roles))
-    click.echo(f"threadmill: {names}; {len(parts)} processes; {url}", err=True)
+    click.echo(f"turnmill: {names}; {len(parts)} processes; {url}", err=True)

@@ -26,7 +26,7 @@ class Part:
 
 
 def usual_processes() -> int:
-    """How many processes `threadmill worker` has where no option sets it: two, unless there is only one core."""
+    """How many processes `turnmill worker` has where no option sets it: two, unless there is only one core."""
     return min(APART, cores())
 
 

@@ -59,7 +59,7 @@ class Port:
     def started(self) -> None:
         """See `Front`."""
         names = ", ".join(role.name for role in self._worker.roles)
-        click.echo(f"threadmill: {names}; http://{self._worker.settings.host}:{self._port}", err=True)
+        click.echo(f"turnmill: {names}; http://{self._worker.settings.host}:{self._port}", err=True)
 
     async def stop(self) -> None:
         """See `Front`."""

@@ -1,4 +1,4 @@
-"""THREADMILL_REDACT -> rules of redaction: built-in ones by name, files of rules, functions of other packages."""
+"""TURNMILL_REDACT -> rules of redaction: built-in ones by name, files of rules, functions of other packages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pipeline.turns.ambiguity import ambiguous
 from pipeline.turns.path_rules import PathRule
 from pipeline.turns.redaction import MASK, Redaction, TextRule
 from pipeline.turns.text_rules import BUILT_IN, GROUPS, Pattern
-from threadmill.envelope import loads
+from turnmill.envelope import loads
 
 log = logging.getLogger(__name__)
 
-GROUP: Final = "threadmill.redaction"  # entry points: functions text -> text
+GROUP: Final = "turnmill.redaction"  # entry points: functions text -> text
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 KINDS: Final = ("regex", "path", "callable")
 EXAMPLE: Final = '{"name": "order", "regex": "ORD-[0-9]+"}'
@@ -29,7 +29,7 @@ Rule = TextRule | PathRule
 
 
 def redaction_of(settings: Settings) -> Redaction | None:
-    """What THREADMILL_REDACT and THREADMILL_MASK_ERRORS ask for; None where that is nothing. Raises CallerError."""
+    """What TURNMILL_REDACT and TURNMILL_MASK_ERRORS ask for; None where that is nothing. Raises CallerError."""
     rules = rules_of(settings.redact) if settings.redact is not None else []
     return Redaction(rules, mask_errors=settings.mask_errors) if rules or settings.mask_errors else None
 
@@ -41,7 +41,7 @@ def rules_of(redact: str) -> list[Rule]:
         found = _from_file(Path(item)) if item.endswith(".json") or "/" in item else _built_in(item)
         for rule in found:
             if rule.name in rules and rules[rule.name] != rule:
-                raise CallerError(f"THREADMILL_REDACT: there are two rules named {rule.name!r}: rename one")
+                raise CallerError(f"TURNMILL_REDACT: there are two rules named {rule.name!r}: rename one")
             rules[rule.name] = rule
     return list(rules.values())
 
@@ -51,7 +51,7 @@ def _built_in(name: str) -> list[Rule]:
     unknown = [name for name in names if name not in BUILT_IN]
     if unknown:
         known = ", ".join([*GROUPS, *BUILT_IN])
-        raise CallerError(f"THREADMILL_REDACT: no built-in rule {name!r}: there are {known}; a file ends with .json")
+        raise CallerError(f"TURNMILL_REDACT: no built-in rule {name!r}: there are {known}; a file ends with .json")
     return [BUILT_IN_RULES[name] for name in names]
 
 
@@ -59,11 +59,11 @@ def _from_file(path: Path) -> Iterator[Rule]:
     try:
         rules = loads(path.read_bytes())
     except OSError as error:
-        raise CallerError(f"THREADMILL_REDACT: can't read {path}: {error.strerror}") from None
+        raise CallerError(f"TURNMILL_REDACT: can't read {path}: {error.strerror}") from None
     except InvalidRecord as error:
-        raise CallerError(f"THREADMILL_REDACT: {path}: {error.detail}") from None
+        raise CallerError(f"TURNMILL_REDACT: {path}: {error.detail}") from None
     if not isinstance(rules, list):
-        raise CallerError(f"THREADMILL_REDACT: {path}: a JSON list of rules is expected, such as [{EXAMPLE}]")
+        raise CallerError(f"TURNMILL_REDACT: {path}: a JSON list of rules is expected, such as [{EXAMPLE}]")
     for number, raw in enumerate(rules):
         if isinstance(raw, str):
             yield from _built_in(raw)
@@ -72,7 +72,7 @@ def _from_file(path: Path) -> Iterator[Rule]:
             yield _rule(raw)
         except ValueError as error:
             name = raw.get("name") if isinstance(raw, dict) else None
-            raise CallerError(f"THREADMILL_REDACT: {path}: rule {name or number!r}: {error}") from None
+            raise CallerError(f"TURNMILL_REDACT: {path}: rule {name or number!r}: {error}") from None
 
 
 def _rule(raw: Any) -> Rule:

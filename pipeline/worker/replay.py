@@ -20,12 +20,12 @@ from pipeline.settings import Settings
 from pipeline.turns.held_events import lacks_beginning
 from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
-from threadmill.clock import now_ms
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord
 from topics.catalog import EVENTS
 from topics.state import RunKey
 from topics.turn_record import TurnRecord
+from turnmill.clock import now_ms
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord
 
 AT_ONCE: Final = 2000  # records
 TICK_MS: Final = 1000  # of the broker's time between two looks at the deadlines, as in a worker

@@ -1,5 +1,5 @@
 """The words of turns that an older version has stored are kept, too, so that a search finds them: in small steps, while
-the store role runs. With THREADMILL_SEARCH=off the same steps delete the words of all.
+the store role runs. With TURNMILL_SEARCH=off the same steps delete the words of all.
 """
 
 from __future__ import annotations

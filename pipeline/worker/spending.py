@@ -11,7 +11,7 @@ from pipeline.observability.metrics import Metrics
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.tokens import NANO
 from pipeline.worker.steps import Steps
-from threadmill.clock import now_ms
+from turnmill.clock import now_ms
 
 EVERY: Final = 30.0  # seconds between two looks
 HOUR_MS: Final = 3_600_000

@@ -18,10 +18,10 @@ from pipeline.assembly.restored_state import split
 from pipeline.assembly.results import Unbuilt
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
-from threadmill.errors import InvalidRecord
 from topics import state
 from topics.catalog import STATE
 from topics.state import ANYONE, RunKey, Segment
+from turnmill.errors import InvalidRecord
 
 AT_ONCE: Final = 1000  # records
 
@@ -74,7 +74,7 @@ async def spilled_records(
     """Runs with the state keys of their segments -> these segments; the topic is read once for all of them.
 
     `here`: entries that the state topic does not have yet. The segments are kept in one file without a name, which is
-    gone with the last of the runs. It is in THREADMILL_HOME, as temporary folders are small, or in memory, where a
+    gone with the last of the runs. It is in TURNMILL_HOME, as temporary folders are small, or in memory, where a
     container may write nowhere else.
 
     Raises BrokerError, and OSError where they can't be kept.

@@ -19,7 +19,7 @@ from typing import Final
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.worker.work import Batch, Source, Work
-from threadmill.ending import ended
+from turnmill.ending import ended
 
 log = logging.getLogger(__name__)
 

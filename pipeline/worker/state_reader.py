@@ -11,8 +11,8 @@ from aiokafka import TopicPartition
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
-from threadmill.errors import InvalidRecord
 from topics.catalog import STATE
+from turnmill.errors import InvalidRecord
 
 AT_ONCE: Final = 1000  # records, which are many small objects until they are taken
 

@@ -26,9 +26,9 @@ from pipeline.worker.older_threads import OlderThreads
 from pipeline.worker.search_steps import SearchSteps
 from pipeline.worker.spending import Spending
 from pipeline.worker.summing import Summing
-from threadmill.clock import now_ms
-from threadmill.errors import InvalidRecord, Reason
 from topics import catalog, turn_record
+from turnmill.clock import now_ms
+from turnmill.errors import InvalidRecord, Reason
 
 PAUSE: Final = 0.5  # seconds before dead letters that were not delivered are sent again
 
@@ -105,7 +105,7 @@ def _late(record: ConsumerRecord) -> Refused:
     thread_id = (record.key or b"").decode("utf-8", "replace")
     detail = (
         "the store has other events of this run, which the record lacks, and they may not shrink: "
-        f"`threadmill replay --thread {thread_id}` joins both as long as the events topic has both"
+        f"`turnmill replay --thread {thread_id}` joins both as long as the events topic has both"
     )
     return Refused(record, Reason.LATE_EVENT, detail)
 

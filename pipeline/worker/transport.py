@@ -15,7 +15,7 @@ from faust.transport.drivers import aiokafka as driver
 from pipeline.kafka.outbox import Outgoing
 from pipeline.settings import Settings
 from pipeline.worker.batch_consumer import BatchConsumer
-from threadmill.kafka.client import client_options
+from turnmill.kafka.client import client_options
 
 
 class LosslessProducer(driver.Producer):  # type: ignore[misc]  # Faust has no types

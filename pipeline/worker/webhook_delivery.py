@@ -26,8 +26,8 @@ from pipeline.stores.deliveries import Delivery
 from pipeline.stores.sql import ThreadStore
 from pipeline.webhooks import Webhook, networks
 from pipeline.worker.webhook_sender import send
-from threadmill.clock import now_ms
-from threadmill.errors import BrokerError, Reason
+from turnmill.clock import now_ms
+from turnmill.errors import BrokerError, Reason
 
 LOOK: Final = 0.5  # seconds between two looks at an empty queue
 AWAY: Final = 5.0  # seconds after a failure of the store, or of the broker

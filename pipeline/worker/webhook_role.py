@@ -24,9 +24,9 @@ from pipeline.webhooks import Event, Webhook
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.webhook_delivery import Deliverer
 from pipeline.worker.webhook_events import notice_event, turn_event
-from threadmill.clock import now_ms
-from threadmill.errors import InvalidRecord
 from topics import catalog, notice, turn_record
+from turnmill.clock import now_ms
+from turnmill.errors import InvalidRecord
 
 KNOWN_FOR = 5.0  # seconds until the store is asked again which webhooks there are, to deliver what waits
 

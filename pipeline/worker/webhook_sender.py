@@ -83,7 +83,7 @@ async def _send(webhook: Webhook, event_id: str, body: bytes, allowed: Sequence[
     now = int(time.time())
     headers = {
         "Content-Type": "application/json",
-        "User-Agent": "Threadmill",
+        "User-Agent": "Turnmill",
         "webhook-id": event_id,
         "webhook-timestamp": str(now),
         "webhook-signature": signature(webhook.secrets, event_id, now, body),

@@ -92,7 +92,7 @@ class Worker:
     def _sweep(self) -> None:
         """Free what a rebalance has left behind: partitions and clients that refer to themselves, megabytes of them.
 
-        The collector would look for them very seldom (`threadmill worker` tells it to), and memory would only grow.
+        The collector would look for them very seldom (`turnmill worker` tells it to), and memory would only grow.
         """
         generations = [stage.generation for stage in self.stages]
         if generations != self._swept and all(stage.ready for stage in self.stages):

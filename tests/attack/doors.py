@@ -120,14 +120,14 @@ async def made_up_keys(stage: Stage) -> None:
         return web.json_response({"keys": [jwk | {"kid": "one"}]})
 
     def token(kid: str, algorithm: str = "RS256", secret: Any = key, **more: Any) -> str:
-        claims = {"iss": ISSUER, "aud": "threadmill", "exp": time.time() + 600, "sub": "u", "tenant": "acme"}
+        claims = {"iss": ISSUER, "aud": "turnmill", "exp": time.time() + 600, "sub": "u", "tenant": "acme"}
         return jwt.encode(claims | {"scope": "read"} | more, secret, algorithm, headers={"kid": kid})
 
     app = web.Application()
     app.router.add_get("/keys", keys)
     async with TestServer(app) as server, AsyncExitStack() as stack:
         said = {"gateway_jwks_url": str(server.make_url("/keys")), "gateway_jwt_issuer": ISSUER}
-        url = await stack.enter_async_context(stage.another_gateway(**said, gateway_jwt_audience="threadmill"))
+        url = await stack.enter_async_context(stage.another_gateway(**said, gateway_jwt_audience="turnmill"))
         http = await stack.enter_async_context(client(url))
 
         def get(bearer: str) -> Any:

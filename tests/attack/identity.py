@@ -14,8 +14,8 @@ import httpx
 from pipeline.dialects import FORMATS
 from tests.attack.attack import Attack
 from tests.attack.stage import Said, Stage, sentence, spoken
-from threadmill.identity import thread_uuid, turn_id
 from topics import json_text
+from turnmill.identity import thread_uuid, turn_id
 
 SLOWEST: Final = 20.0  # seconds of one search, on a busy machine
 FUTURE: Final = "2099-01-01T00:00:00Z"

@@ -11,8 +11,8 @@ from tests.attack.attack import Attack
 from tests.attack.identity import FUTURE, asked
 from tests.attack.stage import Stage, sentence, spoken
 from tests.support.topic_records import read_all
-from threadmill.envelope import encode
 from topics.catalog import TELEMETRY, TURNS
+from turnmill.envelope import encode
 
 RULES: Final = '["secrets", {"name": "password", "path": "$..password"}]'
 POSTGRES: Final = {"store": "postgres"}

@@ -27,10 +27,10 @@ from tests.support.gateways import ALL, client, sse
 from tests.support.topic_records import publish, read_all
 from tests.support.waiting import until
 from tests.support.workers import environment
-from threadmill.envelope import encode
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
+from turnmill.envelope import encode
 
 ROLES: Final = "assemble,metrics,store,archive"
 STILL: Final = 40.0  # seconds without any progress of any role, after which nothing more is waited for
@@ -94,7 +94,7 @@ class Program:
 
         async def said() -> re.Match[str] | None:
             assert self.process.poll() is None, self.text()
-            return re.search(r"^threadmill: .*; (http://[\w.:]+)$", self.text(), re.MULTILINE)
+            return re.search(r"^turnmill: .*; (http://[\w.:]+)$", self.text(), re.MULTILINE)
 
         return (await until(said, self.text))[1]
 

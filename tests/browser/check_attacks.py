@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.browser import payloads
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage, publish, settled, streaming
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 # Only what our own scripts make may be there: no element and no attribute out of a stored text.
 TAGS = """a article aside b br button canvas caption code dd details div dl dt em figcaption figure footer form h1 h2

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.browser import forks, showcase
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 FORKED = thread_uuid(forks.FORKED)[0]
 LONG = thread_uuid(forks.LONG)[0]

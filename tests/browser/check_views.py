@@ -15,7 +15,7 @@ from tests.browser import chromium, showcase
 from tests.browser.conftest import Open
 from tests.browser.stage import Stage, serving
 from tests.support.gateways import Tokens, sse, talk
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 THREAD = thread_uuid(showcase.THREAD, "acme")[0]
@@ -124,7 +124,7 @@ def test_dead_letters_say_why(running: Stage, opened: Open) -> None:
     ready(page, "dead letters")
     letter = page.locator(".letter").first
     letter.locator("summary").click()
-    expect(letter).to_contain_text("Refused on threadmill.events")
+    expect(letter).to_contain_text("Refused on turnmill.events")
     expect(letter.locator("pre")).to_contain_text("thread_id")
     with page.expect_download() as saving:
         letter.get_by_role("button", name="Save the original").click()
@@ -254,11 +254,11 @@ def test_before_anything_was_published(running: Stage, tmp_path: Path, opened: O
     settings = running.settings.model_copy(update={"home": tmp_path, "topic_prefix": "nothing"})
     with serving(settings) as url:
         page = opened(f"{url}/#/?range=1h")
-        expect(page.locator(".notice")).to_contain_text("`threadmill topics apply` creates them")
+        expect(page.locator(".notice")).to_contain_text("`turnmill topics apply` creates them")
         expect(page.get_by_text("No run is open just now")).to_be_visible()
         expect(page.locator(".chart[data-state=empty]")).to_have_count(6)
         page.goto(f"{url}/#/threads")
-        expect(page.get_by_text("threadmill publish examples/weather.sse")).to_be_visible()
+        expect(page.get_by_text("turnmill publish examples/weather.sse")).to_be_visible()
         page.goto(f"{url}/#/dead-letters")
         expect(page.get_by_text("No record was refused")).to_be_visible()
         page.goto(f"{url}/#/nowhere")

@@ -17,7 +17,7 @@ SOURCES = Path(__file__).with_name("node")
 @cache
 def installed() -> Path:
     """The folder with the packages."""
-    return npm.installed(SOURCES, "threadmill/browser")
+    return npm.installed(SOURCES, "turnmill/browser")
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.cli.recordings import Recording, Stream
 from tests.support.forked import spoken
 from tests.support.histories import ui
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 FORKED = "holiday-77"
 LONG = "logbook-3"

@@ -21,7 +21,7 @@ from pipeline.cli.recordings import Envelopes, Stream
 from tests.browser import chromium, demo_fleet, forks, showcase
 from tests.browser.stage import FLEET, ROOT, TROUBLE, WIRES, Stage, publish, recordings, settled, stage, streaming
 from tests.browser.watched import PATIENCE
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 IMAGES: Final = ROOT / "docs" / "images"
 LARGEST: Final = 250_000  # bytes of a picture

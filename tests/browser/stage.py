@@ -24,7 +24,7 @@ from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.support.places import CACHE, ROOT
 from tests.support.workers import WorkerProcess
-from threadmill.publisher import Publisher
+from turnmill.publisher import Publisher
 
 FLEET = ROOT / "examples" / "fleet"
 WIRES = ROOT / "examples" / "wires"

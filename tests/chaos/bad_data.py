@@ -14,7 +14,7 @@ from tests.chaos.load import Answer, Load, Record, cut, load_of, mixed
 from tests.chaos.memory import rss
 from tests.chaos.scene import Scene
 from tests.support.fleet import START, AgentRun, interleaved, vercel_events
-from threadmill.envelope import MAX_BYTES, encode
+from turnmill.envelope import MAX_BYTES, encode
 
 LOST_EVENTS: Final = 3.0  # gap_timeout of these plays
 SILENT: Final = 5.0  # idle_timeout

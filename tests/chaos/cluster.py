@@ -17,7 +17,7 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.devbroker.properties import render, server_properties
 from pipeline.settings import Settings
 from tests.chaos.proxy import Proxy
-from threadmill.kafka.client import client_options
+from turnmill.kafka.client import client_options
 
 HOST = "127.0.0.1"
 STARTED: Final = 240.0  # seconds: patience with a busy machine

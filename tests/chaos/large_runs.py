@@ -30,8 +30,8 @@ from pipeline.worker import assemble_work as assemble_work_module
 from pipeline.worker import spilled_records as spilled_records_module
 from pipeline.worker.assemble_work import AssembleWork
 from pipeline.worker.assembly_metrics import AssemblyMetrics
-from threadmill.envelope import encode
 from topics.catalog import STATE
+from turnmill.envelope import encode
 
 THREAD: Final = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 START: Final = 1_768_928_342_002

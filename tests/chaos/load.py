@@ -16,7 +16,7 @@ from pipeline.dialects import DIALECTS
 from pipeline.stores.rows import record_rows
 from tests.support.fleet import START, AgentRun, interleaved, run_of
 from tests.support.places import ROOT
-from threadmill.framing import decode
+from turnmill.framing import decode
 
 CORPUS: Final = ROOT / "tests" / "corpus"
 STREAMS: Final = {

@@ -22,9 +22,9 @@ from tests.chaos.scene import Scene
 from tests.chaos.stores import Sqlite
 from tests.support.fleet import fleet
 from tests.support.places import CACHE, ROOT
-from threadmill.envelope import loads
-from threadmill.kafka.client import client_options
 from topics.catalog import EVENTS
+from turnmill.envelope import loads
+from turnmill.kafka.client import client_options
 
 FOLDER: Final = ROOT / ".cache" / "chaos" / "neighbours"
 SECONDS: Final = 60.0

@@ -33,11 +33,11 @@ from tests.chaos.stores import Postgres, PostgresServer, Sqlite
 from tests.support.fleet import interleaved
 from tests.support.places import CACHE, ROOT
 from tests.support.workers import WorkerProcess
-from threadmill.envelope import encode, loads
-from threadmill.kafka.client import client_options
 from topics import state
 from topics.catalog import EVENTS, STATE, TURNS
 from topics.state import Closed, RunKey, Segment
+from turnmill.envelope import encode, loads
+from turnmill.kafka.client import client_options
 
 FOLDER: Final = ROOT / ".cache" / "chaos" / "restarts"
 STOPS: Final = 5

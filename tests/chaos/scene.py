@@ -16,7 +16,7 @@ import aiohttp
 from aiokafka import AIOKafkaProducer
 from sqlalchemy import func, select
 
-from pipeline.errors import ThreadmillError
+from pipeline.errors import TurnmillError
 from pipeline.kafka.admin import apply_topics
 from pipeline.kafka.offsets import group_lag
 from pipeline.kafka.redrive import filed_letters
@@ -32,9 +32,9 @@ from tests.chaos.cluster import Brokers
 from tests.chaos.load import Load, Record, Right, TurnKey
 from tests.chaos.stores import Store
 from tests.support.workers import WorkerProcess
-from threadmill.kafka.client import client_options
 from topics.catalog import EVENTS, TURNS
 from topics.thread_key import ThreadKey
+from turnmill.kafka.client import client_options
 
 PACE: Final = 10.0  # seconds over which a load is spread
 WORKERS: Final = 3
@@ -271,7 +271,7 @@ class Scene:
             try:
                 if await reached():
                     return True
-            except ThreadmillError as error:
+            except TurnmillError as error:
                 if time.monotonic() > deadline:
                     raise AssertionError(f"{self.name}: {error}") from error
             if time.monotonic() > deadline or all(_ended(worker) for worker in self.crew):

@@ -15,8 +15,8 @@ from aiokafka import AIOKafkaProducer
 from tests.chaos.load import Answer
 from tests.chaos.scene import Scene
 from tests.support.fleet import START, AgentRun
-from threadmill.kafka.client import client_options
 from topics.catalog import EVENTS
+from turnmill.kafka.client import client_options
 
 SCRIPTS: Final = 64  # different answers, which all runs take turns with
 PER_RECORD: Final = 8

@@ -164,7 +164,7 @@ class PostgresServer:
 
     def __init__(self, *, small: bool = False) -> None:
         # Not in a folder of ours: the user that the server runs as must be able to enter it.
-        self.folder = Path(tempfile.mkdtemp(prefix="threadmill-chaos-postgres-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="turnmill-chaos-postgres-"))
         self.small_disk = SmallDisk(self.folder / "disk", 200) if small else None
         self.data = (self.small_disk.folder if self.small_disk else self.folder) / "data"
         self.server: Any = None

@@ -17,32 +17,32 @@ from tests.chart.tools import BIN, ROOT
 RUNBOOKS: Final = ROOT / "docs" / "operations" / "runbooks.md"
 VALUES: Final = {"monitoring": {"rules": {"enabled": True, "costPerHour": 50}}}
 IN: Final = 'namespace="agents",release="t"'
-READ: Final = f'threadmill_records_read_total{{{IN},instance="a",topic="threadmill.events"}}'
-LAG: Final = f'threadmill_lag_records{{{IN},instance="a",role="assemble",topic="threadmill.events",partition="0"}}'
-STORE_LAG: Final = f'threadmill_lag_records{{{IN},instance="a",role="store",topic="threadmill.turns",partition="0"}}'
-PROGRESS: Final = f'threadmill_last_progress_timestamp_seconds{{{IN},role="assemble",instance="a"}}'
-CHECKPOINT: Final = f'threadmill_last_checkpoint_timestamp_seconds{{{IN},instance="a",role="assemble"}}'
-LETTERS: Final = f'threadmill_dead_letters_total{{{IN},instance="a",reason="late_event"}}'
+READ: Final = f'turnmill_records_read_total{{{IN},instance="a",topic="turnmill.events"}}'
+LAG: Final = f'turnmill_lag_records{{{IN},instance="a",role="assemble",topic="turnmill.events",partition="0"}}'
+STORE_LAG: Final = f'turnmill_lag_records{{{IN},instance="a",role="store",topic="turnmill.turns",partition="0"}}'
+PROGRESS: Final = f'turnmill_last_progress_timestamp_seconds{{{IN},role="assemble",instance="a"}}'
+CHECKPOINT: Final = f'turnmill_last_checkpoint_timestamp_seconds{{{IN},instance="a",role="assemble"}}'
+LETTERS: Final = f'turnmill_dead_letters_total{{{IN},instance="a",reason="late_event"}}'
 OTHER_LETTERS: Final = LETTERS.replace('"a"', '"b"')
-PRODUCED: Final = f'threadmill_turns_produced_total{{{IN},status="complete",reason="none"}}'
-STORED: Final = f"threadmill_store_rows_total{{{IN}}}"
-FAILED: Final = f"threadmill_store_failures_total{{{IN}}}"
-BATCHES: Final = f"threadmill_store_batches_total{{{IN}}}"
-CONTENT: Final = f"threadmill_content_failures_total{{{IN}}}"
-ARCHIVE: Final = f"threadmill_archive_failures_total{{{IN}}}"
-GOOD: Final = f'threadmill_agent_turns_total{{{IN},model="m",status="complete",reason="none"}}'
-BAD: Final = f'threadmill_agent_turns_total{{{IN},model="m",status="interrupted",reason="error"}}'
-CANCELLED: Final = f'threadmill_agent_turns_total{{{IN},model="m",status="interrupted",reason="user_cancelled"}}'
-COST: Final = f'threadmill_cost_last_hour_usd{{{IN},instance="a"}}'
-REBALANCES: Final = f"threadmill_rebalances_total{{{IN}}}"
-OK: Final = f'threadmill_gateway_requests_total{{{IN},status="200"}}'
-HANGING: Final = f"threadmill_gateway_silent_runs{{{IN}}}"
-BROKEN: Final = f'threadmill_gateway_requests_total{{{IN},status="503"}}'
+PRODUCED: Final = f'turnmill_turns_produced_total{{{IN},status="complete",reason="none"}}'
+STORED: Final = f"turnmill_store_rows_total{{{IN}}}"
+FAILED: Final = f"turnmill_store_failures_total{{{IN}}}"
+BATCHES: Final = f"turnmill_store_batches_total{{{IN}}}"
+CONTENT: Final = f"turnmill_content_failures_total{{{IN}}}"
+ARCHIVE: Final = f"turnmill_archive_failures_total{{{IN}}}"
+GOOD: Final = f'turnmill_agent_turns_total{{{IN},model="m",status="complete",reason="none"}}'
+BAD: Final = f'turnmill_agent_turns_total{{{IN},model="m",status="interrupted",reason="error"}}'
+CANCELLED: Final = f'turnmill_agent_turns_total{{{IN},model="m",status="interrupted",reason="user_cancelled"}}'
+COST: Final = f'turnmill_cost_last_hour_usd{{{IN},instance="a"}}'
+REBALANCES: Final = f"turnmill_rebalances_total{{{IN}}}"
+OK: Final = f'turnmill_gateway_requests_total{{{IN},status="200"}}'
+HANGING: Final = f"turnmill_gateway_silent_runs{{{IN}}}"
+BROKEN: Final = f'turnmill_gateway_requests_total{{{IN},status="503"}}'
 
 # Series a minute apart; at minute 85 it fires, or does not.
 FIRES: Final[dict[str, list[dict[str, str]]]] = {
-    "ThreadmillLagGrowing": [{LAG: "0+500x90"}],
-    "ThreadmillNoProgress": [
+    "TurnmillLagGrowing": [{LAG: "0+500x90"}],
+    "TurnmillNoProgress": [
         {LAG: "10x90", PROGRESS: "60x90"},
         {LAG: "10x90", PROGRESS: "60x90", PROGRESS.replace('"a"', '"b"'): "0+60x90"},  # one of two workers
         {  # one of two processes of a worker
@@ -52,52 +52,52 @@ FIRES: Final[dict[str, list[dict[str, str]]]] = {
             PROGRESS.replace("}", ',process="two"}'): "0+60x90",
         },
     ],
-    "ThreadmillNoWorkers": [{LAG: "10x90"}, {PROGRESS.replace('"t"', '"another"'): "0+60x90"}],
-    "ThreadmillCheckpointOld": [{CHECKPOINT: "60x90", READ: "0+60x90"}],
-    "ThreadmillDeadLetters": [
+    "TurnmillNoWorkers": [{LAG: "10x90"}, {PROGRESS.replace('"t"', '"another"'): "0+60x90"}],
+    "TurnmillCheckpointOld": [{CHECKPOINT: "60x90", READ: "0+60x90"}],
+    "TurnmillDeadLetters": [
         {LETTERS: "0x80 1x10"},
         {LETTERS: "_x80 1x10"},
         {OTHER_LETTERS: "3x90", LETTERS: "_x80 1x10"},  # a worker that was not there before
     ],
-    "ThreadmillLedgerOutOfBalance": [{PRODUCED: "0+100x90", STORED: "0+90x90", STORE_LAG: "0x90"}],
-    "ThreadmillStoreFailing": [{FAILED: "0+5x90", BATCHES: "7x90"}, {FAILED: "0+5x90"}],
-    "ThreadmillContentStoreFailing": [{CONTENT: "0+1x90"}],
-    "ThreadmillArchiveFailing": [{ARCHIVE: "0+1x90"}],
-    "ThreadmillModelErrors": [{GOOD: "0+10x90", BAD: "0+5x90"}],
-    "ThreadmillCostHigh": [
+    "TurnmillLedgerOutOfBalance": [{PRODUCED: "0+100x90", STORED: "0+90x90", STORE_LAG: "0x90"}],
+    "TurnmillStoreFailing": [{FAILED: "0+5x90", BATCHES: "7x90"}, {FAILED: "0+5x90"}],
+    "TurnmillContentStoreFailing": [{CONTENT: "0+1x90"}],
+    "TurnmillArchiveFailing": [{ARCHIVE: "0+1x90"}],
+    "TurnmillModelErrors": [{GOOD: "0+10x90", BAD: "0+5x90"}],
+    "TurnmillCostHigh": [
         {COST: "0+1x90"},
         {COST: "60x84 0x6", COST.replace('"a"', '"b"'): "_x84 60x6"},  # the partitions went to another worker
     ],
-    "ThreadmillRebalancing": [{REBALANCES: "0+2x90", PROGRESS: "0+60x90"}],
-    "ThreadmillRunsSilent": [{HANGING: "0x70 2x20"}],
-    "ThreadmillGatewayErrors": [{OK: "0+100x90", BROKEN: "0+10x90"}],
+    "TurnmillRebalancing": [{REBALANCES: "0+2x90", PROGRESS: "0+60x90"}],
+    "TurnmillRunsSilent": [{HANGING: "0x70 2x20"}],
+    "TurnmillGatewayErrors": [{OK: "0+100x90", BROKEN: "0+10x90"}],
 }
 SILENT: Final[dict[str, list[dict[str, str]]]] = {
-    "ThreadmillLagGrowing": [{LAG: "90000-500x90"}, {LAG: "0+10x90"}],
-    "ThreadmillNoProgress": [{LAG: "0x90", PROGRESS: "60x90"}, {LAG: "10x90", PROGRESS: "0+60x90"}],
-    "ThreadmillNoWorkers": [{PROGRESS: "0+60x90"}],
-    "ThreadmillCheckpointOld": [
+    "TurnmillLagGrowing": [{LAG: "90000-500x90"}, {LAG: "0+10x90"}],
+    "TurnmillNoProgress": [{LAG: "0x90", PROGRESS: "60x90"}, {LAG: "10x90", PROGRESS: "0+60x90"}],
+    "TurnmillNoWorkers": [{PROGRESS: "0+60x90"}],
+    "TurnmillCheckpointOld": [
         {CHECKPOINT: "0+60x90", READ: "0+60x90"},
         {CHECKPOINT: "60x90", READ: "5x90"},
         {CHECKPOINT: "60x90", READ: "5x90", READ.replace('"a"', '"b"'): "0+60x90"},  # another worker has the records
         {CHECKPOINT: "60x81 4920x9", READ: "5x81 6x9"},  # a record after a long silence, and its checkpoint
     ],
-    "ThreadmillDeadLetters": [{LETTERS: "5x90"}, {LETTERS: "5x50", OTHER_LETTERS: "2x90"}],
-    "ThreadmillLedgerOutOfBalance": [
+    "TurnmillDeadLetters": [{LETTERS: "5x90"}, {LETTERS: "5x50", OTHER_LETTERS: "2x90"}],
+    "TurnmillLedgerOutOfBalance": [
         {PRODUCED: "0+100x90", STORED: "0+100x90", STORE_LAG: "0x90"},
         {PRODUCED: "0+100x90", STORED: "0+90x90", STORE_LAG: "0+10x90"},
     ],
-    "ThreadmillStoreFailing": [{FAILED: "0+5x90", BATCHES: "0+1x90"}, {FAILED: "5x90"}],
-    "ThreadmillContentStoreFailing": [{CONTENT: "3x90"}],
-    "ThreadmillArchiveFailing": [{ARCHIVE: "3x90"}],
-    "ThreadmillModelErrors": [{GOOD: "0+10x90", BAD: "0+1x90"}, {GOOD: "0+10x90", CANCELLED: "0+9x90"}],
-    "ThreadmillCostHigh": [{COST: "0+0.5x90"}, {COST: "60x80 10x10"}],
-    "ThreadmillRebalancing": [
+    "TurnmillStoreFailing": [{FAILED: "0+5x90", BATCHES: "0+1x90"}, {FAILED: "5x90"}],
+    "TurnmillContentStoreFailing": [{CONTENT: "3x90"}],
+    "TurnmillArchiveFailing": [{ARCHIVE: "3x90"}],
+    "TurnmillModelErrors": [{GOOD: "0+10x90", BAD: "0+1x90"}, {GOOD: "0+10x90", CANCELLED: "0+9x90"}],
+    "TurnmillCostHigh": [{COST: "0+0.5x90"}, {COST: "60x80 10x10"}],
+    "TurnmillRebalancing": [
         {REBALANCES: "3x90", PROGRESS: "0+60x90"},
         {REBALANCES: "0x70 1+5x10 52x10", PROGRESS: "0+60x90"},  # a rolling update
     ],
-    "ThreadmillRunsSilent": [{HANGING: "0x90"}, {HANGING: "0x83 2x7"}, {HANGING: "2x80 0x10"}],
-    "ThreadmillGatewayErrors": [{OK: "0+100x90", BROKEN: "0+1x90"}],
+    "TurnmillRunsSilent": [{HANGING: "0x90"}, {HANGING: "0x83 2x7"}, {HANGING: "2x80 0x10"}],
+    "TurnmillGatewayErrors": [{OK: "0+100x90", BROKEN: "0+1x90"}],
 }
 
 
@@ -128,7 +128,7 @@ def test_every_alert_is_tried_in_both_directions() -> None:
 
 
 def test_every_alert_has_its_runbook() -> None:
-    sections = re.findall(r"^## (Threadmill\w+)$", RUNBOOKS.read_text(encoding="utf-8"), re.MULTILINE)
+    sections = re.findall(r"^## (Turnmill\w+)$", RUNBOOKS.read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(sections) == sorted(alerts())
     for name, alert in alerts().items():
         page, anchor = alert["annotations"]["runbook_url"].split("#")
@@ -138,9 +138,9 @@ def test_every_alert_has_its_runbook() -> None:
 
 def test_checkpoints_may_wait_for_what_is_spilled_late() -> None:
     found = of_kind(manifests("plain", VALUES, {"settings": {"spill_after": 600}}), "PrometheusRule")[0]["spec"]
-    (alert,) = (r for g in found["groups"] for r in g["rules"] if r.get("alert") == "ThreadmillCheckpointOld")
+    (alert,) = (r for g in found["groups"] for r in g["rules"] if r.get("alert") == "TurnmillCheckpointOld")
     assert "> 690 and on" in alert["expr"]
-    assert "> 120 and on" in alerts()["ThreadmillCheckpointOld"]["expr"]
+    assert "> 120 and on" in alerts()["TurnmillCheckpointOld"]["expr"]
 
 
 @pytest.mark.parametrize("name", FIRES)

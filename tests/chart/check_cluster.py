@@ -72,7 +72,7 @@ def test_a_release_lives(profile: str, cluster: Cluster) -> None:
     release = Release(cluster, f"life-{profile}", profile)
     notes = release.install().partition("NOTES:")[2]
     assert f"helm test t -n life-{profile}" in notes
-    assert "exec deploy/t-threadmill-worker-" in notes
+    assert "exec deploy/t-turnmill-worker-" in notes
     assert "%!" not in notes
     assert ("NOT for production" in notes) == (profile == "dev")
     version: str = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
@@ -90,7 +90,7 @@ def test_a_release_lives(profile: str, cluster: Cluster) -> None:
     kinds += ",horizontalpodautoscalers,scaledobjects.keda.sh,triggerauthentications.keda.sh,kafkausers,httproutes"
     kinds += ",podmonitors,servicemonitors,prometheusrules"
     release.helm("uninstall", "t", *WAIT)
-    cluster.kubectl("delete", "pod", "t-threadmill-test", "--namespace", release.namespace)  # as Helm leaves tests
+    cluster.kubectl("delete", "pod", "t-turnmill-test", "--namespace", release.namespace)  # as Helm leaves tests
     left = [
         f"{m['kind']} {m['metadata']['name']}"
         for m in release.objects(kinds)
@@ -151,7 +151,7 @@ def test_a_role_moves_to_a_deployment_of_its_own(cluster: Cluster) -> None:
     release.install()
     split = {name: {"enabled": True} for name in ("assemble", "metrics", "store")}
     release.upgrade({"roles": {"all": {"enabled": False}, **split}})
-    names = {m["metadata"]["name"].removeprefix("t-threadmill-worker-") for m in release.objects("deployments")}
+    names = {m["metadata"]["name"].removeprefix("t-turnmill-worker-") for m in release.objects("deployments")}
     assert names == set(split)
 
 

@@ -100,7 +100,7 @@ def release(settings: Settings, database: str, tmp_path: Path) -> Make:
             for name, value in one.items():
                 values[name] = {**values.get(name, {}), **value}
         known = [
-            secret("threadmill-store", url=database),
+            secret("turnmill-store", url=database),
             secret("tokens", tokens=LINE.model_dump_json(exclude_none=True)),
         ]
         outside = settings.model_copy(update={"store": database, "partitions": 4})
@@ -153,11 +153,11 @@ async def test_a_worker_runs_as_the_manifest_says(release: Make, started: list[C
     assert {int(status[f"Cap{kind}"], 16) for kind in ("Inh", "Prm", "Eff", "Amb")} == {0}
     assert status["NoNewPrivs"] == "1"
     assert set(status["Uid"].split() + status["Gid"].split() + status["Groups"].split()) == {"10001"}
-    for path in ("/x", "/etc/x", "/opt/threadmill/x"):
+    for path in ("/x", "/etc/x", "/opt/turnmill/x"):
         assert "Read-only file system" in worker.inside("touch", path).stderr
-    for path in ("/tmp/x", "/var/lib/threadmill/x"):
+    for path in ("/tmp/x", "/var/lib/turnmill/x"):
         assert worker.inside("touch", path).returncode == 0
-    shown = worker.inside("threadmill", "settings").stdout
+    shown = worker.inside("turnmill", "settings").stdout
     assert one.settings.topic_prefix in shown
 
     # The image's own health check, for those who run it without Kubernetes, asks the same port.
@@ -275,7 +275,7 @@ async def test_an_archive_and_split_roles(release: Make, started: list[Container
             "all": {"enabled": False},
             **{role: {"enabled": True} for role in ("assemble", "store", "archive")},
         },
-        "settings": {"archive": "file:///var/lib/threadmill/archive", "archive_age": 1.0},
+        "settings": {"archive": "file:///var/lib/turnmill/archive", "archive_age": 1.0},
     }
     one = release(split)
     await one.hooks()
@@ -284,7 +284,7 @@ async def test_an_archive_and_split_roles(release: Make, started: list[Container
         # Each on a port of its own: here all are on one host.
         port = free_ports(1)[0]
         role_alone.config_maps = {
-            name: {**data, "THREADMILL_PORT": str(port)} for name, data in role_alone.config_maps.items()
+            name: {**data, "TURNMILL_PORT": str(port)} for name, data in role_alone.config_maps.items()
         }
         container = role_alone.main.start()
         container.ports = {"metrics": port}
@@ -327,7 +327,7 @@ async def test_certificates_and_passwords_come_from_secrets(
     worker = one.pod("Deployment", "worker-all").main.start()
     started.append(worker)
     await until_ready(worker)
-    seen = worker.inside("ls", "-lnL", "/etc/threadmill/kafka").stdout
+    seen = worker.inside("ls", "-lnL", "/etc/turnmill/kafka").stdout
     assert "-r--r-----" in seen
     assert "0 10001" in seen
     assert PASSWORD not in worker.text()

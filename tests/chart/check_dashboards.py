@@ -24,8 +24,8 @@ from tests.support.gateways import running as gateway_running
 from tests.support.topic_records import publish
 from tests.support.waiting import PATIENCE
 from tests.support.workers import WorkerProcess, wait_until_stored
-from threadmill.envelope import encode
 from topics.catalog import EVENTS
+from turnmill.envelope import encode
 
 Json = dict[str, Any]
 VARIABLES: Final = {
@@ -84,7 +84,7 @@ async def test_every_query_has_an_answer(applied_settings: Settings, tmp_path: P
                 for look in (unanswered, unrecorded, without_choice):
                     assert await problems_left(look, prometheus) == []
                 alarmed = {sample["metric"]["alertname"] for sample in await prometheus.query("ALERTS")}
-                assert alarmed == {"ThreadmillDeadLetters"}  # of the rubbish; all else is well
+                assert alarmed == {"TurnmillDeadLetters"}  # of the rubbish; all else is well
         assert worker.stop() == 0
     finally:
         worker.end()
@@ -152,20 +152,20 @@ async def traffic(
     await wave(settings, http, "first")
     await wait_until_stored(settings, 3, [worker])
     await http.get("/v1/threads")
-    await prometheus.until(f'threadmill_agent_turns_total{{release="{RELEASE}",reason="error"}}')
-    await prometheus.until("threadmill_archive_bytes_total > 0")
-    await prometheus.until("threadmill_gateway_events_total > 0")
+    await prometheus.until(f'turnmill_agent_turns_total{{release="{RELEASE}",reason="error"}}')
+    await prometheus.until("turnmill_archive_bytes_total > 0")
+    await prometheus.until("turnmill_gateway_events_total > 0")
     async with http.stream("GET", "/v1/threads/first/live", params={"wait": "true"}) as live:
         assert live.status_code == 200
         await wave(settings, http, "second")
         await publish(settings, EVENTS, [records("open", end=None)[0]])
         await wait_until_stored(settings, 6, [worker])
         for condition in (
-            "threadmill_gateway_live_readers > 0",
-            "threadmill_segments_spilled_total > 0",
-            'threadmill_agent_turns_total{reason="error"} > 1',
-            "increase(threadmill_archive_bytes_total[10m]) > 0",
-            "increase(threadmill_cost_usd_total[10m]) > 0",
+            "turnmill_gateway_live_readers > 0",
+            "turnmill_segments_spilled_total > 0",
+            'turnmill_agent_turns_total{reason="error"} > 1',
+            "increase(turnmill_archive_bytes_total[10m]) > 0",
+            "increase(turnmill_cost_usd_total[10m]) > 0",
         ):
             await prometheus.until(condition)
         yield

@@ -46,7 +46,7 @@ def pods(profile: str) -> list[tuple[str, Manifest, Manifest]]:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_it_passes_helms_lint(profile: str) -> None:
-    helm("lint", "--strict", str(ROOT / "helm" / "threadmill"), *arguments(profile))
+    helm("lint", "--strict", str(ROOT / "helm" / "turnmill"), *arguments(profile))
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -99,7 +99,7 @@ def test_topics_of_strimzi_are_kept_and_those_of_the_catalog() -> None:
 
     found = of_kind(manifests("strimzi"), "KafkaTopic")
     assert {m["spec"]["topicName"]: m["spec"]["config"] for m in found} == {
-        topic.full_name("threadmill"): topic.config() for topic in CATALOG
+        topic.full_name("turnmill"): topic.config() for topic in CATALOG
     }
     assert all(m["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for m in found)
     assert not of_kind(manifests("strimzi"), "Job", "-topics")
@@ -111,12 +111,12 @@ def test_environment_is_what_the_settings_class_reads() -> None:
 
     for profile in PROFILES:
         found = manifests(profile)
-        shared = of_kind(found, "ConfigMap", "t-threadmill")[0]["data"]
+        shared = of_kind(found, "ConfigMap", "t-turnmill")[0]["data"]
         for _, _, spec in pods(profile):
             container = spec["containers"][0]
             own = {v["name"]: v.get("value", "postgresql://user:pw@db/threads") for v in container["env"]}
             settings = load({**(shared if "envFrom" in container else {}), **own})
-            assert settings.topic_prefix == "threadmill"
+            assert settings.topic_prefix == "turnmill"
 
 
 def test_kube_score_finds_nothing_unexplained() -> None:
@@ -145,4 +145,4 @@ def test_the_readme_is_made_from_the_values() -> None:
         text=True,
         check=True,
     )
-    assert made.stdout.strip() == (ROOT / "helm" / "threadmill" / "README.md").read_text().strip(), "run `make chart`"
+    assert made.stdout.strip() == (ROOT / "helm" / "turnmill" / "README.md").read_text().strip(), "run `make chart`"

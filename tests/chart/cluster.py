@@ -70,7 +70,7 @@ class Cluster:
 def running() -> Iterator[Cluster]:
     """Until the block ends."""
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="threadmill-cluster-"))
+        folder = Path(tempfile.mkdtemp(prefix="turnmill-cluster-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         etcd, peer, api, kwok = free_ports(4)
         token = secrets.token_hex(16)

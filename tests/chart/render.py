@@ -13,7 +13,7 @@ import yaml
 
 from tests.chart.tools import BIN, ROOT
 
-CHART: Final = ROOT / "helm" / "threadmill"
+CHART: Final = ROOT / "helm" / "turnmill"
 PROFILES: Final = {
     "plain": (),
     "dev": ("values-dev.yaml",),
@@ -21,7 +21,7 @@ PROFILES: Final = {
     "strimzi": ("values-strimzi.yaml",),
 }
 # What each installation must say for itself.
-REQUIRED: Final[dict[str, Any]] = {"kafka": {"brokers": "kafka:9092"}, "store": {"existingSecret": "threadmill-store"}}
+REQUIRED: Final[dict[str, Any]] = {"kafka": {"brokers": "kafka:9092"}, "store": {"existingSecret": "turnmill-store"}}
 
 Manifest = dict[str, Any]
 Values = Mapping[str, Any]

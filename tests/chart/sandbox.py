@@ -18,7 +18,7 @@ SYSTEM: Final = ("/usr", "/lib", "/lib64", "/bin", "/sbin")
 FILES: Final = ("/etc/hosts", "/etc/resolv.conf")
 MORE_FILES: Final = ("/etc/ssl", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/ld.so.cache")
 DEVICES: Final = ("null", "zero", "full", "random", "urandom")
-PREFIX: Final = "/opt/threadmill"  # where the image has its programs
+PREFIX: Final = "/opt/turnmill"  # where the image has its programs
 
 
 def dockerfile(instruction: str) -> list[str]:
@@ -46,7 +46,7 @@ def seen() -> list[Bind]:
     """What there is but the volumes."""
     if IMAGE:
         return [(path, path, False) for path in FILES]
-    ours = [sys.base_prefix, sys.prefix, *(str(ROOT / name) for name in ("threadmill", "topics", "pipeline"))]
+    ours = [sys.base_prefix, sys.prefix, *(str(ROOT / name) for name in ("turnmill", "topics", "pipeline"))]
     paths = dict.fromkeys([*FILES, *SYSTEM, *MORE_FILES, *ours])
     found = [(path, path, False) for path in paths if Path(path).exists() and not Path(path).is_symlink()]
     return [*found, (sys.prefix, PREFIX, False)]

@@ -26,7 +26,7 @@ def sections() -> dict[str, str]:
 def packages() -> set[str]:
     """The packages at the root, those of `pipeline` one by one."""
     parts = {f"pipeline.{found.parent.name}" for found in (ROOT / "pipeline").glob("*/__init__.py")}
-    return {"threadmill", "topics", *parts}
+    return {"turnmill", "topics", *parts}
 
 
 def test_every_package_has_a_section() -> None:

@@ -110,18 +110,18 @@ def test_the_known_token_lets_in_who_tries_it() -> None:
     compose = yaml.safe_load((CHART.parents[1] / "compose.yaml").read_text())
     profile = yaml.safe_load((CHART / "values-dev.yaml").read_text())
     lines = [
-        compose["services"]["gateway"]["environment"]["THREADMILL_GATEWAY_TOKENS"],
+        compose["services"]["gateway"]["environment"]["TURNMILL_GATEWAY_TOKENS"],
         profile["extraObjects"][0]["stringData"]["tokens"],
     ]
     for line in lines:
-        assert list(parse_tokens(line, "the line")) == [hashed("threadmill-development")]
+        assert list(parse_tokens(line, "the line")) == [hashed("turnmill-development")]
 
 
 def test_the_versions_are_those_of_the_package() -> None:
     from importlib.metadata import version
 
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert chart["appVersion"] == version("threadmill")
+    assert chart["appVersion"] == version("turnmill")
     assert f":{chart['appVersion']}" in chart["annotations"]["artifacthub.io/images"]
 
 
@@ -134,7 +134,7 @@ def test_dashboards_ask_for_metrics_that_exist(name: str) -> None:
         for metric in metrics.TABLE
         for series in (metric.name, *(f"{metric.name}_{part}" for part in ("bucket", "sum", "count")))
     }
-    asked = set(re.findall(r"\b(?:threadmill|gen_ai)_\w+", json.dumps(DASHBOARDS[name]())))
+    asked = set(re.findall(r"\b(?:turnmill|gen_ai)_\w+", json.dumps(DASHBOARDS[name]())))
     assert asked - known == set()
     assert asked
 

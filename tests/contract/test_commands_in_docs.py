@@ -12,18 +12,18 @@ import pytest
 from pipeline.__main__ import cli
 from pipeline.observability import metrics
 from pipeline.settings import Settings
-from threadmill.settings import PREFIX
+from turnmill.settings import PREFIX
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])
-COMMAND = re.compile(r"(?<![\w./-])threadmill((?: +(?!\\$)[^ `|;&#>\n]+)+)")
-HELM = re.compile(r"\bhelm [^\n|;&]*")  # where `threadmill` is a release
+COMMAND = re.compile(r"(?<![\w./-])turnmill((?: +(?!\\$)[^ `|;&#>\n]+)+)")
+HELM = re.compile(r"\bhelm [^\n|;&]*")  # where `turnmill` is a release
 VARIABLE = re.compile(rf"\b({PREFIX}[A-Z0-9_]*[A-Z0-9])\b(?!_)")
-METRIC = re.compile(r"`((?:threadmill|gen_ai)_[a-z_]+)`")
+METRIC = re.compile(r"`((?:turnmill|gen_ai)_[a-z_]+)`")
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """The words behind `threadmill`, in code and in blocks of code; continued lines are one."""
+    """The words behind `turnmill`, in code and in blocks of code; continued lines are one."""
     text = text.replace("\\\n", " ")
     blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     spans = re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
@@ -62,6 +62,6 @@ def test_variables_and_metrics(page: Path) -> None:
 
 
 def test_what_is_not_is_found() -> None:
-    assert [unknown(words) for words in commands("`threadmill topics shrink`")] == ["shrink"]
-    assert [unknown(words) for words in commands("```sh\nthreadmill replay \\\n  --since 2h\n```\n")] == ["--since"]
+    assert [unknown(words) for words in commands("`turnmill topics shrink`")] == ["shrink"]
+    assert [unknown(words) for words in commands("```sh\nturnmill replay \\\n  --since 2h\n```\n")] == ["--since"]
     assert len(list(commands((ROOT / "docs" / "operations" / "runbooks.md").read_text(encoding="utf-8")))) > 10

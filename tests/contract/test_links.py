@@ -19,7 +19,7 @@ PAGES = sorted(
 FENCE = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:href|src)=\"([^\"]+)\"")
 HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
-CODE_PATH = re.compile(r"`((?:pipeline|threadmill|topics|tests|helm|docs|examples)/[\w./-]*)`")
+CODE_PATH = re.compile(r"`((?:pipeline|turnmill|topics|tests|helm|docs|examples)/[\w./-]*)`")
 INVENTED = re.compile(r"[A-Z]{3,}|toy|alarm")  # of a path that a reader is to make: `pipeline/dialects/NAME/`
 
 

@@ -18,15 +18,15 @@ from pipeline.dialects import DIALECTS
 from pipeline.stores.notices import deleted
 from tests.same_bytes import START, THREAD_ID, streams
 from tests.support.schema_compatibility import Comparison
-from threadmill.envelope import encode
-from threadmill.errors import Reason
-from threadmill.framing import decode
 from topics import notice, state, telemetry, turn_record
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.dead_letter import DeadLetter
 from topics.record_schemas import packaged, texts
 from topics.state import Closed, Segment
 from topics.thread_key import ThreadKey
+from turnmill.envelope import encode
+from turnmill.errors import Reason
+from turnmill.framing import decode
 
 SCHEMAS = Path(__file__).parents[2] / "topics" / "schemas"
 RELEASED = sorted((Path(__file__).parent / "released_schemas").glob("*.json"))
@@ -140,7 +140,7 @@ EVENT = ("$defs", "AgentEvent")
         (TURNS, adding({"anyOf": [{"type": "integer"}, {"type": "null"}]}, *RECORD, "properties", "revision"), "type"),
         (TURNS, adding({}, *RECORD, "properties", "thread_id"), "the type is string"),
         (TELEMETRY, adding({"const": 2, "type": "integer"}, "$defs", "TelemetryRecord", "properties", "v"), "only [1]"),
-        (DEAD_LETTERS, adding("odd", "properties", "threadmill.reason", "enum", ""), "only"),
+        (DEAD_LETTERS, adding("odd", "properties", "turnmill.reason", "enum", ""), "only"),
         (EVENTS, adding("tenant", *EVENT, "required", ""), "tenant is required"),
         (EVENTS, adding(10, *EVENT, "properties", "run_id", "maxLength"), "maxLength"),
         (EVENTS, adding({"type": "integer"}, *EVENT, "properties", "dialect"), "the type is integer"),
@@ -165,7 +165,7 @@ def test_what_breaks_others_is_found(topic: Topic, change: Callable[[dict[str, A
         (EVENTS, adding({"type": "string"}, *EVENT, "properties", "new")),
         (EVENTS, without(*EVENT, "required", "agent_id")),
         (EVENTS, adding({}, *EVENT, "properties", "dialect")),
-        (DEAD_LETTERS, without("properties", "threadmill.reason", "enum", Reason.LATE_EVENT)),
+        (DEAD_LETTERS, without("properties", "turnmill.reason", "enum", Reason.LATE_EVENT)),
     ],
 )
 def test_what_breaks_nobody_may_change(topic: Topic, change: Callable[[dict[str, Any]], None]) -> None:

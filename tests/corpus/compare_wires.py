@@ -18,8 +18,8 @@ from pipeline.cli.assemble import RUN_INFO
 from pipeline.dialects import DIALECTS
 from pipeline.turns.text import mend
 from tests.support.assembled import assembled
-from threadmill.framing import decode
 from topics.thread_rules import check
+from turnmill.framing import decode
 
 FOLDER: Final = Path(__file__).parent / "wires"
 TEXTS: Final = ("text", "input_text", "output_text")
@@ -57,7 +57,7 @@ def events(dialect: str, stream: bytes) -> list[dict[str, Any]]:
 
 
 def thread(dialect: str, said: list[dict[str, Any]], info: dict[str, Any]) -> dict[str, Any]:
-    """The thread document that events of one run make, as `threadmill assemble` does."""
+    """The thread document that events of one run make, as `turnmill assemble` does."""
     run = {key: info[key] for key in RUN_INFO if info.get(key) is not None}
     return assembled(dialect, said, ts=0, step=0, run=run, end=info.get("end")).document
 

@@ -45,7 +45,7 @@ def test_recorded_runs(wire: str, name: str) -> None:
 
 def test_the_request_of_an_mcp_server_is_open_until_it_is_answered() -> None:
     said = events("openai-responses", (FOLDER / "openai-responses" / "gen_run_approval.sse").read_bytes())
-    second = [n for n, event in enumerate(said) if event.get("type") == "threadmill.request"][1]
+    second = [n for n, event in enumerate(said) if event.get("type") == "turnmill.request"][1]
     (asked,) = pending(thread("openai-responses", said[:second], {"end": "complete"})["turns"][-1])
     assert (asked["kind"], asked["tool_name"], asked["args"]) == ("approval", "pay", {"sum": 3})
     assert asked["tool_call_id"].startswith("mcpr_")

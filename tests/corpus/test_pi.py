@@ -8,8 +8,8 @@ import pytest
 from pipeline.dialects import DIALECTS
 from tests.corpus.compare_pi import essence, kept
 from tests.support.assembled import Assembled, assembled
-from threadmill.framing import decode
 from topics.thread_rules import check
+from turnmill.framing import decode
 
 HERE = Path(__file__).parent
 RUNS = sorted((HERE / "pi-agent").glob("*/*.meta.json"))

@@ -8,8 +8,8 @@ import pytest
 from pipeline.dialects import DIALECTS
 from tests.corpus.compare_ui import beside, full, holds, steps
 from tests.support.assembled import assembled
-from threadmill.framing import decode
 from topics.thread_rules import check
+from turnmill.framing import decode
 
 STREAMS = sorted((Path(__file__).parent / "vercel-ai").glob("*.sse"))
 UNFINISHED = ("error", "interrupted")

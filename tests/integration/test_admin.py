@@ -89,7 +89,7 @@ async def test_topics_of_different_sizes_are_refused(settings: Settings) -> None
     await client.create_topics([NewTopic(EVENTS.full_name(settings.topic_prefix), 3, 1)])
     await client.close()
     await admin.apply_topics(settings)
-    with pytest.raises(BrokerError, match="THREADMILL_PARTITIONS=12"):
+    with pytest.raises(BrokerError, match="TURNMILL_PARTITIONS=12"):
         await admin.check_topics(settings)
 
 
@@ -130,5 +130,5 @@ async def test_cluster_info(broker: Cluster, settings: Settings) -> None:
 async def test_an_unreachable_broker_is_named(tmp_path) -> None:
     nobody = Settings(home=tmp_path, brokers=f"127.0.0.1:{free_ports(1)[0]}")
     for call in (admin.apply_topics, admin.describe_topics, admin.check_topics, admin_client.cluster_info):
-        with pytest.raises(BrokerError, match=f"{nobody.brokers}.*threadmill up"):
+        with pytest.raises(BrokerError, match=f"{nobody.brokers}.*turnmill up"):
             await call(nobody)

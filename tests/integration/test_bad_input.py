@@ -133,7 +133,7 @@ async def test_bad_input_in_the_middle_of_good_runs(applied_settings: Settings) 
     for number, (key, value) in enumerate(good):
         stream.append((key, value, []))
         if number < len(bad):
-            odd_headers: list[tuple[str, bytes | None]] = [("threadmill.redriven", None), ("x", b"\xff")]
+            odd_headers: list[tuple[str, bytes | None]] = [("turnmill.redriven", None), ("x", b"\xff")]
             stream.append((bad[number].key, bad[number].value, odd_headers if bad[number].key else []))
     assert len(good) > len(bad)
     worker = WorkerProcess(settings).start()

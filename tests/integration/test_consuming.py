@@ -21,16 +21,16 @@ from tests.chaos.proxy import Proxy
 from tests.support.topic_records import publish
 from tests.support.turn_records import make_record
 from tests.support.waiting import until
-from threadmill import ClientSettings, SyncTurns, Turn, Turns
-from threadmill.errors import BrokerError
-from threadmill.synchronous_turns import SyncConsumed
 from topics import turn_record
 from topics.catalog import NOTICES, TURNS
+from turnmill import ClientSettings, SyncTurns, Turn, Turns
+from turnmill.errors import BrokerError
+from turnmill.synchronous_turns import SyncConsumed
 
 PAGE = Path(__file__).parents[2] / "docs" / "consuming.md"
 DIES = """
 import os, sys
-from threadmill import SyncTurns
+from turnmill import SyncTurns
 with SyncTurns(group="g") as turns:
     for n, turn in enumerate(turns):
         print(turn.run_id, flush=True)
@@ -73,8 +73,8 @@ async def test_what_a_killed_body_had_is_heard_again(applied_settings: Settings)
     runs = await put(applied_settings, range(20))
     environ = {
         **os.environ,
-        "THREADMILL_BROKERS": applied_settings.brokers,
-        "THREADMILL_TOPIC_PREFIX": applied_settings.topic_prefix,
+        "TURNMILL_BROKERS": applied_settings.brokers,
+        "TURNMILL_TOPIC_PREFIX": applied_settings.topic_prefix,
     }
     command = [sys.executable, "-c", DIES]
     died = await asyncio.to_thread(subprocess.run, command, env=environ, capture_output=True, text=True, check=False)
@@ -193,8 +193,8 @@ def examples() -> list[str]:
 
 async def test_the_examples_of_the_page(applied_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     await put(applied_settings, range(1))
-    monkeypatch.setenv("THREADMILL_BROKERS", applied_settings.brokers)
-    monkeypatch.setenv("THREADMILL_TOPIC_PREFIX", applied_settings.topic_prefix)
+    monkeypatch.setenv("TURNMILL_BROKERS", applied_settings.brokers)
+    monkeypatch.setenv("TURNMILL_TOPIC_PREFIX", applied_settings.topic_prefix)
 
     class Charged(Exception):
         """Ends an example whose loop has no end."""

@@ -15,14 +15,14 @@ import pytest
 from pipeline.devbroker.ports import bindable
 from tests.support.places import CACHE
 from tests.support.waiting import PATIENCE, wait_for
-from threadmill.kafka.probe import ask, host_port
+from turnmill.kafka.probe import ask, host_port
 
 COMMAND = [sys.executable, "-m", "pipeline", "demo"]
 
 
 @pytest.fixture
 def variables(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "THREADMILL_HOME": str(tmp_path), "THREADMILL_CACHE": str(CACHE)}
+    return {**os.environ, "TURNMILL_HOME": str(tmp_path), "TURNMILL_CACHE": str(CACHE)}
 
 
 @pytest.fixture

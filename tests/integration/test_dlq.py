@@ -9,13 +9,13 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from pipeline.settings import Settings
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.topic_records import publish, read_all
 from tests.support.workers import WorkerProcess, wait_until_stored
-from threadmill.envelope import encode
-from threadmill.errors import Reason
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
+from turnmill.envelope import encode
+from turnmill.errors import Reason
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 BROKEN = b'\xff{"v":1 \x00'
@@ -39,14 +39,14 @@ async def letters(applied_settings: Settings) -> list[DeadLetter]:
 
 
 async def listed(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
-    done = await threadmill(settings, "dlq", "list", "--json", *arguments)
+    done = await turnmill(settings, "dlq", "list", "--json", *arguments)
     assert done.returncode == 0
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 async def test_nothing_there(applied_settings: Settings) -> None:
-    assert (await threadmill(applied_settings, "dlq", "list")).stdout == "no dead letters\n"
-    assert (await threadmill(applied_settings, "dlq", "redrive", "--reason", "too_large")).stdout.startswith("0 ")
+    assert (await turnmill(applied_settings, "dlq", "list")).stdout == "no dead letters\n"
+    assert (await turnmill(applied_settings, "dlq", "redrive", "--reason", "too_large")).stdout.startswith("0 ")
 
 
 async def test_list(applied_settings: Settings, letters: list[DeadLetter]) -> None:
@@ -66,7 +66,7 @@ async def test_list(applied_settings: Settings, letters: list[DeadLetter]) -> No
         "bytes": 11,
     }
     assert [row["place"] for row in await listed(applied_settings, "--reason", "late_event")] == ["2:1", "2:2"]
-    text = (await threadmill(applied_settings, "dlq", "list", "--limit", "2")).stdout
+    text = (await turnmill(applied_settings, "dlq", "list", "--limit", "2")).stdout
     assert "4 dead letters: late_event 2, undecodable 1, not ours 1" in text
     assert "2:2" in text
     assert "too [late]" in text
@@ -74,29 +74,29 @@ async def test_list(applied_settings: Settings, letters: list[DeadLetter]) -> No
 
 
 async def test_show(applied_settings: Settings, letters: list[DeadLetter]) -> None:
-    text = (await threadmill(applied_settings, "dlq", "show", "2:1")).stdout
+    text = (await turnmill(applied_settings, "dlq", "show", "2:1")).stdout
     assert f"{letters[1].topic}" in text
     assert '"a": "é"' in text
-    assert "\ufffd" in (await threadmill(applied_settings, "dlq", "show", "2:0")).stdout
-    shown = json.loads((await threadmill(applied_settings, "dlq", "show", "2:1", "--json")).stdout)
+    assert "\ufffd" in (await turnmill(applied_settings, "dlq", "show", "2:0")).stdout
+    shown = json.loads((await turnmill(applied_settings, "dlq", "show", "2:1", "--json")).stdout)
     assert shown["value"] == '{"a": "é"}'
 
 
 async def test_redrive_sends_the_same_bytes_where_they_came_from(
     applied_settings: Settings, letters: list[DeadLetter]
 ) -> None:
-    dry = await threadmill(applied_settings, "dlq", "redrive", "--reason", "late_event", "--dry-run")
+    dry = await turnmill(applied_settings, "dlq", "redrive", "--reason", "late_event", "--dry-run")
     assert dry.stdout == f"2 would be published again to {letters[0].topic} (2)\n"
     assert await read_all(applied_settings, EVENTS) == []
 
-    done = await threadmill(applied_settings, "dlq", "redrive", "2:0", "2:1")
+    done = await turnmill(applied_settings, "dlq", "redrive", "2:0", "2:1")
     assert done.stdout == f"2 published again to {letters[0].topic} (2)\n"
     records = sorted(await read_all(applied_settings, EVENTS), key=lambda record: record.value)  # type: ignore[attr-defined]
     late, broken = records
     assert (late.key, late.value) == (b"k", letters[1].value)  # type: ignore[attr-defined]
-    assert late.headers == (("threadmill.redriven", b"3"),)  # type: ignore[attr-defined]
+    assert late.headers == (("turnmill.redriven", b"3"),)  # type: ignore[attr-defined]
     assert (broken.key, broken.value, broken.partition) == (None, BROKEN, 1)  # type: ignore[attr-defined]
-    assert broken.headers == (("threadmill.redriven", b"1"),)  # type: ignore[attr-defined]
+    assert broken.headers == (("turnmill.redriven", b"1"),)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -106,22 +106,22 @@ async def test_redrive_sends_the_same_bytes_where_they_came_from(
         (("redrive", "2:0", "--reason", "late_event"), "say which"),
         (("redrive", "2:0", "2:99", "3:0"), "no dead letter at 2:99, 3:0"),
         (("show", "4-0"), "PARTITION:OFFSET is expected"),
-        (("show", "2:3"), "no dead letter of Threadmill"),
+        (("show", "2:3"), "no dead letter of Turnmill"),
         (("list", "--reason", "sadness"), "sadness"),
     ],
 )
 async def test_what_the_call_gets_wrong(
     applied_settings: Settings, letters: list[DeadLetter], arguments: tuple[str, ...], words: str
 ) -> None:
-    done = await threadmill(applied_settings, "dlq", *arguments)
+    done = await turnmill(applied_settings, "dlq", *arguments)
     assert (done.returncode, words in done.stderr) == (2, True), done.stderr
     assert await read_all(applied_settings, EVENTS) == []
 
 
 async def test_missing_topic_and_broker(settings: Settings) -> None:
-    done = await threadmill(settings, "dlq", "list")
-    assert (done.returncode, "`threadmill topics apply`" in done.stderr) == (3, True)
-    done = await threadmill(settings, "dlq", "list", THREADMILL_BROKERS="127.0.0.1:1")
+    done = await turnmill(settings, "dlq", "list")
+    assert (done.returncode, "`turnmill topics apply`" in done.stderr) == (3, True)
+    done = await turnmill(settings, "dlq", "list", TURNMILL_BROKERS="127.0.0.1:1")
     assert (done.returncode, "127.0.0.1:1" in done.stderr) == (3, True)
 
 
@@ -137,7 +137,7 @@ async def test_what_a_worker_refuses_comes_back_and_is_refused_again(applied_set
         await wait_until_stored(applied_settings, 1, [worker])
         (row,) = await listed(applied_settings)
         assert (row["reason"], row["key"], row["redriven"]) == ("unknown_dialect", THREAD, 0)
-        assert (await threadmill(applied_settings, "dlq", "redrive", row["place"])).returncode == 0
+        assert (await turnmill(applied_settings, "dlq", "redrive", row["place"])).returncode == 0
         again = {**good, "run_id": "after", "events": [*text, *finish], "end": "complete"}
         await publish(applied_settings, EVENTS, [(THREAD.encode(), encode(again))])  # on the same partition, behind it
         await wait_until_stored(applied_settings, 2, [worker])

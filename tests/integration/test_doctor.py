@@ -16,7 +16,7 @@ from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import lake_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.roles import ROLES
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.places import ROOT
 from tests.support.topic_records import configure
 from tests.support.turn_records import make_record
@@ -30,14 +30,14 @@ FLEET = ROOT / "examples" / "fleet"
 
 async def doctor(settings: Settings, *arguments: str, **variables: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """-> (exit status, check -> the worst finding of it)."""
-    done = await threadmill(settings, "doctor", "--json", *arguments, **variables)
+    done = await turnmill(settings, "doctor", "--json", *arguments, **variables)
     rank = ("ok", "warning", "error")
     findings = sorted(json.loads(done.stdout), key=lambda finding: rank.index(finding["level"]))
     return done.returncode, {finding["check"]: finding for finding in findings}
 
 
 async def test_all_is_well_after_a_fleet(applied_settings: Settings) -> None:
-    done = await threadmill(applied_settings, "publish", str(FLEET), "--json")
+    done = await turnmill(applied_settings, "publish", str(FLEET), "--json")
     runs = json.loads(done.stdout)["runs"]
     worker = WorkerProcess(applied_settings).start()
     try:
@@ -56,19 +56,19 @@ async def test_all_is_well_after_a_fleet(applied_settings: Settings) -> None:
         assert checks[check]["level"] == "ok", checks[check]
     assert checks["dead letters"]["level"] == "warning"
     assert "1 of" not in checks["store"]["seen"]
-    text = (await threadmill(applied_settings, "doctor")).stdout
-    assert "→ `threadmill dlq list`" in text
+    text = (await turnmill(applied_settings, "doctor")).stdout
+    assert "→ `turnmill dlq list`" in text
 
 
 async def test_what_a_worker_would_refuse_at_start(applied_settings: Settings) -> None:
-    status, checks = await doctor(applied_settings, THREADMILL_REDACT="no-such-rule")
+    status, checks = await doctor(applied_settings, TURNMILL_REDACT="no-such-rule")
     assert (status, checks["settings"]["level"]) == (1, "error")
     assert "no built-in rule 'no-such-rule'" in checks["settings"]["seen"]
     assert checks["topics"]["level"] == "ok"
 
 
 async def test_before_anything_has_run(applied_settings: Settings) -> None:
-    await threadmill(applied_settings, "publish", str(FLEET / "weather"))
+    await turnmill(applied_settings, "publish", str(FLEET / "weather"))
     status, checks = await doctor(applied_settings)
     assert status == 0
     group = checks[f"group {applied_settings.topic_prefix}-assemble"]
@@ -81,7 +81,7 @@ async def test_runs_of_which_nothing_has_become_are_an_error(
     applied_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if a worker had committed what it never delivered."""
-    await threadmill(applied_settings, "publish", str(FLEET / "librarian" / "books-late-1.sse"))
+    await turnmill(applied_settings, "publish", str(FLEET / "librarian" / "books-late-1.sse"))
     async with await ThreadStore.open(applied_settings.store_url):
         pass
     for role, topic in (("assemble", EVENTS), ("store", TURNS)):
@@ -111,7 +111,7 @@ async def test_missing_topics(settings: Settings) -> None:
     assert status == 1
     missing = checks[f"topic {EVENTS.full_name(settings.topic_prefix)}"]
     assert (missing["level"], missing["seen"]) == ("error", "is not there")
-    assert "threadmill topics apply" in missing["advice"]
+    assert "turnmill topics apply" in missing["advice"]
 
 
 async def test_topics_that_others_have_changed(applied_settings: Settings) -> None:
@@ -134,34 +134,34 @@ async def test_topics_that_others_have_changed(applied_settings: Settings) -> No
     assert "could lose its beginning" in checks[f"topic {name[EVENTS]}"]["seen"]
     assert "is not compacted" in checks[f"topic {name[STATE]}"]["seen"]
     assert "turns 6" in checks["partitions"]["seen"]
-    assert "threadmill topics apply --grow" in checks["partitions"]["advice"]
+    assert "turnmill topics apply --grow" in checks["partitions"]["advice"]
 
 
 async def test_nobody_there_and_settings_that_are_none(settings: Settings) -> None:
-    status, checks = await doctor(settings, THREADMILL_BROKERS="127.0.0.1:1")
+    status, checks = await doctor(settings, TURNMILL_BROKERS="127.0.0.1:1")
     assert status == 1
     assert "no Kafka broker answers at 127.0.0.1:1" in checks["broker"]["seen"]
     assert checks["store"]["level"] == "warning"  # the rest is looked at all the same
-    status, checks = await doctor(settings, THREADMILL_PARTITION="3")
+    status, checks = await doctor(settings, TURNMILL_PARTITION="3")
     assert status == 1
-    assert checks["settings"]["seen"].startswith("THREADMILL_PARTITION is no setting of Threadmill")
+    assert checks["settings"]["seen"].startswith("TURNMILL_PARTITION is no setting of Turnmill")
 
 
 async def test_a_store_that_does_not_fit(applied_settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "notes.db").write_text("not a database, " * 100)
-    status, checks = await doctor(applied_settings, THREADMILL_STORE=f"sqlite:///{tmp_path}/notes.db")
+    status, checks = await doctor(applied_settings, TURNMILL_STORE=f"sqlite:///{tmp_path}/notes.db")
     assert status == 1
     assert checks["store"]["level"] == "error"
 
 
 async def test_an_archive_of_tables(applied_settings: Settings, tmp_path: Path) -> None:
     place = f"iceberg+{(tmp_path / 'lake').as_uri()}"
-    _, checks = await doctor(applied_settings, THREADMILL_ARCHIVE=place)
+    _, checks = await doctor(applied_settings, TURNMILL_ARCHIVE=place)
     assert (checks["archive"]["level"], "no tables yet" in checks["archive"]["seen"]) == ("warning", True)
     assert not (tmp_path / "lake").exists()  # looked at, not made
     lake = lake_of(applied_settings.model_copy(update={"archive": place}), no_threads)
     await lake.write("turns", 0, 0, 1, [Entry(0, 1, turn_record.encode(make_record()))])
-    _, checks = await doctor(applied_settings, THREADMILL_ARCHIVE=place)
+    _, checks = await doctor(applied_settings, TURNMILL_ARCHIVE=place)
     assert checks["archive"]["seen"] == (
         f"{place}: turns: 1 row in 1 file, 1 snapshot; usage: 1 row in 1 file, 1 snapshot"
     )

@@ -1,4 +1,4 @@
-"""A history, imported through the broker: stored as `threadmill import` prints it, and once."""
+"""A history, imported through the broker: stored as `turnmill import` prints it, and once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from topics.thread_key import ThreadKey
 HISTORY = ROOT / "tests/corpus/pydantic-ai/2.68.0/history_two_turns__2.messages.json"
 
 
-async def threadmill(settings: Settings, *arguments: str) -> str:
+async def turnmill(settings: Settings, *arguments: str) -> str:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pipeline", *arguments), env=environment(settings), stdout=asyncio.subprocess.PIPE
     )
@@ -29,7 +29,7 @@ async def threadmill(settings: Settings, *arguments: str) -> str:
 
 
 async def import_history(settings: Settings, file: Path, *options: str) -> str:
-    return await threadmill(settings, "import", "--from", "pydantic-ai", "--thread", "chat-17", *options, str(file))
+    return await turnmill(settings, "import", "--from", "pydantic-ai", "--thread", "chat-17", *options, str(file))
 
 
 async def test_a_published_history_is_stored_once(applied_settings: Settings, tmp_path: Path) -> None:

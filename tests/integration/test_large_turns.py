@@ -21,11 +21,11 @@ from tests.support.fleet import AgentRun, expected, run_of
 from tests.support.topic_records import publish, read_all
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess, wait_until_stored
-from threadmill.envelope import encode
-from threadmill.errors import Reason
 from topics import dead_letter, json_text
 from topics.catalog import DEAD_LETTERS, EVENTS, TURNS
 from topics.thread_key import ThreadKey
+from turnmill.envelope import encode
+from turnmill.errors import Reason
 
 KEY = "AKIAIOSFODNN7EXAMPLE"
 
@@ -89,8 +89,8 @@ async def test_a_result_of_300_kb_and_secrets(applied_settings: Settings) -> Non
     inlined = await ContentStore.of(settings).inlined(ThreadKey(big.thread_id), found[big.thread_id])
     assert [turn_hash(turn) for turn in inlined["turns"]] == list(expected([big]).values())
     assert results(found[secret.thread_id])[0]["content"] == {"env": {"key": "[aws-key]"}}
-    assert 'threadmill_redactions_total{rule="aws-key"} 2.0' in metrics
-    assert "threadmill_content_objects_total 1.0" in metrics
+    assert 'turnmill_redactions_total{rule="aws-key"} 2.0' in metrics
+    assert "turnmill_content_objects_total 1.0" in metrics
     assert await read_all(settings, DEAD_LETTERS) == []
 
 
@@ -188,7 +188,7 @@ async def test_a_turn_that_is_too_large_for_its_topic_is_cut_off(applied_setting
     assert len([part for part in kept if part["part_kind"] == "tool-return"]) == len(values) - len(letters) - 1 > 20
     assert [letter.value for letter in letters] == values[-len(letters) :]
     assert {letter.reason for letter in letters} == {Reason.TOO_LARGE}
-    assert all("THREADMILL_CONTENT" in letter.detail for letter in letters)
+    assert all("TURNMILL_CONTENT" in letter.detail for letter in letters)
 
 
 async def test_arguments_of_30_mb_are_kept_in_the_content_store(applied_settings: Settings) -> None:

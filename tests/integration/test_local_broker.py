@@ -23,8 +23,8 @@ from pipeline.settings import Settings
 from tests.support.places import CACHE, ROOT
 from tests.support.topic_records import configure
 from tests.support.waiting import PATIENCE, until, wait_for
-from threadmill.kafka.probe import ask
 from topics.catalog import CATALOG, EVENTS
+from turnmill.kafka.probe import ask
 
 
 def own(home: Path) -> Settings:
@@ -32,12 +32,12 @@ def own(home: Path) -> Settings:
     return Settings(home=home, cache=CACHE, brokers=f"127.0.0.1:{free_ports(1)[0]}", partitions=2)
 
 
-def threadmill(settings: Settings, *arguments: str) -> str:
+def turnmill(settings: Settings, *arguments: str) -> str:
     environment = {
         **os.environ,
-        "THREADMILL_HOME": str(settings.home),
-        "THREADMILL_CACHE": str(settings.cache),
-        "THREADMILL_BROKERS": settings.brokers,
+        "TURNMILL_HOME": str(settings.home),
+        "TURNMILL_CACHE": str(settings.cache),
+        "TURNMILL_BROKERS": settings.brokers,
         "COLUMNS": "200",
     }
     command = [sys.executable, "-m", "pipeline", *arguments]
@@ -51,11 +51,11 @@ def threadmill(settings: Settings, *arguments: str) -> str:
 def test_up_outlives_its_command_and_up_and_down_may_be_repeated(tmp_path: Path):
     settings = own(tmp_path / "a home, with spaces and ü")
     try:
-        assert "is ready" in threadmill(settings, "up")
+        assert "is ready" in turnmill(settings, "up")
         (pid,) = local.status(settings).values()
         assert pid is not None
         assert ask(settings.brokers) is not None
-        assert "runs already" in threadmill(settings, "up")
+        assert "runs already" in turnmill(settings, "up")
         assert list(local.status(settings).values()) == [pid]
         asyncio.run(apply_topics(settings))
 
@@ -65,8 +65,8 @@ def test_up_outlives_its_command_and_up_and_down_may_be_repeated(tmp_path: Path)
         with pytest.raises(CallerError, match="runs already"), local.running(settings):
             pass
 
-        assert "is stopped" in threadmill(settings, "down")
-        assert "No development broker" in threadmill(settings, "down")
+        assert "is stopped" in turnmill(settings, "down")
+        assert "No development broker" in turnmill(settings, "down")
         assert ask(settings.brokers) is None
 
         # A stale pid file whose process id belongs to somebody else by now: to this test.
@@ -158,7 +158,7 @@ async def _the_doctor_sees_what_can_lose_records(settings: Settings) -> None:
 
     found = await seen(settings)
     assert "error" not in found
-    assert any(f"all {len(CATALOG)} of threadmill are as they should be" in line for line in found["ok"])
+    assert any(f"all {len(CATALOG)} of turnmill are as they should be" in line for line in found["ok"])
 
     single = settings.model_copy(update={"topic_prefix": "single", "replication": 1, "partitions": 1})
     await apply_topics(single)

@@ -14,9 +14,9 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker import notifying
 from pipeline.worker.notifying import Notifying
 from tests.support.turn_records import make_record
-from threadmill import ClientSettings, Notices, clock
-from threadmill.errors import BrokerError
 from topics.thread_key import ThreadKey
+from turnmill import ClientSettings, Notices, clock
+from turnmill.errors import BrokerError
 
 
 async def test_a_notice_whose_sender_died_comes_again_with_its_id(
@@ -42,7 +42,7 @@ async def test_a_notice_whose_sender_died_comes_again_with_its_id(
                 await Notifying(settings, opened, Metrics())._step()
         monkeypatch.setattr(clock.time, "time_ns", lambda: (2**50 + CLAIMED_MS) * 1_000_000)
         away = settings.model_copy(update={"brokers": f"127.0.0.1:{free_ports(1)[0]}"})
-        monkeypatch.setattr("threadmill.kafka.producer.CONNECT_WITHIN", 1.0)
+        monkeypatch.setattr("turnmill.kafka.producer.CONNECT_WITHIN", 1.0)
         assert await Notifying(away, opened, Metrics())._step() == notifying.AGAIN
         monkeypatch.setattr(clock.time, "time_ns", lambda: (2**51 + CLAIMED_MS) * 1_000_000)
         assert await Notifying(settings, opened, Metrics())._step() == notifying.MORE

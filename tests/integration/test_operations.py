@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline.settings import Settings
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.fleet import AgentRun, expected, fleet, interleaved
 from tests.support.topic_records import publish, read_all, set_back
 from tests.support.workers import WorkerProcess, wait_until_stored
@@ -34,13 +34,13 @@ async def test_partitions_are_added_in_a_pause(applied_settings: Settings) -> No
     await send(applied_settings, runs[:30], 41)
     await until_stored(applied_settings, 30)
     settings = applied_settings.model_copy(update={"partitions": 7})
-    assert "open 0" in (await threadmill(settings, "doctor")).stdout
-    assert (await threadmill(settings, "topics", "apply", "--grow")).returncode == 0
+    assert "open 0" in (await turnmill(settings, "doctor")).stdout
+    assert (await turnmill(settings, "topics", "apply", "--grow")).returncode == 0
     again = runs[:30]  # what was stored before is published again: it is on other partitions now
     await send(settings, [*runs[30:], *again], 42)
     assert await until_stored(settings, 60) == expected(runs)
     assert await read_all(settings, DEAD_LETTERS) == []
-    doctor = await threadmill(settings, "doctor", "--ledger")
+    doctor = await turnmill(settings, "doctor", "--ledger")
     assert doctor.returncode == 0, doctor.stdout
     assert "runs 60 = stored 60 + dead letters 0 + open 0" in doctor.stdout
 
@@ -49,7 +49,7 @@ async def test_another_prefix_takes_over_without_a_pause(applied_settings: Setti
     """Runs are under way on the old topics while others begin on the new ones; both end in the one store."""
     old = applied_settings.model_copy(update={"store": f"sqlite:///{applied_settings.home / 'threads.db'}"})
     new = old.model_copy(update={"topic_prefix": f"{old.topic_prefix}.next", "partitions": 7})
-    assert (await threadmill(new, "topics", "apply")).returncode == 0
+    assert (await turnmill(new, "topics", "apply")).returncode == 0
     runs = fleet(43, 60)
     records = list(interleaved(runs[:30], 43))
     workers = [WorkerProcess(old, "old").start(), WorkerProcess(new, "new").start()]
@@ -63,7 +63,7 @@ async def test_another_prefix_takes_over_without_a_pause(applied_settings: Setti
         for worker in workers:
             worker.end()
     for settings, said in ((old, "runs 30 = stored 30"), (new, "runs 30 = stored 30")):
-        assert f"{said} + dead letters 0 + open 0" in (await threadmill(settings, "doctor", "--ledger")).stdout
+        assert f"{said} + dead letters 0 + open 0" in (await turnmill(settings, "doctor", "--ledger")).stdout
 
 
 async def test_an_older_backup_is_caught_up_from_the_turns_topic(applied_settings: Settings) -> None:
@@ -79,4 +79,4 @@ async def test_an_older_backup_is_caught_up_from_the_turns_topic(applied_setting
     shutil.copy(backup, database)
     await set_back(settings, "store", TURNS)
     assert await until_stored(settings, 40) == expected(runs)
-    assert "runs 40 = stored 40" in (await threadmill(settings, "doctor", "--ledger")).stdout
+    assert "runs 40 = stored 40" in (await turnmill(settings, "doctor", "--ledger")).stdout

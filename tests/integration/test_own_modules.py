@@ -9,15 +9,15 @@ from pathlib import Path
 from pipeline.settings import Settings
 from tests.support.topic_records import read_all
 from tests.support.workers import environment
-from threadmill.envelope import decode
 from topics.catalog import EVENTS
+from turnmill.envelope import decode
 
 PROGRAM = """
 import asyncio
 
 import pipeline
 import topics
-from threadmill import Publisher, SyncPublisher
+from turnmill import Publisher, SyncPublisher
 
 RUN = {"thread_id": "t", "agent_id": "a", "dialect": "vercel-ai"}
 

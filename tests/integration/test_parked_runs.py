@@ -15,9 +15,9 @@ from tests.integration.test_large_turns import calls, documents, run_with
 from tests.support.topic_records import publish, read_all
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, wait_until_stored
-from threadmill.envelope import encode
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.thread_key import ThreadKey
+from turnmill.envelope import encode
 
 RUNS = 6
 
@@ -25,7 +25,7 @@ RUNS = 6
 async def parked(worker: WorkerProcess) -> float:
     """How many runs a worker has parked."""
     async with aiohttp.ClientSession() as client, client.get(f"{await worker.url()}/metrics") as page:
-        [found] = re.findall(r"^threadmill_runs_parked_total (\S+)$", await page.text(), re.MULTILINE)
+        [found] = re.findall(r"^turnmill_runs_parked_total (\S+)$", await page.text(), re.MULTILINE)
         return float(found)
 
 

@@ -42,8 +42,8 @@ async def test_kills_of_a_child_and_of_the_parent_lose_nothing(applied_settings:
         worker.log.unlink()
         async with aiohttp.ClientSession() as client, client.get(f"{await worker.start().url()}/metrics") as answer:
             text = await answer.text()
-        assert 'threadmill_store_rows_total{process="store"}' in text
-        assert 'threadmill_open_turns{process="assemble"}' in text
+        assert 'turnmill_store_rows_total{process="store"}' in text
+        assert 'turnmill_open_turns{process="assemble"}' in text
         children = worker.children()
         worker.kill()
         for pid in children.values():

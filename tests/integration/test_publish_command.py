@@ -1,4 +1,4 @@
-"""`threadmill publish` on a real broker: what it sends, in which order, and what it refuses to send."""
+"""`turnmill publish` on a real broker: what it sends, in which order, and what it refuses to send."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from pipeline.dialects import DIALECTS
 from pipeline.settings import Settings
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.places import ROOT
 from tests.support.topic_records import read_all
-from threadmill.envelope import decode
-from threadmill.framing import decode as decode_stream
-from threadmill.identity import thread_uuid
 from topics.agent_event import explain
 from topics.catalog import EVENTS
+from turnmill.envelope import decode
+from turnmill.framing import decode as decode_stream
+from turnmill.identity import thread_uuid
 
 EXAMPLES = ROOT / "examples"
 WEATHER = EXAMPLES / "weather.sse"
@@ -40,7 +40,7 @@ async def runs_of(settings: Settings) -> dict[str, list[dict[str, Any]]]:
 
 
 async def test_a_folder_is_a_fleet(applied_settings: Settings) -> None:
-    done = await threadmill(applied_settings, "publish", str(FLEET), "--batch", "7", "--json")
+    done = await turnmill(applied_settings, "publish", str(FLEET), "--batch", "7", "--json")
     assert done.returncode == 0, done.stderr
     runs = await runs_of(applied_settings)
     contexts = {file: json.loads(file.read_text()) for file in FLEET.rglob("*.run.json")}
@@ -70,13 +70,13 @@ async def test_a_folder_is_a_fleet(applied_settings: Settings) -> None:
 
 async def test_envelopes_travel_as_they_are(applied_settings: Settings) -> None:
     file = TROUBLE / "unknown-dialect.jsonl"
-    assert (await threadmill(applied_settings, "publish", str(file))).returncode == 0
+    assert (await turnmill(applied_settings, "publish", str(file))).returncode == 0
     values = [record.value for record in await read_all(applied_settings, EVENTS)]  # type: ignore[attr-defined]
     assert values == file.read_bytes().splitlines()
 
 
 async def test_repeats_are_other_runs_and_limits_bound_them(applied_settings: Settings) -> None:
-    done = await threadmill(
+    done = await turnmill(
         applied_settings, "publish", str(WEATHER), str(TROUBLE / "tool-failed.sse"), "--repeat", "3", "--limit", "5"
     )
     assert done.stdout.startswith("5 runs, ")
@@ -90,7 +90,7 @@ async def test_repeats_are_other_runs_and_limits_bound_them(applied_settings: Se
 
 async def test_standard_input_is_one_run_under_the_ids_that_are_given(applied_settings: Settings) -> None:
     options = ("--dialect", "vercel-ai", "--thread", "chat 9", "--agent", "me", "--run", "mine", "--speed", "0.5")
-    done = await threadmill(applied_settings, "publish", "-", *options, stdin=WEATHER.read_bytes())
+    done = await turnmill(applied_settings, "publish", "-", *options, stdin=WEATHER.read_bytes())
     assert done.stdout.startswith("1 run, 33 events in ")
     assert done.stdout.endswith(f"\nthread {thread_uuid('chat 9')[0]}\n")
     ((name, records),) = (await runs_of(applied_settings)).items()
@@ -102,12 +102,12 @@ async def test_standard_input_is_one_run_under_the_ids_that_are_given(applied_se
 async def test_nothing_is_published_when_one_file_is_wrong(applied_settings: Settings, tmp_path: Path) -> None:
     broken = tmp_path / "broken.sse"
     broken.write_text('data: {"type":"start"}\n\ndata: {"type":"text-delta",\n\n')
-    done = await threadmill(applied_settings, "publish", str(WEATHER), str(broken), "--dialect", "vercel-ai")
+    done = await turnmill(applied_settings, "publish", str(WEATHER), str(broken), "--dialect", "vercel-ai")
     assert done.returncode == 2
     assert f"{broken}: line 3: not JSON in UTF-8" in done.stderr
 
     pydantic_ai = FLEET / "analyst" / "revenue-q3-1.jsonl"
-    done = await threadmill(applied_settings, "publish", str(pydantic_ai), "--dialect", "vercel-ai")
+    done = await turnmill(applied_settings, "publish", str(pydantic_ai), "--dialect", "vercel-ai")
     assert done.returncode == 2
     assert f"{pydantic_ai}: line 1: an event of vercel-ai needs a string 'type', got None" in done.stderr
     assert "it looks like --dialect pydantic-ai" in done.stderr
@@ -121,11 +121,11 @@ async def test_what_the_call_gets_wrong(applied_settings: Settings) -> None:
         ((str(WEATHER), "--dialect", "smoke"), "'smoke' is not one of"),
         (("nowhere.sse",), "nowhere.sse"),
     ):
-        done = await threadmill(applied_settings, "publish", *arguments)
+        done = await turnmill(applied_settings, "publish", *arguments)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
 
 
 async def test_a_broker_that_is_not_there(applied_settings: Settings) -> None:
-    done = await threadmill(applied_settings, "publish", str(WEATHER), THREADMILL_BROKERS="127.0.0.1:1")
+    done = await turnmill(applied_settings, "publish", str(WEATHER), TURNMILL_BROKERS="127.0.0.1:1")
     assert done.returncode == 3
-    assert done.stderr.startswith("threadmill: no Kafka broker answers at 127.0.0.1:1: start one (`threadmill up`)")
+    assert done.stderr.startswith("turnmill: no Kafka broker answers at 127.0.0.1:1: start one (`turnmill up`)")

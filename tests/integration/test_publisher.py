@@ -18,12 +18,12 @@ from pipeline.errors import BrokerError, CallerError, InvalidRecord
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.support.places import CACHE
-from threadmill.delivery import UNCONFIRMED_BYTES
-from threadmill.envelope import MAX_BYTES, decode
-from threadmill.identity import thread_uuid
-from threadmill.publisher import LINGER, Publisher
 from topics.agent_event import explain
 from topics.catalog import EVENTS
+from turnmill.delivery import UNCONFIRMED_BYTES
+from turnmill.envelope import MAX_BYTES, decode
+from turnmill.identity import thread_uuid
+from turnmill.publisher import LINGER, Publisher
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 RUN = {"thread_id": THREAD, "agent_id": "weather", "dialect": "vercel-ai"}
@@ -201,7 +201,7 @@ async def test_arguments_that_can_not_be_right_are_refused(tmp_path, arguments, 
 
 async def test_nobody_at_the_address(tmp_path) -> None:
     settings = Settings(home=tmp_path, brokers=f"127.0.0.1:{free_ports(1)[0]}")
-    with pytest.raises(BrokerError, match=f"no Kafka broker answers at {settings.brokers}.*threadmill up"):
+    with pytest.raises(BrokerError, match=f"no Kafka broker answers at {settings.brokers}.*turnmill up"):
         async with Publisher(settings, spool=False):
             pass
 
@@ -220,7 +220,7 @@ async def test_somebody_else_at_the_address(tmp_path) -> None:
 
 
 async def test_a_missing_topic_is_named(settings: Settings) -> None:
-    with pytest.raises(BrokerError, match=rf"has no topic {settings.topic_prefix}\.events: `threadmill topics apply`"):
+    with pytest.raises(BrokerError, match=rf"has no topic {settings.topic_prefix}\.events: `turnmill topics apply`"):
         async with Publisher(settings, spool=False):
             pass
 
@@ -247,7 +247,7 @@ async def test_a_broker_that_goes_away_is_waited_for_and_then_reported(
 
                 await asyncio.to_thread(cluster.kill, 0)
                 await run.send(delta(50))
-                monkeypatch.setattr("threadmill.publisher.FLUSH_WITHIN", 1.0)
+                monkeypatch.setattr("turnmill.publisher.FLUSH_WITHIN", 1.0)
 
         with pytest.raises(BrokerError, match=f"{settings.brokers} has not confirmed 1 record, which"):
             await lose_the_broker_for_good()

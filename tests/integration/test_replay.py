@@ -1,4 +1,4 @@
-"""`threadmill replay` on a real broker: what it changes, what it leaves out, and how it says so."""
+"""`turnmill replay` on a real broker: what it changes, what it leaves out, and how it says so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.fleet import AgentRun, fleet, interleaved, run_of
 from tests.support.topic_records import publish
 from tests.support.workers import WorkerProcess, wait_until_stored
@@ -21,7 +21,7 @@ Documents = dict[str, dict[str, Any]]
 
 
 async def replay(settings: Settings, *arguments: str, **variables: str) -> dict[str, Any]:
-    done = await threadmill(settings, "replay", "--json", *arguments, **variables)
+    done = await turnmill(settings, "replay", "--json", *arguments, **variables)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -55,7 +55,7 @@ async def test_replay_changes_nothing_and_a_lost_store_comes_back(applied_settin
     assert answer["turns"] == {"unchanged": 60, "changed": 0, "new": 0}
     assert await documents(settings.store_url) == before
 
-    said = (await threadmill(settings, "replay", "--from", "2h", "--dry-run")).stdout
+    said = (await turnmill(settings, "replay", "--from", "2h", "--dry-run")).stdout
     assert "turns: 60 unchanged, 0 would be changed, 0 would be new" in said
 
     other = f"sqlite:///{settings.home / 'other.db'}"
@@ -111,7 +111,7 @@ async def test_a_run_that_is_cut_at_the_edge_is_left_out_and_named(applied_setti
     since = await moment()
     await send(settings, cut, 1)
     await send(settings, whole)
-    done = await threadmill(settings, "replay", "--from", since)
+    done = await turnmill(settings, "replay", "--from", since)
     assert done.returncode == 0, done.stderr
     assert "turns: 0 unchanged, 0 changed, 1 new" in done.stdout
     assert f"{cut.run_id} of thread {cut.thread_id}" in done.stdout
@@ -122,7 +122,7 @@ async def test_open_runs_are_left_out_and_named(applied_settings: Settings) -> N
     run, unfinished = (run_of(28, number) for number in range(2))
     await send(applied_settings, run)
     await send(applied_settings, unfinished, 0, 2)
-    done = await threadmill(applied_settings, "replay")
+    done = await turnmill(applied_settings, "replay")
     assert "turns: 0 unchanged, 0 changed, 1 new" in done.stdout
     assert f"1 run left out, as they are still open: {unfinished.run_id} of thread" in done.stdout
     await send(applied_settings, unfinished, 2)
@@ -167,12 +167,12 @@ async def test_beside_a_worker(applied_settings: Settings) -> None:
 
 async def test_times_that_are_none(settings: Settings) -> None:
     for arguments in (("--from", "soon"), ("--to", "2x"), ("--from", "1h", "--to", "2h")):
-        done = await threadmill(settings, "replay", *arguments)
+        done = await turnmill(settings, "replay", *arguments)
         assert done.returncode == 2
         assert "--from" in done.stderr or "--to" in done.stderr
-    done = await threadmill(settings, "replay")
+    done = await turnmill(settings, "replay")
     assert done.returncode == 3
-    assert "threadmill topics apply" in done.stderr
+    assert "turnmill topics apply" in done.stderr
 
 
 def mail() -> dict[str, str]:

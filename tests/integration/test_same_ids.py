@@ -20,11 +20,11 @@ from pydantic import SecretStr
 
 from pipeline.__main__ import cli
 from pipeline.settings import Settings
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.gateways import Running, Tokens, client, running, sse, talk
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess
-from threadmill.identity import thread_uuid, turn_id
+from turnmill.identity import thread_uuid, turn_id
 
 SHARED: Final = thread_uuid("shared", "acme")[0]  # as anybody can compute it
 ALONE: Final = thread_uuid("alone", "acme")[0]  # only acme has it
@@ -314,7 +314,7 @@ async def test_each_command(alike: tuple[Running, Tokens], tmp_path: Path) -> No
 
     async def run(name: str, *more: str) -> tuple[int, str]:
         arguments = [files.get(argument, argument) for argument in COMMANDS[name]]
-        done = await threadmill(settings, *name.split(), *arguments, *more)
+        done = await turnmill(settings, *name.split(), *arguments, *more)
         return done.returncode, done.stdout + done.stderr
 
     for name in ASKS:

@@ -7,15 +7,15 @@ from typing import Any
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.fleet import AgentRun, run_of
 from tests.support.topic_records import publish
 from tests.support.toy import Envelope
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess
-from threadmill.envelope import encode
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
+from turnmill.envelope import encode
 
 
 def of_tenant(run: AgentRun, tenant: str) -> list[Envelope]:
@@ -53,6 +53,6 @@ async def test_who_ends_anothers_run_before_it_begins_ends_his_own(applied_setti
     whole = await stored(settings, run.thread_id, "acme")
     assert whole is not None
     assert [turn["completion_status"] for turn in whole["turns"] if turn["turn_type"] == "agent"] == ["complete"]
-    again = await threadmill(settings, "replay", "--json", "--thread", run.thread_id, "--tenant", "acme")
+    again = await turnmill(settings, "replay", "--json", "--thread", run.thread_id, "--tenant", "acme")
     assert json.loads(again.stdout)["turns"] == {"unchanged": 1, "changed": 0, "new": 0}
     assert await stored(settings, run.thread_id, "acme") == whole

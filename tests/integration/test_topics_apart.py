@@ -24,14 +24,14 @@ from pipeline.webhooks import Webhook, secret_of
 from pipeline.worker.store_role import TurnWriter
 from pipeline.worker.webhook_events import notice_event
 from tests.support.assembled import START, THREAD_ID
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.fleet import Envelope
 from tests.support.gateways import talk
-from threadmill.envelope import decode, encode
 from topics import json_text, notice, turn_record
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill.envelope import decode, encode
 
 TENANTS: Final = ("acme", "globex", None)
 
@@ -115,7 +115,7 @@ async def turns(settings: Settings) -> None:
         writer.store = store
         await writer.apply([(0, values)])  # type: ignore[list-item]  # all that it reads
     for tenant in TENANTS:
-        done = await threadmill(settings, "export", THREAD_ID, "--tenant", tenant or "")
+        done = await turnmill(settings, "export", THREAD_ID, "--tenant", tenant or "")
         assert done.stdout.count(word(tenant)) >= 1, done.stderr
         assert not [other for other in TENANTS if other != tenant and word(other) in done.stdout]
 
@@ -134,7 +134,7 @@ async def telemetry(_: Settings) -> None:
         sample.labels["tenant"]: sample.value
         for family in metrics.registry.collect()
         for sample in family.samples
-        if sample.name == "threadmill_tokens_total" and sample.labels["token_type"] == "input"
+        if sample.name == "turnmill_tokens_total" and sample.labels["token_type"] == "input"
     }
     assert len(tokens) == len(TENANTS)
     assert {"acme", "globex"} < tokens.keys()

@@ -1,4 +1,4 @@
-"""`threadmill topics` against a real broker."""
+"""`turnmill topics` against a real broker."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from topics.catalog import CATALOG
 def topics(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
-        "THREADMILL_BROKERS": settings.brokers,
-        "THREADMILL_TOPIC_PREFIX": settings.topic_prefix,
-        "THREADMILL_PARTITIONS": str(settings.partitions),
+        "TURNMILL_BROKERS": settings.brokers,
+        "TURNMILL_TOPIC_PREFIX": settings.topic_prefix,
+        "TURNMILL_PARTITIONS": str(settings.partitions),
     }
     command = [sys.executable, "-m", "pipeline", "topics", *arguments]
     return subprocess.run(
@@ -51,5 +51,5 @@ def test_without_a_broker(settings: Settings):
     nobody = settings.model_copy(update={"brokers": f"127.0.0.1:{free_ports(1)[0]}"})
     run = topics(nobody, "apply")
     assert run.returncode == 3
-    assert f"no Kafka broker answers at {nobody.brokers}: `threadmill up` starts one" in run.stderr
+    assert f"no Kafka broker answers at {nobody.brokers}: `turnmill up` starts one" in run.stderr
     assert "Traceback" not in run.stderr

@@ -12,13 +12,13 @@ from pipeline.settings import Settings
 from tests.support.collector import attributes, collecting
 from tests.support.topic_records import read_all
 from tests.support.workers import WorkerProcess, wait_until_stored
-from threadmill.envelope import encode
-from threadmill.identity import thread_uuid
-from threadmill.kafka.client import client_options
-from threadmill.publisher import Publisher
-from threadmill.traceparent import headers
 from topics import turn_record
 from topics.catalog import EVENTS, TURNS
+from turnmill.envelope import encode
+from turnmill.identity import thread_uuid
+from turnmill.kafka.client import client_options
+from turnmill.publisher import Publisher
+from turnmill.traceparent import headers
 
 TRACES = ["4bf92f3577b34da6a3ce929d0e0e4736", "5bf92f3577b34da6a3ce929d0e0e4737", "6bf92f3577b34da6a3ce929d0e0e4738"]
 SPAN = "00f067aa0ba902b7"
@@ -82,7 +82,7 @@ async def test_each_turn_is_a_span_that_is_linked_to_its_publishers(applied_sett
     said = attributes(spans["traced"])
     assert (spans["traced"].name, said["gen_ai.conversation.id"]) == ("invoke_agent Weather", thread_uuid("one")[0])
     assert (said["gen_ai.usage.input_tokens"], said["gen_ai.usage.output_tokens"]) == (5, 2)
-    assert [event.name for event in spans["traced"].events] == ["threadmill.assembled"]
+    assert [event.name for event in spans["traced"].events] == ["turnmill.assembled"]
     assert (spans["failed"].status.code, spans["failed"].status.message) == (2, "error")
     assert not any("It rains" in str(span) for span in collector.spans)
 

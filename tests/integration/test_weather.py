@@ -14,10 +14,10 @@ from tests.support.places import ROOT
 from tests.support.topic_records import publish
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, wait_until_stored
-from threadmill.envelope import encode
-from threadmill.framing import decode
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
+from turnmill.envelope import encode
+from turnmill.framing import decode
 
 EXAMPLES = ROOT / "examples"
 THREAD = "2b0f7f5e-7d3c-4a55-9f0c-7a4f0f6f1a11"
@@ -73,8 +73,8 @@ async def test_the_weather_example(applied_settings: Settings) -> None:
             message.pop(name, None)
     assert found == expected
     labels = 'agent="Weather",model="gpt-5",provider="openai",tenant="unknown"'
-    assert f'threadmill_tokens_total{{{labels},token_type="input"}} 130.0' in exposition
-    assert f'threadmill_tokens_total{{{labels},token_type="output"}} 35.0' in exposition
+    assert f'turnmill_tokens_total{{{labels},token_type="input"}} 130.0' in exposition
+    assert f'turnmill_tokens_total{{{labels},token_type="output"}} 35.0' in exposition
 
 
 async def _metrics(worker: WorkerProcess) -> str:

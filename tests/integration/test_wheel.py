@@ -15,10 +15,10 @@ from pipeline.settings import Settings
 from tests.support import wheels
 from tests.support.places import CACHE
 from tests.support.waiting import PATIENCE, wait_for
-from threadmill.kafka.probe import host_port
+from turnmill.kafka.probe import host_port
 
 AGENT = """
-from threadmill import SyncPublisher
+from turnmill import SyncPublisher
 
 with SyncPublisher() as publisher:
     with publisher.run(thread_id="chat-1", agent_id="weather", dialect="vercel-ai") as run:
@@ -52,7 +52,7 @@ def test_the_demo_needs_python_alone_and_leaves_nothing(wheel: Path, tmp_path: P
     cache.mkdir()
     downloaded = jars(Settings(cache=CACHE), print)
     (cache / downloaded.name).symlink_to(downloaded)
-    done = call(programs, tmp_path / "here", "threadmill", "demo", "--runs", "60", THREADMILL_CACHE=str(cache))
+    done = call(programs, tmp_path / "here", "turnmill", "demo", "--runs", "60", TURNMILL_CACHE=str(cache))
     assert done.returncode == 0, done.stderr + done.stdout
     assert "runs 60 = stored 59 + dead letters 1 + open 0" in done.stdout
     assert "Plan three days in Lisbon" in done.stdout
@@ -70,16 +70,16 @@ def test_the_client_alone_publishes_and_says_what_the_rest_needs(wheel: Path, tm
     programs = wheels.installed(wheel, tmp_path / "environment")
     here = tmp_path / "here"
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    published = call(programs, here, "python", "-c", AGENT, THREADMILL_BROKERS=nobody)
+    published = call(programs, here, "python", "-c", AGENT, TURNMILL_BROKERS=nobody)
     assert published.returncode == 0, published.stderr
-    assert len(list(here.glob(".threadmill/spool/threadmill.events/*/*.log"))) == 1, published.stderr
-    assert call(programs, here, "threadmill", "--version").stdout.startswith("threadmill, version ")
-    listed = call(programs, here, "threadmill", "--help")
-    assert (listed.returncode, "(needs threadmill[worker])" in listed.stdout) == (0, True), listed.stderr
-    refused = call(programs, here, "threadmill", "worker", "--roles", "store")
+    assert len(list(here.glob(".turnmill/spool/turnmill.events/*/*.log"))) == 1, published.stderr
+    assert call(programs, here, "turnmill", "--version").stdout.startswith("turnmill, version ")
+    listed = call(programs, here, "turnmill", "--help")
+    assert (listed.returncode, "(needs turnmill[worker])" in listed.stdout) == (0, True), listed.stderr
+    refused = call(programs, here, "turnmill", "worker", "--roles", "store")
     assert refused.returncode == 2
-    assert refused.stderr.startswith("threadmill: `threadmill worker` needs an extra of this package: pip install")
+    assert refused.stderr.startswith("turnmill: `turnmill worker` needs an extra of this package: pip install")
     assert refused.stderr.count("\n") == 1
     (here / "hello.sse").write_text('data: {"type": "start"}\n\ndata: {"type": "finish"}\n\n')
-    assembled = call(programs, here, "threadmill", "assemble", "--dialect", "vercel-ai", "--to", "thread", "hello.sse")
+    assembled = call(programs, here, "turnmill", "assemble", "--dialect", "vercel-ai", "--to", "thread", "hello.sse")
     assert json.loads(assembled.stdout)["source"] == "hello.sse", assembled.stderr

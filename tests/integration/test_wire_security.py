@@ -21,7 +21,7 @@ from pipeline.kafka.admin import apply_topics, check_topics
 from pipeline.kafka.admin_client import cluster_info
 from pipeline.settings import Settings, load
 from tests.support.certificates import Authority
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.fleet import expected, fleet
 from tests.support.gateways import client, replayed, running, sse, talk
 from tests.support.guarded_broker import PASSWORD, SCRAM_PASSWORD, Guarded, guarded
@@ -30,9 +30,9 @@ from tests.support.token_endpoint import CLIENT, SECRET, token_endpoint
 from tests.support.topic_records import publish
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, stored, wait_until_stored
-from threadmill.kafka.client import client_options
-from threadmill.kafka.refusal import refusal
 from topics.catalog import EVENTS
+from turnmill.kafka.client import client_options
+from turnmill.kafka.refusal import refusal
 
 WEATHER: Final = ROOT / "examples" / "weather.sse"
 PLAIN: Final = {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": PASSWORD}
@@ -101,11 +101,11 @@ async def test_every_login_is_accepted(login: str, server: Guarded, settings_of:
 @pytest.mark.parametrize("login", ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER", "a certificate"])
 async def test_from_the_topics_to_the_store(login: str, server: Guarded, settings_of: Callable[..., Settings]) -> None:
     settings = settings_of(**LOGINS[login](server))
-    done = await threadmill(settings, "topics", "apply")
+    done = await turnmill(settings, "topics", "apply")
     assert done.returncode == 0, done.stderr
     worker = WorkerProcess(settings).start()
     try:
-        done = await threadmill(settings, "publish", str(WEATHER), "--dialect", "vercel-ai")
+        done = await turnmill(settings, "publish", str(WEATHER), "--dialect", "vercel-ai")
         assert done.returncode == 0, done.stderr
         await wait_until_stored(settings, 1, [worker])
         assert worker.stop() == 0, worker.text()
@@ -166,16 +166,16 @@ def wrong(server: Guarded) -> dict[str, tuple[Variables, str]]:
     authority = server.authority
     other_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     return {
-        "password": (over_tls(server, **PLAIN | {"sasl_password": "guess"}), "THREADMILL_SASL_PASSWORD"),
-        "scram password": (over_tls(server, **SCRAM | {"sasl_password": "guess"}), "THREADMILL_SASL_PASSWORD"),
+        "password": (over_tls(server, **PLAIN | {"sasl_password": "guess"}), "TURNMILL_SASL_PASSWORD"),
+        "scram password": (over_tls(server, **SCRAM | {"sasl_password": "guess"}), "TURNMILL_SASL_PASSWORD"),
         "user": (over_tls(server, **SCRAM | {"sasl_username": "nobody"}), "refuses the login of nobody"),
-        "expired token": (by_token(server, server.token(life=-60)), "THREADMILL_OAUTH_TOKEN_FILE"),
+        "expired token": (by_token(server, server.token(life=-60)), "TURNMILL_OAUTH_TOKEN_FILE"),
         "token of another issuer": (by_token(server, server.token(key=other_key)), "does not accept our token"),
         "no token": (by_token(server, "rubbish"), "does not accept our token"),
-        "empty token file": (by_token(server, ""), "THREADMILL_OAUTH_TOKEN_FILE"),
-        "authority": (over_tls(server, **PLAIN, ssl_ca_file=None), "THREADMILL_SSL_CA_FILE"),
+        "empty token file": (by_token(server, ""), "TURNMILL_OAUTH_TOKEN_FILE"),
+        "authority": (over_tls(server, **PLAIN, ssl_ca_file=None), "TURNMILL_SSL_CA_FILE"),
         "other authority": (over_tls(server, **PLAIN) | {"ssl_ca_file": stranger.file}, "is not trusted"),
-        "no certificate": (mutual(server, None), "THREADMILL_SSL_CERTIFICATE_FILE"),
+        "no certificate": (mutual(server, None), "TURNMILL_SSL_CERTIFICATE_FILE"),
         "foreign certificate": (mutual(server, stranger.sign("foreign")), "does not accept our certificate"),
         "expired certificate": (mutual(server, authority.sign("old", days=0)), "does not accept our certificate"),
         "plaintext to TLS": ({"brokers": server.sasl}, "set it to SSL (or SASL_SSL)"),
@@ -213,11 +213,11 @@ async def test_each_refusal_says_which_setting_to_change(server: Guarded, settin
 async def test_commands_end_with_status_2_and_one_line(
     command: tuple[str, ...], wrong_with: Variables, server: Guarded, settings_of: Callable[..., Settings]
 ) -> None:
-    done = await threadmill(settings_of(**over_tls(server, **PLAIN) | wrong_with, gateway_port=0), *command)
+    done = await turnmill(settings_of(**over_tls(server, **PLAIN) | wrong_with, gateway_port=0), *command)
     assert done.returncode == 2, done.stderr
     (said,) = done.stderr.splitlines()
-    assert said.startswith("threadmill: ")
-    assert "THREADMILL_" in said
+    assert said.startswith("turnmill: ")
+    assert "TURNMILL_" in said
     assert "guess" not in said
 
 
@@ -225,17 +225,17 @@ async def test_the_doctor_sees_what_is_wrong_with_the_wire(
     server: Guarded, settings_of: Callable[..., Settings]
 ) -> None:
     async def checks(**given: Any) -> dict[str, dict[str, str]]:
-        done = await threadmill(settings_of(**given), "doctor", "--json")
+        done = await turnmill(settings_of(**given), "doctor", "--json")
         return {finding["check"]: finding for finding in json.loads(done.stdout)}
 
     short = mutual(server, server.authority.sign("short", days=2))
     found = await checks(**short)
     assert found["certificates"]["level"] == "error"
-    assert "THREADMILL_SSL_CERTIFICATE_FILE" in found["certificates"]["seen"]
+    assert "TURNMILL_SSL_CERTIFICATE_FILE" in found["certificates"]["seen"]
     found = await checks(**without_tls(server) | PLAIN)
     assert "in the clear" in found["wire"]["seen"]
     found = await checks(**over_tls(server, **PLAIN | {"sasl_password": "guess"}))
-    assert (found["broker"]["level"], "THREADMILL_SASL_PASSWORD" in found["broker"]["seen"]) == ("error", True)
+    assert (found["broker"]["level"], "TURNMILL_SASL_PASSWORD" in found["broker"]["seen"]) == ("error", True)
 
 
 async def ready(url: str) -> tuple[bool, list[str]]:
@@ -286,7 +286,7 @@ async def test_secrets_are_nowhere_to_be_seen(
     settings = settings_of(**login, log_level="DEBUG")
     seen = [repr(settings), str(settings), f"{settings.model_dump()}", settings.model_dump_json()]
     for form in ((), ("--json",)):
-        done = await threadmill(settings, "settings", *form)
+        done = await turnmill(settings, "settings", *form)
         assert done.returncode == 0
         seen += [done.stdout, done.stderr]
     await apply_topics(settings)
@@ -300,7 +300,7 @@ async def test_secrets_are_nowhere_to_be_seen(
                 async with client.get(f"{url}{page}") as answer:
                     seen.append(await answer.text())
         for command in (("publish", str(WEATHER), "--dialect", "vercel-ai"), ("doctor", "--json")):
-            done = await threadmill(settings, *command)
+            done = await turnmill(settings, *command)
             seen += [done.stdout, done.stderr]
         await wait_until_stored(settings, 1, [worker])
     finally:

@@ -30,13 +30,13 @@ def test_missing_topics_are_named_once(settings: Settings, processes: str) -> No
     done = worker(settings, "--processes", processes)
     assert done.returncode == 3
     assert done.stderr.count(f"{settings.topic_prefix}.events") == 1
-    assert "threadmill topics apply" in done.stderr
+    assert "turnmill topics apply" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_a_broker_that_is_not_there_is_named(settings: Settings) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    done = worker(settings, THREADMILL_BROKERS=address)
+    done = worker(settings, TURNMILL_BROKERS=address)
     assert done.returncode == 3
     assert address in done.stderr
     assert "Traceback" not in done.stderr
@@ -45,10 +45,10 @@ def test_a_broker_that_is_not_there_is_named(settings: Settings) -> None:
 def test_unknown_roles_and_settings_are_named(settings: Settings) -> None:
     done = worker(settings, "--roles", "assemble,juggle")
     assert (done.returncode, "juggle" in done.stderr) == (2, True)
-    done = worker(settings, THREADMILL_BROKER="x:1")
-    assert (done.returncode, "THREADMILL_BROKER is no setting" in done.stderr) == (2, True)
-    done = worker(settings, THREADMILL_PARTITIONS="many")
-    assert (done.returncode, "THREADMILL_PARTITIONS" in done.stderr) == (2, True)
+    done = worker(settings, TURNMILL_BROKER="x:1")
+    assert (done.returncode, "TURNMILL_BROKER is no setting" in done.stderr) == (2, True)
+    done = worker(settings, TURNMILL_PARTITIONS="many")
+    assert (done.returncode, "TURNMILL_PARTITIONS" in done.stderr) == (2, True)
 
 
 async def test_health_while_it_runs_and_exit_status_when_told_to_stop(applied_settings: Settings) -> None:
@@ -65,7 +65,7 @@ async def test_health_while_it_runs_and_exit_status_when_told_to_stop(applied_se
             async with client.get(f"{url}/livez") as live:
                 assert live.status == 200
             async with client.get(f"{url}/metrics") as metrics:
-                assert "threadmill_open_turns 0.0" in await metrics.text()
+                assert "turnmill_open_turns 0.0" in await metrics.text()
         assert process.stop() == 0
     finally:
         process.end()

@@ -37,7 +37,7 @@ def runs(draw: st.DrawFn) -> tuple[list[Fields], list[Fields]]:
 
 
 def _request(history: list[Fields]) -> Fields:
-    return {"object": "threadmill.request", "request": {"model": "m", "messages": list(history)}}
+    return {"object": "turnmill.request", "request": {"model": "m", "messages": list(history)}}
 
 
 def _answer(

@@ -40,9 +40,9 @@ from pipeline.worker.stage import HOLE_READS, Stage
 from pipeline.worker.work import Batch
 from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, TOYS, Envelope, envelope, said, text
-from threadmill.envelope import encode
 from topics import telemetry, turn_record
 from topics.turn_record import TurnRecord
+from turnmill.envelope import encode
 
 PARTITIONS = 2
 SETTINGS = Settings(
@@ -247,7 +247,7 @@ class World(RuleBasedStateMachine):
         await asyncio.sleep(0)
         answer = {partition: RestoredState() for partition in partitions}
         for partition, remembered in answer.items():
-            for key, value, _headers in self.topics.get(("threadmill.state", partition), []):
+            for key, value, _headers in self.topics.get(("turnmill.state", partition), []):
                 remembered.take(key, value)
         return answer
 
@@ -461,7 +461,7 @@ class World(RuleBasedStateMachine):
 
     def read(self, topic: str) -> Iterator[Any]:
         for (name, _), records in self.topics.items():
-            if name == f"threadmill.{topic}":
+            if name == f"turnmill.{topic}":
                 yield from records
 
     def check(self) -> None:
@@ -477,7 +477,7 @@ class World(RuleBasedStateMachine):
         assert (missing, spurious) == ([], [])
         for turn_id, record in right.items():
             assert said(stored[turn_id]) == said(record)
-        assert [dict(headers)["threadmill.detail"] for *_, headers in self.read("dead-letters")] == []
+        assert [dict(headers)["turnmill.detail"] for *_, headers in self.read("dead-letters")] == []
         assert self.committed == [len(log) for log in self.logs]
         streamed = [telemetry.decode(value) for _, value, _ in self.read("telemetry")]
         assert {(t["run_id"], t["seq"]) for t in streamed if not t.get("derived")} == self.right_telemetry()

@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import BrokerError
-from threadmill import delivery as delivery_module
-from threadmill import gateway_producer, sending, spooling
-from threadmill.counts import Counts
-from threadmill.delivery import Delivery
-from threadmill.gateway_producer import GatewayProducer
-from threadmill.kafka.producer import KafkaProducer
-from threadmill.producer import Producer
-from threadmill.spool import Spool
+from turnmill import delivery as delivery_module
+from turnmill import gateway_producer, sending, spooling
+from turnmill.counts import Counts
+from turnmill.delivery import Delivery
+from turnmill.gateway_producer import GatewayProducer
+from turnmill.kafka.producer import KafkaProducer
+from turnmill.producer import Producer
+from turnmill.spool import Spool
 
 FAULTS = st.lists(st.sampled_from(["", "late", "lost", "unheard", "no broker", "stuck"]), max_size=30)
 KEYS = (b"a", b"b")

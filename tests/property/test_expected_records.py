@@ -23,9 +23,9 @@ from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS
-from threadmill.envelope import LARGEST
-from threadmill.micro_batch import MicroBatch
 from topics import telemetry, turn_record
+from turnmill.envelope import LARGEST
+from turnmill.micro_batch import MicroBatch
 
 Reader = Callable[[dict[bytes, Any], bytes], Any]
 Told = list[tuple[bytes, list[int] | None]]

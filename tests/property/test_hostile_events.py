@@ -18,9 +18,9 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from pipeline.turns.thread_document import thread_document
 from tests.support.fleet import START
-from threadmill.envelope import encode
-from threadmill.framing import decode
 from topics import json_text, telemetry, turn_record
+from turnmill.envelope import encode
+from turnmill.framing import decode
 
 CORPUS = Path(__file__).parent.parent / "corpus"
 FILES = {

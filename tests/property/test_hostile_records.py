@@ -16,10 +16,10 @@ from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.dialects import DIALECTS
 from tests.support.fleet import START
-from threadmill.envelope import decode, encode
-from threadmill.errors import InvalidRecord
 from topics import json_text, telemetry, turn_record
 from topics.agent_event import explain
+from turnmill.envelope import decode, encode
+from turnmill.errors import InvalidRecord
 
 LATER = START + 10 * Limits().run_ms
 THREADS = [str(uuid.UUID(int=number, version=4)) for number in range(3)]
@@ -38,7 +38,7 @@ EVENT = st.one_of(
     st.fixed_dictionaries({}, optional=dict.fromkeys(("id", "delta", "data", "toolCallId", "index", "event"), JSON)),
     st.builds(
         lambda kind, key, rest: {**(rest if isinstance(rest, dict) else {"data": rest}), key: kind},
-        st.sampled_from([*KINDS, "data-sys-usage", "data-sys-x", "threadmill.request"]),
+        st.sampled_from([*KINDS, "data-sys-usage", "data-sys-x", "turnmill.request"]),
         st.sampled_from(["type", "event_kind", "event", "object", "kind"]),
         JSON,
     ),

@@ -25,9 +25,9 @@ from pipeline.assembly.run import Run
 from pipeline.dialects import DIALECTS
 from tests.property.test_hostile_events import FILES, streams
 from tests.support.assembled import START, THREAD_ID
-from threadmill.envelope import decode, encode
-from threadmill.errors import InvalidRecord
 from topics.agent_event import explain
+from turnmill.envelope import decode, encode
+from turnmill.errors import InvalidRecord
 
 LATER: Final = START + 10 * Limits().run_ms
 N: Final = 30

@@ -13,8 +13,8 @@ from pipeline.assembly.run_list import RunList
 from pipeline.assembly.usual_silence import UsualSilence
 from tests.support.partitions import taken
 from tests.support.toy import START, THREAD, TOYS, envelope, text
-from threadmill.envelope import encode
 from topics.state import RunKey
+from turnmill.envelope import encode
 
 LIMITS = Limits(idle_ms=10_000, run_ms=60_000, spill_ms=2_000, reopen_ms=100_000_000, dedupe_ms=100_000_000)
 

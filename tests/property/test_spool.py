@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadmill import spool as spool_module
-from threadmill.spool import Spool, SpoolFull
-from threadmill.spool_frames import Damage, Frame, encode, scan
-from threadmill.spool_segment import Place
+from turnmill import spool as spool_module
+from turnmill.spool import Spool, SpoolFull
+from turnmill.spool_frames import Damage, Frame, encode, scan
+from turnmill.spool_segment import Place
 
 Record = tuple[bytes, bytes]
 RECORDS = st.lists(st.tuples(st.binary(max_size=8), st.binary(max_size=40)), min_size=1, max_size=8)

@@ -20,7 +20,7 @@ from scripted import weather as tell
 from scripted_wires import PIECES
 from starlette.requests import Request
 
-from threadmill import Publisher, published_response
+from turnmill import Publisher, published_response
 
 Fields = dict[str, Any]
 

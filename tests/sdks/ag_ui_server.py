@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from pydantic_ai.ui.ag_ui import AGUIAdapter
 from scripted import CASES
 
-from threadmill import PublishStreams
+from turnmill import PublishStreams
 
 app = FastAPI()
 app.add_middleware(PublishStreams, agent_id="weather", dialect="ag-ui")

@@ -45,14 +45,14 @@ async def loop(task: Task, ask: Callable[[Fields], Any], note: Callable[[Any, An
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     while True:
         body = {"model": "m", "max_tokens": 999, "messages": messages, "tools": TOOLS}
-        await task.run.send({"type": "threadmill.request", "request": body})
+        await task.run.send({"type": "turnmill.request", "request": body})
         try:
             with ask(body) as stream:
                 async for event in task.run.tee(stream):
                     whole = note(event, stream)
                     task.made.unfinished = [said for block in whole.content if (said := spoken(block))]
         except APIStatusError as error:
-            await task.run.send({"type": "threadmill.error", "status": error.status_code, "body": error.body})
+            await task.run.send({"type": "turnmill.error", "status": error.status_code, "body": error.body})
             raise
         task.made.unfinished = []
         used = whole.usage

@@ -23,7 +23,7 @@ from google.genai import types
 from mistralai.client import Mistral
 from mistralai.client.utils import BackoffStrategy, RetryConfig
 
-import threadmill
+import turnmill
 
 CASES = ("plain", "encoded", "retried", "down", "refused", "stalled", "reset", "cut")
 KEY = "sk-very-secret-1234"
@@ -41,7 +41,7 @@ def patience(address: str) -> float:
 
 def own(**options: Any) -> dict[str, Any]:
     """What makes an SDK use our client."""
-    return {"http_client": threadmill.client(**options)} if OURS else {}
+    return {"http_client": turnmill.client(**options)} if OURS else {}
 
 
 def openai_client(address: str) -> openai.OpenAI:
@@ -69,7 +69,7 @@ def openai_chat(address: str, text: str, stream: bool) -> Iterator[str]:
 
 
 async def openai_async(address: str, text: str, stream: bool) -> AsyncIterator[str]:
-    ours = {"http_client": threadmill.async_client()} if OURS else {}
+    ours = {"http_client": turnmill.async_client()} if OURS else {}
     asked = [{"role": "user", "content": text}]
     async with openai.AsyncOpenAI(
         api_key=KEY, base_url=f"{address}/v1", timeout=patience(address), max_retries=2, **ours
@@ -92,7 +92,7 @@ def anthropic_messages(address: str, text: str, stream: bool) -> Iterator[str]:
 
 
 def mistral_chat(address: str, text: str, stream: bool) -> Iterator[str]:
-    ours = {"client": threadmill.client()} if OURS else {}
+    ours = {"client": turnmill.client()} if OURS else {}
     client = Mistral(KEY, server_url=address, timeout_ms=int(patience(address) * 1_000), retry_config=QUICK, **ours)
     asked = {"model": "m", "messages": [{"role": "user", "content": text}]}
     if not stream:
@@ -104,7 +104,7 @@ def mistral_chat(address: str, text: str, stream: bool) -> Iterator[str]:
 
 def google_genai(address: str, text: str, stream: bool) -> Iterator[str]:
     retries = types.HttpRetryOptions(attempts=3, initial_delay=0.01, max_delay=0.02)
-    ours = {"httpx_client": threadmill.client()} if OURS else {}
+    ours = {"httpx_client": turnmill.client()} if OURS else {}
     options = types.HttpOptions(base_url=address, timeout=int(patience(address) * 1_000), retry_options=retries, **ours)
     client = genai.Client(api_key=KEY, http_options=options)
     if not stream:

@@ -1,6 +1,6 @@
 """A real agent behind FastAPI, a real client of the AI SDK, and a broker that is away for a minute in the middle.
 
-The client must notice nothing: its bytes are those of a server without Threadmill. And nothing may be lost: the stored
+The client must notice nothing: its bytes are those of a server without Turnmill. And nothing may be lost: the stored
 turns have the hash of the messages that the SDKs on both sides hold themselves. `make test-sdks`; three minutes.
 """
 
@@ -27,8 +27,8 @@ from tests.sdks import node_sdks
 from tests.sdks.python_sdks import environment as sdk_environment
 from tests.support.places import ROOT
 from tests.support.workers import WorkerProcess, environment, wait_until_stored
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 HERE = Path(__file__).parent
 SDK = "pydantic-ai-2.68.0"  # that the example names
@@ -92,7 +92,7 @@ async def answer(process: asyncio.subprocess.Process) -> dict[str, Any]:
 
 
 def agent_turn(dialect: str, messages: list[Any]) -> dict[str, Any]:
-    """What `threadmill import` makes of an SDK's own messages."""
+    """What `turnmill import` makes of an SDK's own messages."""
     document = thread(FORMATS[dialect].reader, messages, Origin(thread_uuid("any")[0], "weather", 0))
     (turn,) = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
     return dict(turn)
@@ -100,7 +100,7 @@ def agent_turn(dialect: str, messages: list[Any]) -> dict[str, Any]:
 
 async def test_the_client_notices_nothing_and_nothing_is_lost(tmp_path: Path) -> None:
     settings = Settings(
-        home=tmp_path, cache=ROOT / ".cache" / "threadmill", brokers=f"127.0.0.1:{free_ports(1)[0]}", port=0
+        home=tmp_path, cache=ROOT / ".cache" / "turnmill", brokers=f"127.0.0.1:{free_ports(1)[0]}", port=0
     )
     async with server(settings, "plain", tmp_path, **LONG) as url:
         process = await client(url, "long")

@@ -37,7 +37,7 @@ DIALECT = {
     "mistral": "openai-chat",
     "google-genai": "gemini",
 }
-REQUEST, ERROR, LEFT_OUT = "threadmill.request", "threadmill.error", "threadmill.left_out"
+REQUEST, ERROR, LEFT_OUT = "turnmill.request", "turnmill.error", "turnmill.left_out"
 
 
 def test_the_sdks_see_the_same_and_are_heard(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Workers of Celery under `threadmill run`: they end behind their task, without the functions of atexit.
+"""Workers of Celery under `turnmill run`: they end behind their task, without the functions of atexit.
 
 Part of `make test-sdks`; no broker of ours is needed, since what can't be sent is in the spool.
 """
@@ -35,7 +35,7 @@ def test_what_the_last_task_said_is_published(tmp_path: Path) -> None:
         }
         subprocess.run([python, "-c", "import celery_app; celery_app.ask.delay('task')"], env=told, check=True)
         celery = [python.with_name("celery"), "-A", "celery_app", "worker", "-l", "INFO"]
-        command = [python.with_name("threadmill"), "run", "--", *celery, "-c", "1", "--max-tasks-per-child", "1"]
+        command = [python.with_name("turnmill"), "run", "--", *celery, "-c", "1", "--max-tasks-per-child", "1"]
         with subprocess.Popen(command, env=told, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as worker:
             assert worker.stderr is not None
             assert any("succeeded" in line for line in worker.stderr)

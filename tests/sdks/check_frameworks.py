@@ -66,7 +66,7 @@ def test_how_runs_of_adk_end_and_agents_in_tools(tmp_path: Path) -> None:
 def test_adk_serves_agents_with_our_plugin_and_no_line_of_theirs(command: str, tmp_path: Path) -> None:
     settings, (port,) = away(tmp_path), free_ports(1)
     agents = shutil.copytree(HERE / "google_adk_agents", tmp_path / "agents")
-    adk = [python_of("google-adk").with_name("adk"), command, "--extra_plugins", "threadmill.AdkPlugin"]
+    adk = [python_of("google-adk").with_name("adk"), command, "--extra_plugins", "turnmill.AdkPlugin"]
     told = {"PYTHONPATH": str(HERE.parents[1]), **environment(settings)}
     with server([*adk, "--port", str(port), agents], port, told), httpx.Client(timeout=30) as http:
         address = f"http://127.0.0.1:{port}"

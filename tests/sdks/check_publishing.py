@@ -18,7 +18,7 @@ from pipeline.dialects.shared_hash import shared_hash
 from tests.sdks.python_sdks import PYDANTIC_AI, run
 from tests.support.spools import away, spooled
 from tests.support.workers import environment
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 
 @pytest.mark.parametrize("release", PYDANTIC_AI)
@@ -46,7 +46,7 @@ def turns(dialect: str, run: list[dict[str, Any]]) -> tuple[list[dict[str, Any]]
 
 
 def own_turn(messages: list[Any]) -> dict[str, Any]:
-    """What `threadmill import` makes of the SDK's own messages."""
+    """What `turnmill import` makes of the SDK's own messages."""
     document = thread(FORMATS["pydantic-ai"].reader, messages, Origin(thread_uuid("chat")[0], "weather", 0))
     (turn,) = [turn for turn in document["turns"] if turn["turn_type"] == "agent"]
     return dict(turn)

@@ -21,7 +21,7 @@ from tests.sdks.scripted import BAD_ENDS, CASES, QUESTION
 from tests.support.places import ROOT
 from tests.support.spools import away
 from tests.support.workers import environment
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 PLAYED = [case for case, answers in CASES.items() if not any(answer.short for answer in answers)]
 

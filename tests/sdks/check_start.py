@@ -1,4 +1,4 @@
-"""The pages for a start whose programs are no model's SDK under `threadmill run`: their programs, run as they are."""
+"""The pages for a start whose programs are no model's SDK under `turnmill run`: their programs, run as they are."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.support.workers import environment as variables
 
 PAGES = ROOT / "docs" / "start"
 QUESTION = "What's the weather in Paris?"
-COMMAND = "threadmill run -- python agent.py"
+COMMAND = "turnmill run -- python agent.py"
 CAPTURED = sorted(page.stem for page in PAGES.glob("*.md") if COMMAND in page.read_text())
 # Pages whose last program has one line of ours -> the environment that has what it imports.
 HELPED = {"claude-agent": "claude-agent-sdk", "langchain": "langgraph", "openai-agents": "openai-agents"}
 FRAMEWORKS = {"langchain": "langgraph", "openai-agents": "openai-agents", "pydantic-ai": "openai-and-pydantic-ai"}
 OTHERS = ("ag-ui", "claude-code", "codex", "google-adk", "node")
 # Lines of a page that a test leaves out: it has the wheel, no broker, and reads what was published.
-APART = ("pip install", "threadmill up", "THREADMILL_GATEWAY_PROXY=", "threadmill threads list", "uvicorn")
+APART = ("pip install", "turnmill up", "TURNMILL_GATEWAY_PROXY=", "turnmill threads list", "uvicorn")
 
 
 def text(page: str) -> str:
@@ -58,7 +58,7 @@ def block(page: str, language: str) -> str:
 def shell(page: str) -> str:
     """What the page lets a user type, as far as it is about the agent."""
     lines = [line for line in block(page, "sh").splitlines() if not line.startswith(APART)]
-    return "\n".join(lines).replace(" && threadmill threads list", "")
+    return "\n".join(lines).replace(" && turnmill threads list", "")
 
 
 def test_each_page_is_run() -> None:
@@ -162,7 +162,7 @@ def test_ag_ui(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", ["claude-code", "codex", "node"])
 async def test_through_the_proxy(page: str, tmp_path: Path) -> None:
     programs, wants = tmp_path / "bin", "openai" if page != "claude-code" else "anthropic"
-    assert re.search(rf"^THREADMILL_GATEWAY_PROXY=\S*{wants}\S* threadmill gateway &$", block(page, "sh"), re.MULTILINE)
+    assert re.search(rf"^TURNMILL_GATEWAY_PROXY=\S*{wants}\S* turnmill gateway &$", block(page, "sh"), re.MULTILINE)
     programs.mkdir()
     claude = next((clients() / "node_modules" / "@anthropic-ai").glob("claude-code-*/claude"))
     (programs / "claude").symlink_to(claude)

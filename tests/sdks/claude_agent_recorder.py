@@ -31,7 +31,7 @@ from claude_agent_sdk import (
 from recorder import QUESTION, Speaker, Task, main
 from scripted import CASES, Answer, weather
 
-import threadmill
+import turnmill
 
 NAME = "mcp__places__weather"  # as the model calls it
 
@@ -65,11 +65,11 @@ def teed(task: Task, asked: ClaudeAgentOptions) -> AsyncIterator[Any]:
 
 
 def queried(task: Task, asked: ClaudeAgentOptions) -> AsyncIterator[Any]:
-    return threadmill.claude_query(prompt=QUESTION, options=asked, thread_id=task.name, agent_id="weather")
+    return turnmill.claude_query(prompt=QUESTION, options=asked, thread_id=task.name, agent_id="weather")
 
 
 async def received(task: Task, asked: ClaudeAgentOptions) -> AsyncIterator[Any]:
-    made = threadmill.claude_client(ClaudeSDKClient(asked), thread_id=task.name, agent_id="weather")
+    made = turnmill.claude_client(ClaudeSDKClient(asked), thread_id=task.name, agent_id="weather")
     async with made as client:
         await client.query(QUESTION)
         async for message in client.receive_response():

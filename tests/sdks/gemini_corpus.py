@@ -362,9 +362,9 @@ def written(server: Server) -> bytes:
     """The run as it is published."""
     found = b""
     for body, status, sent in server.travelled:
-        found += sse({"type": "threadmill.request", "request": body})
+        found += sse({"type": "turnmill.request", "request": body})
         if status != 200:
-            found += sse({"type": "threadmill.error", "status": status, "body": json.loads(sent)})
+            found += sse({"type": "turnmill.error", "status": status, "body": json.loads(sent)})
         else:
             found += sent if server.case.streamed else sse(json.loads(sent))
     return found

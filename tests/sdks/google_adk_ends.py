@@ -21,11 +21,11 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai.types import Content, FunctionCall, Part
 from scripted import QUESTION
 
-from threadmill import AdkPlugin
+from turnmill import AdkPlugin
 
 PIECES = ("It ", "rains.")
 assert issubclass(AdkPlugin, BasePlugin)
-plugin = AdkPlugin(name="threadmill.AdkPlugin")  # as `adk web --extra_plugins` makes it
+plugin = AdkPlugin(name="turnmill.AdkPlugin")  # as `adk web --extra_plugins` makes it
 
 
 class Scripted(BaseLlm):

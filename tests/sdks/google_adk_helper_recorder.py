@@ -10,8 +10,8 @@ from google.adk.agents.run_config import StreamingMode
 from google_adk_recorder import speak
 from recorder import Speaker, Task, main
 
-from threadmill import AdkPlugin, RunIdentity
-from threadmill.integrations.google_adk import from_session
+from turnmill import AdkPlugin, RunIdentity
+from turnmill.integrations.google_adk import from_session
 
 
 def named(context: Any) -> RunIdentity:

@@ -35,7 +35,7 @@ async def problem(events: list[dict]) -> str | None:
     """What the SDK says against a session; one with open calls is loaded only."""
     ASKED.clear()
     sessions = InMemorySessionService()
-    agent = LlmAgent(name="threadmill_check", model=Scripted(model="scripted"))
+    agent = LlmAgent(name="turnmill_check", model=Scripted(model="scripted"))
     runner = Runner(app_name="app", agent=agent, session_service=sessions)
     session = await sessions.create_session(app_name="app", user_id="u")
     try:

@@ -24,7 +24,7 @@ async def streamed(task: Task) -> None:
     contents = [Content(role="user", parts=[Part(text=QUESTION)])]
     while True:
         told = [content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in contents]
-        await task.run.send({"type": "threadmill.request", "request": {"contents": told}})
+        await task.run.send({"type": "turnmill.request", "request": {"contents": told}})
         found: list[Part] = []
         used: Any = None
         try:
@@ -36,7 +36,7 @@ async def streamed(task: Task) -> None:
                     if part.text and not part.thought:
                         task.made.piece(part.text)
         except errors.APIError as error:
-            await task.run.send({"type": "threadmill.error", "status": error.code, "body": error.details})
+            await task.run.send({"type": "turnmill.error", "status": error.code, "body": error.details})
             raise
         task.made.unfinished = []
         said_tokens = (used.candidates_token_count or 0) + (used.thoughts_token_count or 0)

@@ -18,10 +18,10 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from recorder import QUESTION, Speaker, Task, main
 from scripted import BAD_ENDS, weather
 
-import threadmill
+import turnmill
 
 weather_tool = tool(weather)
-handler = threadmill.langchain_handler(agent_id="weather")
+handler = turnmill.langchain_handler(agent_id="weather")
 
 
 def model(task: Task, **api: Any) -> Any:

@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from threadmill import Publisher
+from turnmill import Publisher
 
 ALL = {"configurable": {"thread_id": "t"}}
 FORMS: dict[str, dict[str, Any]] = {

@@ -26,9 +26,9 @@ from openai import AsyncOpenAI
 from recorder import QUESTION, Speaker, Task, main
 from scripted import BAD_ENDS, CASES, weather
 
-import threadmill
+import turnmill
 
-set_trace_processors([threadmill.openai_agents_processor()])
+set_trace_processors([turnmill.openai_agents_processor()])
 OF_THE_MODEL = (MessageOutputItem, ReasoningItem, ToolCallItem)
 
 

@@ -44,9 +44,9 @@ async def responses(task: Task, ask: Callable[[Fields], Any]) -> None:
     items: list[Any] = [{"role": "user", "content": QUESTION}]
     while True:
         body = {"model": "m", "input": items, "tools": [{"type": "function", **FUNCTION}]}
-        await task.run.send({"type": "threadmill.request", "request": body})
+        await task.run.send({"type": "turnmill.request", "request": body})
         whole = None
-        async with refusals(task, {"type": "threadmill.error"}):
+        async with refusals(task, {"type": "turnmill.error"}):
             with ask(body) as stream:
                 async for event in task.run.tee(stream):
                     if event.type == "response.output_text.delta":
@@ -78,9 +78,9 @@ async def chat(task: Task, ask: Callable[[Fields], Any]) -> None:
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     while True:
         body = {"model": "m", "messages": messages, "stream_options": {"include_usage": True}, "tools": TOOLS}
-        await task.run.send({"object": "threadmill.request", "request": body})
+        await task.run.send({"object": "turnmill.request", "request": body})
         state = ChatCompletionStreamState()
-        async with refusals(task, {"object": "threadmill.error"}):
+        async with refusals(task, {"object": "turnmill.error"}):
             with ask(body) as stream:
                 async for event in task.run.tee(stream):
                     chunk = getattr(event, "chunk", event)

@@ -16,7 +16,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolC
 from pydantic_ai.ui.vercel_ai import VercelAIAdapter
 from starlette.requests import Request
 
-from threadmill import Publisher, agent_events, published_response
+from turnmill import Publisher, agent_events, published_response
 
 QUESTION = "What's the weather in Paris and Rome?"
 CHAT = {

@@ -16,7 +16,7 @@ from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from threadmill import Publisher, agent_events
+from turnmill import Publisher, agent_events
 
 Ask = tuple[str, str]  # name of a tool, arguments
 

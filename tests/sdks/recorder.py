@@ -19,8 +19,8 @@ from provider import Reply, provider
 from scripted import BAD_ENDS, CASES, QUESTION, Answer
 from scripted_wires import reply
 
-from threadmill import Publisher
-from threadmill.published_run import PublishedRun
+from turnmill import Publisher
+from turnmill.published_run import PublishedRun
 
 Fields = dict[str, Any]
 Parts = list[list[Any]]  # in the neutral form of tests/corpus/compare_wires.py

@@ -117,7 +117,7 @@ class Broker:
     def append(self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Any = ()) -> None:
         """Write a record."""
         self.log(topic, partition).append(self.now, key, value, headers)
-        for fetch in self.waiting.pop(topic.removeprefix("threadmill."), ()):
+        for fetch in self.waiting.pop(topic.removeprefix("turnmill."), ()):
             over(fetch)
 
     def arrival(self, topic: str, seconds: float) -> asyncio.Future[None]:
@@ -130,7 +130,7 @@ class Broker:
 
     def log(self, topic: str, partition: int) -> Log:
         """A partition of a topic, by the topic's name without the prefix."""
-        return self.logs.setdefault((topic.removeprefix("threadmill."), partition), Log())
+        return self.logs.setdefault((topic.removeprefix("turnmill."), partition), Log())
 
     def topic(self, name: str) -> list[Log]:
         """All partitions."""

@@ -32,7 +32,7 @@ class Consumer:
         self.group = group
         self.stage = stage
         self.checkpoint = checkpoint
-        self.topic = stage.topic.removeprefix("threadmill.")
+        self.topic = stage.topic.removeprefix("turnmill.")
         self.member = Member(f"{process.name}/{stage.name}", process)
         self.mine: list[int] = []
         self.generation = 0

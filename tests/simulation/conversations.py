@@ -13,8 +13,8 @@ from tests.simulation.tenants import GOOD, Run
 from tests.simulation.wire import mark
 from tests.simulation.worker import REDACTED, SECRET
 from tests.support.forked import said
-from threadmill.identity import thread_uuid
 from topics.turn_record import TurnRecord
+from turnmill.identity import thread_uuid
 
 WORDS: Final = ("yes", "go on", "why?", f"it is {SECRET}")  # as often the same as not
 Screen = Sequence[Mapping[str, Any]]  # messages as a client of the AI SDK keeps them

@@ -18,10 +18,10 @@ from tests.simulation.scenarios import RECORD_BYTES
 from tests.simulation.tenants import Run, key_of
 from tests.simulation.wire import marks
 from tests.simulation.worker import SECRET
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord, Reason
 from topics import json_text, turn_record
 from topics.turn_record import TurnRecord
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord, Reason
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -88,7 +88,7 @@ def ledger(found: Found) -> Iterator[str]:
     lost_turns = defaultdict(list)  # turns that the store has refused
     for letter in found.letters:
         headers = dict(letter.headers)
-        if headers.get("threadmill.topic") == b"threadmill.turns":
+        if headers.get("turnmill.topic") == b"turnmill.turns":
             try:
                 record = turn_record.decode(letter.value)
             except InvalidRecord:
@@ -203,9 +203,9 @@ def refused_by_the_store(found: Found) -> Iterator[str]:
     """Only what no store takes is refused: a value of it that could not be written, and no count or name."""
     for letter in found.letters:
         headers = dict(letter.headers)
-        mine = headers.get("threadmill.topic") == b"threadmill.turns" and headers.get("threadmill.reason") == REFUSED
+        mine = headers.get("turnmill.topic") == b"turnmill.turns" and headers.get("turnmill.reason") == REFUSED
         if mine and not any(title.encode() in (letter.value or b"") for title in UNSTORABLE):
-            detail = headers.get("threadmill.detail", b"").decode("utf-8", "replace")
+            detail = headers.get("turnmill.detail", b"").decode("utf-8", "replace")
             yield f"the store has refused {(letter.value or b'')[:80]!r}: {detail:.200}"
 
 

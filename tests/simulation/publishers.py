@@ -12,14 +12,14 @@ from typing import Any, Final
 from tests.simulation.broker import AgentProducer, Broker
 from tests.simulation.loop import START, Process
 from tests.simulation.tenants import Run
-from threadmill.counts import Counts
-from threadmill.delivery import Delivery
-from threadmill.kafka.producer import KafkaProducer
-from threadmill.micro_batch import MicroBatch
-from threadmill.spool import Spool
+from turnmill.counts import Counts
+from turnmill.delivery import Delivery
+from turnmill.kafka.producer import KafkaProducer
+from turnmill.micro_batch import MicroBatch
+from turnmill.spool import Spool
 
 SPOOL_BYTES: Final = 1_000_000
-EVENTS: Final = "threadmill.events"
+EVENTS: Final = "turnmill.events"
 DRAINED: Final = 60.0  # seconds that one gets to send what others left
 
 
@@ -96,7 +96,7 @@ class Agent:
     async def _connect(self) -> KafkaProducer:
         await asyncio.sleep(self.broker.delay())
         if self.broker.down:
-            from threadmill.errors import BrokerError
+            from turnmill.errors import BrokerError
 
             raise BrokerError("no broker answers")
         return KafkaProducer(AgentProducer(self.broker, self.process), EVENTS)

@@ -12,10 +12,10 @@ from pipeline.stores.rows import record_rows
 from pipeline.stores.segments import decode
 from tests.simulation.keeping import Keeping
 from tests.simulation.loop import START
-from threadmill.errors import InvalidRecord
 from topics import turn_record
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill.errors import InvalidRecord
 
 if TYPE_CHECKING:
     from tests.simulation.invariants import Found

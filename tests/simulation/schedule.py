@@ -22,7 +22,7 @@ from tests.simulation.stores import SHARED_MEMORY
 from tests.simulation.world import World
 
 # Of a dead letter: it may quote an error of Python, which has other words where it comes out of compiled code.
-UNTOLD = ("threadmill.detail",)
+UNTOLD = ("turnmill.detail",)
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

@@ -32,10 +32,10 @@ from pipeline.worker.assemble_work import AssembleWork
 from pipeline.worker.outgoing_results import OutgoingResults
 from pipeline.worker.stage import Stage
 from pipeline.worker.store_role import TurnWriter
-from threadmill.nesting import LEVELS
 from topics import turn_record
 from topics.state import RunKey, Segment
 from topics.thread_key import ThreadKey
+from turnmill.nesting import LEVELS
 
 Patch = pytest.MonkeyPatch
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from tests.simulation.wire import mark
 from tests.simulation.worker import SECRET
-from threadmill.identity import thread_uuid
 from topics.state import RunKey
+from turnmill.identity import thread_uuid
 
 GOOD: Final = ("acme", "globex", None)
 

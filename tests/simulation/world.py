@@ -42,8 +42,8 @@ from tests.simulation.storm import storm
 from tests.simulation.tenants import Run, good_run
 from tests.simulation.watches import GROUP_BYTES
 from tests.simulation.worker import Worker
-from threadmill import clock, spool
 from topics import catalog
+from turnmill import clock, spool
 
 ROLES: Final = ("assemble", "store", "metrics", "archive")
 READS: Final = {"assemble": "events", "store": "turns", "metrics": "telemetry", "archive": "turns"}
@@ -99,7 +99,7 @@ class World:
             patch.setattr(module, "time", time)
         patch.setattr(spool, "uuid4", lambda: UUID(int=self.rng.getrandbits(128)))
         patch.setattr(spool, "fsync_all", spool_closed)
-        patch.setattr("threadmill.spooling.fsync_all", spool_closed)
+        patch.setattr("turnmill.spooling.fsync_all", spool_closed)
         reading = Reading(self.broker)
         for module in (state_reader, spilled_records):
             patch.setattr(module, "reader", reading.reader)

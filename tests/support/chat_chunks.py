@@ -16,7 +16,7 @@ def chunk(delta: Fields | None = None, finish: str | None = None, index: int = 0
 
 
 def request(*messages: Fields, **body: Any) -> Fields:
-    return {"object": "threadmill.request", "request": {"model": "m", "messages": list(messages), **body}}
+    return {"object": "turnmill.request", "request": {"model": "m", "messages": list(messages), **body}}
 
 
 def calls(*fragments: Fields) -> Fields:

@@ -25,7 +25,7 @@ class Collector:
 
     def named(self) -> dict[str, Any]:
         """run_id -> its span; each run has one."""
-        found = {attributes(span)["threadmill.run.id"]: span for span in self.spans}
+        found = {attributes(span)["turnmill.run.id"]: span for span in self.spans}
         assert len(found) == len(self.spans)
         return found
 

@@ -12,10 +12,10 @@ from tests.support.waiting import PATIENCE
 from tests.support.workers import environment
 
 
-async def threadmill(
+async def turnmill(
     settings: Settings, *arguments: str, stdin: bytes = b"", **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `threadmill ARGUMENTS` with these settings; nothing it prints is a traceback."""
+    """Run `turnmill ARGUMENTS` with these settings; nothing it prints is a traceback."""
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)

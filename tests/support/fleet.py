@@ -10,8 +10,8 @@ from typing import Any
 
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
-from threadmill.envelope import encode
 from topics import turn_record
+from turnmill.envelope import encode
 
 START = 1_768_928_342_002
 Envelope = dict[str, Any]

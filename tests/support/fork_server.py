@@ -1,4 +1,4 @@
-"""Starts `threadmill` commands without an interpreter's start and all its imports for each: a process that has imported
+"""Starts `turnmill` commands without an interpreter's start and all its imports for each: a process that has imported
 what commands import waits for their arguments, and forks.
 
 What it starts is what `python -m pipeline ARGUMENTS` would be: a process with arguments, variables, folder, files and
@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from tests.support.places import ROOT
-from threadmill.settings import PREFIX
+from turnmill.settings import PREFIX
 
 NOT_IMPORTED: Final = {"bench", "broker", "demo"}  # commands that no test runs by this way
 IMPORTED_LATE: Final = (  # what commands and roles import when they run
     *(f"pipeline.worker.{name}" for name in ("process", "worker", "assemble_role", "metrics_role", "store_role")),
-    *("pipeline.stores.migrations", "alembic.command", "aiosqlite", "asyncpg", "genai_prices", "threadmill.delivery"),
+    *("pipeline.stores.migrations", "alembic.command", "aiosqlite", "asyncpg", "genai_prices", "turnmill.delivery"),
     *("faust.app", "faust.agents", "faust.tables.manager", "faust.web.drivers.aiohttp", "faust.worker"),
     *("faust.app.router", "faust.assignor", "faust.topics", "alembic.config", "pipeline.stores.rights"),
 )
@@ -52,7 +52,7 @@ class Forked:
     def wait(self, timeout: float | None = None) -> int:
         found = self._looked(timeout)
         if found is None:
-            raise subprocess.TimeoutExpired(["threadmill"], timeout or 0.0)
+            raise subprocess.TimeoutExpired(["turnmill"], timeout or 0.0)
         return found
 
     def send_signal(self, number: int) -> None:
@@ -119,7 +119,7 @@ def start(
     stdout: IO[bytes],
     stderr: IO[bytes],
 ) -> Started:
-    """Start `threadmill ARGUMENTS` with these variables and files."""
+    """Start `turnmill ARGUMENTS` with these variables and files."""
     if _fit(variables):
         command = {"arguments": list(arguments), "variables": dict(variables), "folder": str(Path.cwd())}
         with Path(os.devnull).open("rb") as nothing:

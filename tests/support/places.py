@@ -6,4 +6,4 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-CACHE: Final = ROOT / ".cache" / "threadmill"
+CACHE: Final = ROOT / ".cache" / "turnmill"

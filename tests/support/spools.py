@@ -7,9 +7,9 @@ from typing import Any
 
 from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
-from threadmill.envelope import decode
-from threadmill.spool import Spool
 from topics.agent_event import explain
+from turnmill.envelope import decode
+from turnmill.spool import Spool
 
 
 def away(home: Path, **more: Any) -> Settings:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote_plus
 
-CLIENT = "threadmill"
+CLIENT = "turnmill"
 SECRET = "s3cret of: a client/%"
 
 

@@ -13,8 +13,8 @@ from aiokafka.structs import TopicPartition
 
 from pipeline.settings import Settings
 from pipeline.worker.roles import ROLES
-from threadmill.kafka.client import client_options
 from topics.catalog import Topic
+from turnmill.kafka.client import client_options
 
 
 async def publish(

@@ -10,10 +10,10 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Dialect, StreamEnd, Violation
 from pipeline.assembly.offline import assemble
 from pipeline.assembly.records import StoredRecord
-from threadmill.envelope import encode
-from threadmill.wires import Wire
 from topics import turn_record
 from topics.turn_record import TurnRecord
+from turnmill.envelope import encode
+from turnmill.wires import Wire
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 START = 1_768_928_342_002

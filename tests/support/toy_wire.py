@@ -19,7 +19,7 @@ from tests.support.workers import environment
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "adding" / "wire.md").read_text(encoding="utf-8")
 CODE = re.compile(r"<!-- tested: (\S+) -->\n```python\n(.*?)```", re.DOTALL)
-REGISTRY = "threadmill/wires.py"
+REGISTRY = "turnmill/wires.py"
 FILES = dict(CODE.findall(PAGE))  # path -> text
 LINE = FILES.pop(REGISTRY)
 FOLDER = "pipeline/dialects/toy"
@@ -40,7 +40,7 @@ def write(root: Path) -> None:
 
 def program(root: Path) -> Path:
     """A copy of the program, interpreted, in this folder, with one line and one folder more."""
-    for name in ("threadmill", "topics", "pipeline", "docs"):
+    for name in ("turnmill", "topics", "pipeline", "docs"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns(*LEFT))
     for name in ("README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from threadmill.identity import thread_uuid, turn_id
+from turnmill.identity import thread_uuid, turn_id
 
 Record = dict[str, Any]
 

@@ -16,7 +16,7 @@ from importlib.metadata import packages_distributions, requires
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-OURS = {"pipeline", "threadmill", "topics"}
+OURS = {"pipeline", "turnmill", "topics"}
 
 
 def requirements(name: str, extra: str, seen: set[tuple[str, str]]) -> set[str]:
@@ -46,7 +46,7 @@ class Absent(MetaPathFinder):
 
 
 def main(extra: str, modules: list[str]) -> str:
-    there = requirements("threadmill", extra, set())
+    there = requirements("turnmill", extra, set())
     owners = packages_distributions()
     absent = {
         module for module, owned in owners.items() if not any(canonicalize_name(name) in there for name in owned)

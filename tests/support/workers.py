@@ -18,7 +18,7 @@ from pipeline.stores.sql import ThreadStore
 from tests.support import fork_server
 from tests.support.fork_server import Started
 from tests.support.waiting import PATIENCE, until
-from threadmill.settings import PREFIX
+from turnmill.settings import PREFIX
 
 USUAL: Final = ("-m", "pipeline")
 
@@ -31,9 +31,9 @@ def environment(settings: Settings, **more: str) -> dict[str, str]:
 
 
 class WorkerProcess:
-    """One `threadmill worker`; its log goes to a file in the test's folder.
+    """One `turnmill worker`; its log goes to a file in the test's folder.
 
-    `program`: what Python runs as `threadmill`, in `folder`; `variables` are added to its environment. `forked`: the
+    `program`: what Python runs as `turnmill`, in `folder`; `variables` are added to its environment. `forked`: the
     fork server starts it, where these are the usual ones.
     """
 
@@ -110,7 +110,7 @@ class WorkerProcess:
         """Where its health and metrics are, once it has said so."""
 
         async def said() -> re.Match[str] | None:
-            return re.search(r"^threadmill: .*; (http://[\w.:]+)$", self.text(), re.MULTILINE)
+            return re.search(r"^turnmill: .*; (http://[\w.:]+)$", self.text(), re.MULTILINE)
 
         return (await until(said, lambda: f"{self.name} did not start:\n{self.text()}", within))[1]
 

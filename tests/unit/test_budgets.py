@@ -26,7 +26,7 @@ def test_a_list_of_budgets(tmp_path: Any) -> None:
     assert found[0] == Budget("acme-month", "nano_usd", 250 * 10**9, "month", "acme")
     assert found[1] == Budget("b", "tokens", 10, "hour", None, "a", "m")
     (tmp_path / "budgets.json").write_text(json.dumps(rows))
-    assert load({"THREADMILL_BUDGETS": str(tmp_path / "budgets.json")}).budget_list == found
+    assert load({"TURNMILL_BUDGETS": str(tmp_path / "budgets.json")}).budget_list == found
     assert load({}).budget_list == ()
 
 
@@ -48,8 +48,8 @@ def test_a_list_of_budgets(tmp_path: Any) -> None:
     ],
 )
 def test_what_is_wrong_is_said(rows: Any) -> None:
-    with pytest.raises(CallerError, match="THREADMILL_BUDGETS: "):
-        load({"THREADMILL_BUDGETS": json.dumps(rows) if rows else "{"})
+    with pytest.raises(CallerError, match="TURNMILL_BUDGETS: "):
+        load({"TURNMILL_BUDGETS": json.dumps(rows) if rows else "{"})
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from pipeline.settings import load
     ],
 )
 def test_it_is_read(text: str, expected: Any) -> None:
-    assert load({"THREADMILL_STORE_RETENTION": text}).kept_for == expected
+    assert load({"TURNMILL_STORE_RETENTION": text}).kept_for == expected
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_it_is_read(text: str, expected: Any) -> None:
     ],
 )
 def test_what_is_wrong_is_said(text: str, why: str) -> None:
-    with pytest.raises(CallerError, match="THREADMILL_STORE_RETENTION") as error:
-        load({"THREADMILL_STORE_RETENTION": text})
+    with pytest.raises(CallerError, match="TURNMILL_STORE_RETENTION") as error:
+        load({"TURNMILL_STORE_RETENTION": text})
     assert why in str(error.value)
 
 

@@ -72,15 +72,15 @@ def test_a_list_of_webhooks() -> None:
 )
 def test_what_is_wrong_is_said_without_the_secret(rows: Any) -> None:
     with pytest.raises(CallerError) as error:
-        load({"THREADMILL_WEBHOOKS": json.dumps(rows) if rows else "{"})
+        load({"TURNMILL_WEBHOOKS": json.dumps(rows) if rows else "{"})
     text = str(error.value)
-    assert text.startswith("THREADMILL_WEBHOOKS: ")
+    assert text.startswith("TURNMILL_WEBHOOKS: ")
     assert not [secret for secret in (SECRETS[0], "hush-hush", "hidden", "word@") if secret in text]
 
 
 def test_a_file_of_webhooks(tmp_path: Any) -> None:
     (tmp_path / "webhooks.json").write_text(json.dumps([ONE]))
-    assert load({"THREADMILL_WEBHOOKS": str(tmp_path / "webhooks.json")}).webhook_list[0].host == "crm.example.com"
+    assert load({"TURNMILL_WEBHOOKS": str(tmp_path / "webhooks.json")}).webhook_list[0].host == "crm.example.com"
     assert load({}).webhook_list == ()
 
 
@@ -145,5 +145,5 @@ def test_public_addresses_by_tls_and_exceptions() -> None:
     assert reachable("::ffff:10.1.2.3", "http", allowed)
     assert reachable("::1", "https", allowed)
     assert not reachable("10.2.0.1", "https", allowed)
-    with pytest.raises(CallerError, match="THREADMILL_WEBHOOKS_ALLOW"):
-        load({"THREADMILL_WEBHOOKS_ALLOW": "10.0.0.1/8"})
+    with pytest.raises(CallerError, match="TURNMILL_WEBHOOKS_ALLOW"):
+        load({"TURNMILL_WEBHOOKS_ALLOW": "10.0.0.1/8"})

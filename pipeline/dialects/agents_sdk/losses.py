@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 
-# For readers of the docs: what is lost -> what Threadmill does instead.
+# For readers of the docs: what is lost -> what Turnmill does instead.
 LOSSES: Final = {
     "where one call of the model ends": "told by results: content behind them, with no call open, is the next response",
     "text that goes on behind a late result": "stays in the response that it began in",

@@ -14,9 +14,9 @@ from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
 from pipeline.dialects.vercel_ai.keys import META
 from pipeline.turns.text import join
-from threadmill.envelope import loads
-from threadmill.errors import InvalidRecord
 from topics.json_text import Fields
+from turnmill.envelope import loads
+from turnmill.errors import InvalidRecord
 
 FINISH: Final = {
     "stop": "stop",

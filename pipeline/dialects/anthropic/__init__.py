@@ -8,7 +8,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic import events, export, history, live, losses, request
-from threadmill.wires import WIRES
+from turnmill.wires import WIRES
 
 DIALECT: Final = Dialect(
     name="anthropic",

@@ -2,8 +2,8 @@
 
 | event | what it does |
 |---|---|
-| threadmill.request | a call begins; what is new in its messages is the request behind the response before |
-| threadmill.error | the server refused the call: interrupted, unless another call follows |
+| turnmill.request | a call begins; what is new in its messages is the request behind the response before |
+| turnmill.error | the server refused the call: interrupted, unless another call follows |
 | message_start | begins a response; blocks that it holds stand first; a second one before any block changes nothing |
 | content_block_start | begins a part: text, thinking, a call, the result of a server's tool, custom:TYPE |
 | content_block_delta | extends the block of its index; a signature replaces |

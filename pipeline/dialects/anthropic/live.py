@@ -13,7 +13,7 @@ def recognises(event: Any) -> bool | None:
     match event:
         case {"type": "error", "error": error}:
             return isinstance(error, dict)
-        case {"type": "error"} | {"type": "threadmill.request", "request": {"input": _} | {"contents": _}}:
+        case {"type": "error"} | {"type": "turnmill.request", "request": {"input": _} | {"contents": _}}:
             return False
     return None
 
@@ -40,7 +40,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     match event:
         case {"type": "message_stop" | "message"}:
             return "complete"
-        case {"type": "threadmill.request" | "threadmill.error" | "message_start" | "error"}:
+        case {"type": "turnmill.request" | "turnmill.error" | "message_start" | "error"}:
             return None
     return before
 

@@ -10,7 +10,7 @@ from pipeline.turns.losses import Carrier, Loss
 # What readers of the docs should know.
 LOSSES: Final = {
     "system prompts, definitions of tools": "configuration of the request: not stored",
-    "user prompts, tool results": "from the requests (`threadmill.request`, or `run.request`)",
+    "user prompts, tool results": "from the requests (`turnmill.request`, or `run.request`)",
     "a call that broke off and was tried again with the same messages": "dropped, with its tokens",
     "a message without `message_stop`": "broke off, even where it has a `stop_reason`",
     "a message that another one cuts off": "dropped, but for its tokens",

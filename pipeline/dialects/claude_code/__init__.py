@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.claude_code import events, live, losses
-from threadmill.wires import WIRES
+from turnmill.wires import WIRES
 
 DIALECT: Final = Dialect(
     name="claude-code",

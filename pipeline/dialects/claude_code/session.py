@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Context, Message, Part
-from threadmill.identity import thread_uuid
 from topics import json_text
 from topics.json_text import Fields
+from turnmill.identity import thread_uuid
 
 META: Final = "meta:claude-code"
 OWN: Final = "custom:claude-code."

@@ -9,7 +9,7 @@ from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
 from pipeline.dialects.gemini import events, export, live, losses, request
 from pipeline.dialects.google_adk import history
-from threadmill.wires import WIRES
+from turnmill.wires import WIRES
 
 DIALECT: Final = Dialect(
     name="gemini",

@@ -2,8 +2,8 @@
 
 | event | what it does |
 |---|---|
-| threadmill.request | a call begins; what is new in its contents is the request behind the response before |
-| threadmill.error | the server refused the call: interrupted, unless another call follows |
+| turnmill.request | a call begins; what is new in its contents is the request behind the response before |
+| turnmill.error | the server refused the call: interrupted, unless another call follows |
 | a GenerateContentResponse | adds the parts of candidate 0 to the response; its `finishReason` ends the call well |
 | `promptFeedback.blockReason` | the prompt was blocked: the call is over, without an answer |
 | `usageMetadata` | the tokens so far: a count that comes again replaces the one before |

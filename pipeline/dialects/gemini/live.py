@@ -11,10 +11,10 @@ from pipeline.assembly.dialect import Shown, StreamEnd
 def recognises(event: Any) -> bool | None:
     """Responses have no type. The requests of other servers have one that this wire has, too."""
     match event:
-        case {"type": "threadmill.request", "request": {"contents": _} | {"request": {"contents": _}}}:
+        case {"type": "turnmill.request", "request": {"contents": _} | {"request": {"contents": _}}}:
             return True
         case {"type": str(kind)}:
-            return None if kind == "threadmill.error" else False
+            return None if kind == "turnmill.error" else False
         case {"author": _} | {"invocationId": _} | {"invocation_id": _}:  # Events of ADK
             return False
         case {"candidates": [*_]} | {"promptFeedback": {}} | {"usageMetadata": {}, "modelVersion": str()}:
@@ -34,7 +34,7 @@ def shows(event: Any) -> Sequence[Shown]:
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     """A `finishReason` is the end of a call; the next request begins another one, and an error is no good end."""
     match event:
-        case {"type": "threadmill.request" | "threadmill.error"}:
+        case {"type": "turnmill.request" | "turnmill.error"}:
             return None
     for response in _responses(event):
         match response:

@@ -11,7 +11,7 @@ from pipeline.turns.losses import Carrier, Loss
 LOSSES: Final = {
     "the model's name where the server tells no `modelVersion`": "from the publisher's `run`: it is in the address",
     "system instructions, definitions of tools": "configuration of the request: not stored",
-    "user prompts, results of functions": "from the requests (`threadmill.request`, or `run.request`)",
+    "user prompts, results of functions": "from the requests (`turnmill.request`, or `run.request`)",
     "ids of calls, where the server gives none": "`call:N`, their number in the conversation; results by their names",
     "other candidates than the first": "SystemMessage `custom:choice`: alternatives are not in the conversation",
     "a call that broke off and was tried again with the same contents": "dropped, with its tokens",

@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects.google_adk import events, export, history, live, losses
-from threadmill.wires import WIRES
+from turnmill.wires import WIRES
 
 DIALECT: Final = Dialect(
     name="google-adk",

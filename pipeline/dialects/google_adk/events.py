@@ -28,8 +28,8 @@ from pipeline.dialects.google_adk.event import Event, read
 from pipeline.dialects.google_adk.memory import Memory
 from pipeline.dialects.google_adk.request import new_message
 from pipeline.dialects.google_adk.spelling import spelled
-from threadmill.errors import InvalidRecord
 from topics.json_text import Fields
+from turnmill.errors import InvalidRecord
 
 
 def begin(builder: Builder) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects.langgraph import events, export, history, live, losses, request
-from threadmill.wires import WIRES
+from turnmill.wires import WIRES
 
 DIALECT: Final = Dialect(
     name="langgraph",

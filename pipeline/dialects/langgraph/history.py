@@ -10,8 +10,8 @@ from pipeline.dialects.exchanges import Place, exchanges
 from pipeline.dialects.langgraph.shapes import message_of
 from pipeline.dialects.langgraph.stream import Entry, Stream
 from pipeline.dialects.langgraph.turn import write
-from threadmill.errors import InvalidRecord, Reason
 from topics.json_text import Fields
+from turnmill.errors import InvalidRecord, Reason
 
 
 def split(messages: Messages) -> list[Messages]:

@@ -2,8 +2,8 @@
 
 | event | what it does |
 |---|---|
-| threadmill.request | a call begins; what is new in its messages is the request behind the response before |
-| threadmill.error | the server refused the call: interrupted, unless another call follows |
+| turnmill.request | a call begins; what is new in its messages is the request behind the response before |
+| turnmill.error | the server refused the call: interrupted, unless another call follows |
 | chat.completion.chunk | adds the delta of choice 0 to the response; its `finish_reason` ends the call well |
 | chat.completion | a whole answer |
 | `[DONE]` | the end of a call's stream; behind it an error is SystemMessage `error`, and all else refused |

@@ -34,7 +34,7 @@ def shows(event: Any) -> Sequence[Shown]:
 def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     """A `finish_reason` is the end of a call; the next request begins another one, and an error is no good end."""
     match event:
-        case {"object": "threadmill.request" | "threadmill.error"}:
+        case {"object": "turnmill.request" | "turnmill.error"}:
             return None
         case {"error": failure} if failure:
             return None

@@ -11,7 +11,7 @@ from pipeline.turns.losses import Carrier, Loss
 LOSSES: Final = {
     "order of texts and calls, several texts": "one thought, one text, then the calls",
     "system prompts, definitions of tools": "configuration of the request: not stored",
-    "user prompts, tool results": "from the requests (`threadmill.request`, or `run.request`)",
+    "user prompts, tool results": "from the requests (`turnmill.request`, or `run.request`)",
     "whether a tool failed": "`success`: the wire has no mark of errors",
     "tools that the server ran": "SystemMessage `custom:executed_tools`, where it tells of them",
     "other choices than the first": "SystemMessage `custom:choice`: alternatives are not in the conversation",

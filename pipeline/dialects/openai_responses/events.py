@@ -2,8 +2,8 @@
 
 | event | what it does |
 |---|---|
-| threadmill.request | a call begins; what is new in its input is the request behind the response before |
-| threadmill.error | the server refused the call: interrupted, unless another call follows |
+| turnmill.request | a call begins; what is new in its input is the request behind the response before |
+| turnmill.error | the server refused the call: interrupted, unless another call follows |
 | response.created, response.queued, response.in_progress | begins a response; another id than before is another call |
 | response.output_item.added, response.output_item.done | an item; done, it replaces all that was built of it |
 | response.output_text.delta, response.refusal.delta, .done | text |

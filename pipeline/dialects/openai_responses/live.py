@@ -15,7 +15,7 @@ def recognises(event: Any) -> bool | None:
     match event:
         case {"type": "error"}:
             return "sequence_number" in event or ("code" in event and "message" in event)
-        case {"type": "threadmill.request", "request": {"messages": _} | {"contents": _}}:
+        case {"type": "turnmill.request", "request": {"messages": _} | {"contents": _}}:
             return False
         case {"object": "response"}:
             return True
@@ -45,7 +45,7 @@ def ended(event: Any, before: StreamEnd | None) -> StreamEnd | None:
     match event:
         case {"type": "response.completed" | "response.incomplete"} | {"object": "response", "status": "completed"}:
             return "complete"
-        case {"type": "threadmill.request" | "threadmill.error"}:
+        case {"type": "turnmill.request" | "turnmill.error"}:
             return None
         case {"type": "response.failed" | "error"} if before is None:
             return None

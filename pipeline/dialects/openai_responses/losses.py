@@ -10,7 +10,7 @@ from pipeline.turns.losses import Carrier, Loss
 # What readers of the docs should know.
 LOSSES: Final = {
     "instructions, system messages, definitions of tools": "configuration of the request: not stored",
-    "user prompts, tool results": "from the requests (`threadmill.request`, or `run.request`)",
+    "user prompts, tool results": "from the requests (`turnmill.request`, or `run.request`)",
     "whether a tool failed": "`success`, unless its output says `failed`",
     "a call that broke off and was tried again with the same input": "dropped, with its tokens",
     "a call whose arguments were cut short (status incomplete)": "`custom:TYPE`, the item as it came",

@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 
-# For readers of the docs: what is lost -> what Threadmill does instead.
+# For readers of the docs: what is lost -> what Turnmill does instead.
 LOSSES: Final = {
     "responses that failed or were aborted": "dropped, with their calls; tokens and cost stay in `total_usage`",
     "text of system prompts": "not stored; tools that it adds or removes are `tool.grant` and `tool.revoke`",

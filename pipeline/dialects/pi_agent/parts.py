@@ -15,9 +15,9 @@ import binascii
 import hashlib
 from typing import Any, Final
 
-from threadmill.envelope import loads
-from threadmill.errors import InvalidRecord
 from topics.json_text import Fields
+from turnmill.envelope import loads
+from turnmill.errors import InvalidRecord
 
 REDACTED: Final = "redacted_thinking"
 

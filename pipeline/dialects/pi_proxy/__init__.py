@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.pi_agent.live import shows_of_message
 from pipeline.dialects.pi_proxy import body, events, live, losses
-from threadmill.wires import WIRES
+from turnmill.wires import WIRES
 
 DIALECT: Final = Dialect(
     name="pi-proxy",

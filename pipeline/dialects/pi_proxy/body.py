@@ -10,9 +10,9 @@ from pipeline.dialects.pi_agent.messages import Received
 from pipeline.dialects.pi_agent.unfinished import Block
 from pipeline.turns.lineage import History
 from pipeline.turns.text import join
-from threadmill.envelope import loads
-from threadmill.errors import InvalidRecord
 from topics.json_text import Fields
+from turnmill.envelope import loads
+from turnmill.errors import InvalidRecord
 
 
 @dataclass(slots=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 
-# For readers of the docs: what is lost -> what Threadmill does instead.
+# For readers of the docs: what is lost -> what Turnmill does instead.
 LOSSES: Final = {
     "model, provider, API, user prompts, tool results": "from the request body, where the run has it",
     "response id, start of the request": "not there; the time of receipt",

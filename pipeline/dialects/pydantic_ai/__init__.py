@@ -8,7 +8,7 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects.pydantic_ai import events, export, history, live, losses, prompt
 from pipeline.dialects.pydantic_ai.export_versions import parse
-from threadmill.wires import WIRES
+from turnmill.wires import WIRES
 
 DIALECT: Final = Dialect(
     name="pydantic-ai",

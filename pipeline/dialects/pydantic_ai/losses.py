@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 
-# For readers of the docs: what is lost -> what Threadmill does instead.
+# For readers of the docs: what is lost -> what Turnmill does instead.
 LOSSES: Final = {
     "system prompts": "not stored, as ThreadProtocol asks; instructions are kept beside their request",
     "a prompt before `new_message_index` (UI adapters)": "from the request body, where the run has it",

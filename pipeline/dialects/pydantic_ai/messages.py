@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, EMPTY, INVALID
 from pipeline.turns.times import epoch_ms
-from threadmill import deep_json
-from threadmill.nesting import text_too_deep, with_room
 from topics.json_text import Fields
+from turnmill import deep_json
+from turnmill.nesting import text_too_deep, with_room
 
 VOLATILE: Final = frozenset({"content_file_digests"})  # Pydantic AI computes it again
 RESPONSE_FIELDS: Final = ("model_name", "provider_name", "provider_response_id", "finish_reason")

@@ -20,11 +20,11 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Violation
 from pipeline.turns.times import iso
-from threadmill.identity import is_uuid
 from topics.findings import joined
 from topics.json_text import Fields
 from topics.thread_rules import check
 from topics.thread_versions import OLD, upgrade
+from turnmill.identity import is_uuid
 
 # Numbers of rules that need earlier turns, which an event does not hold: a return may answer a call of one.
 ACROSS_TURNS: Final = frozenset({2})

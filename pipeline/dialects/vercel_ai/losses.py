@@ -8,7 +8,7 @@ from pipeline.dialects.pydantic_ai.keys import NOT_EXECUTED
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
 
-# For readers of the docs: what is lost -> what Threadmill does instead.
+# For readers of the docs: what is lost -> what Turnmill does instead.
 LOSSES: Final = {
     "tokens, model, provider": "from data-sys-usage and the publisher's run; the protocol has no field for them",
     "integers beyond 2^53": "exact up to 64 bits, else the nearest double; JavaScript, so the SDK, reads them rounded",

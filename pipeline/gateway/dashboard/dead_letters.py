@@ -18,9 +18,9 @@ from pipeline.gateway.security import Admin, Principal
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
-from threadmill.errors import InvalidRecord, Reason
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS
+from turnmill.errors import InvalidRecord, Reason
 
 PREVIEW: Final = 4_000  # bytes of an original that a list shows
 FETCH: Final = 262_144  # bytes of one partition at a time

@@ -16,11 +16,11 @@ from pipeline.observability.telemetry_meter import MODEL, Seen
 from pipeline.stores.usage import usage_rows
 from pipeline.turns import tokens
 from pipeline.turns.reading import Reading
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord
 from topics import telemetry, turn_record
 from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
 from topics.thread_key import ThreadKey
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord
 
 TURNS_KNOWN: Final = 20_000
 NAME: Final = 200  # characters of a name that are held

@@ -13,10 +13,10 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin
 from pipeline.kafka.offsets import record_count
 from pipeline.worker.ledger import take_stock
-from threadmill.clock import now_ms
 from topics.catalog import EVENTS
+from turnmill.clock import now_ms
 
-RECORDS: Final = 200_000  # on the events topic; of more, `threadmill doctor --ledger` takes stock
+RECORDS: Final = 200_000  # on the events topic; of more, `turnmill doctor --ledger` takes stock
 
 router = APIRouter(prefix="/v1/ledger", tags=["status"])
 one_at_a_time = asyncio.Semaphore(1)
@@ -40,7 +40,7 @@ async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
     settings = gateway.settings
     records = await record_count(settings, EVENTS)
     if records > RECORDS:
-        raise Problem("conflict", f"{records:,} records are too many to read here: use `threadmill doctor --ledger`")
+        raise Problem("conflict", f"{records:,} records are too many to read here: use `turnmill doctor --ledger`")
     async with one_at_a_time:
         taken = await take_stock(settings, await gateway.store())
     now = now_ms()

@@ -17,7 +17,7 @@ from pipeline.gateway.dashboard.tail import Tail
 from pipeline.gateway.live.event_stream import EventStream, frame
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import Reader, Standing, Still
-from threadmill.clock import now_ms
+from turnmill.clock import now_ms
 
 TICK: Final = 0.5  # seconds
 ASK_AGAIN: Final = 5.0  # seconds between two looks at whether the caller may go on

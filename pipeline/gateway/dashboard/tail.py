@@ -18,9 +18,9 @@ from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
 from pipeline.kafka.reading import follow, offsets_at, reader
 from pipeline.settings import Settings
-from threadmill.clock import now_ms
-from threadmill.ending import ended
 from topics.catalog import CATALOG
+from turnmill.clock import now_ms
+from turnmill.ending import ended
 
 LINGER: Final = 60.0  # seconds for which it goes on without readers
 AGAIN: Final = 2.0  # seconds between a failure and the next attempt
@@ -93,7 +93,7 @@ class Tail:
         self._fresh()
         spans = await bounds(self._settings, self._topics.values())
         if not spans:
-            raise BrokerError("there are no topics yet: `threadmill topics apply` creates them")
+            raise BrokerError("there are no topics yet: `turnmill topics apply` creates them")
         ends = {place: end for place, (_, end) in spans.items()}
         async with reader(self._settings, max_partition_fetch_bytes=FETCH, max_poll_records=AT_ONCE) as consumer:
             since = await offsets_at(consumer, int((time.time() - WINDOW) * 1000), ends)

@@ -10,7 +10,7 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from threadmill.ending import ended
+from turnmill.ending import ended
 
 SEND_WITHIN: Final = 30.0  # seconds in which a reader must take what was sent
 HEADERS: Final = {

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord
 from topics.thread_key import ThreadKey
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord
 
 PLACE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
 RUN_BYTES: Final = 134_217_728  # of memory for the runs that are remembered

@@ -22,9 +22,9 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Reader, Standing
 from pipeline.gateway.threads import ThreadId, Whose
 from pipeline.observability import metrics as m
-from threadmill.envelope import encode
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.envelope import encode
+from turnmill.identity import thread_uuid
 
 KEEP_ALIVE: Final = 15.0  # seconds of silence until a comment is sent
 RETRY_MS: Final = 1000

@@ -25,9 +25,9 @@ from pipeline.kafka.reading import ANSWER_WITHIN, bounds_of, follow, new_consume
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from threadmill.ending import ended
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
+from turnmill.ending import ended
 
 READERS: Final = 4  # consumers that read what lies further back
 SCAN: Final = 8_000_000  # bytes of the topic that are read for one page
@@ -65,7 +65,7 @@ class EventTail:
                 await self._caught_up.wait()
         except TimeoutError:
             window = f"{self._settings.gateway_live_window:g} s"
-            why = self._trouble or f"it still reads the events of the last {window} (THREADMILL_GATEWAY_LIVE_WINDOW)"
+            why = self._trouble or f"it still reads the events of the last {window} (TURNMILL_GATEWAY_LIVE_WINDOW)"
             raise BrokerError(f"live streams are not ready: {why}") from None
 
     def partition_of(self, thread_id: str) -> int:

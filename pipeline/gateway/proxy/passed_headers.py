@@ -15,7 +15,7 @@ HOP: Final = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
     | {"transfer-encoding", "upgrade", "http2-settings"}
 )
-OURS: Final = "threadmill-"  # the gateway's token, and what tells of the conversation
+OURS: Final = "turnmill-"  # the gateway's token, and what tells of the conversation
 # What says how the request came here: nobody upstream has to know.
 WAY: Final = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port"}) | {
     *("x-forwarded-proto", "x-forwarded-prefix", "x-real-ip", "x-request-start")

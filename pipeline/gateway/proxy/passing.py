@@ -26,12 +26,12 @@ from pipeline.gateway.proxy.sharing import Sharing
 from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
 from pipeline.gateway.security import PREFIX, Principal, admitted
 from pipeline.observability import metrics as m
-from threadmill.capture.capture import Call
-from threadmill.capture.conversations import Conversations
-from threadmill.capture.encodings import Unreadable, decoded
-from threadmill.capture.providers import model_in
-from threadmill.envelope import loads
-from threadmill.errors import InvalidRecord
+from turnmill.capture.capture import Call
+from turnmill.capture.conversations import Conversations
+from turnmill.capture.encodings import Unreadable, decoded
+from turnmill.capture.providers import model_in
+from turnmill.envelope import loads
+from turnmill.errors import InvalidRecord
 
 if TYPE_CHECKING:
     from pipeline.gateway.connections import Gateway
@@ -56,7 +56,7 @@ class Proxy:
     """The ASGI app below `/proxy`."""
 
     def __init__(self, gateway: Gateway) -> None:
-        """Raises CallerError where THREADMILL_GATEWAY_PROXY is wrong."""
+        """Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
         self._gateway = gateway
         self._upstreams = upstreams(gateway.settings.gateway_proxy)
         self.conversations = Conversations()
@@ -128,11 +128,11 @@ class Proxy:
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         if authorization.partition(" ")[2].startswith(PREFIX):
             raise Problem(
-                "unauthorized", "the gateway's token belongs into `Threadmill-Token`: `Authorization` is the provider's"
+                "unauthorized", "the gateway's token belongs into `Turnmill-Token`: `Authorization` is the provider's"
             )
         token = headers.get(HEADER, b"").decode("utf-8", "replace").strip()
         return await admitted(
-            self._gateway, scope, token or None, ["publish"], "send `Threadmill-Token: TOKEN`, or use /proxy/t/TOKEN/…"
+            self._gateway, scope, token or None, ["publish"], "send `Turnmill-Token: TOKEN`, or use /proxy/t/TOKEN/…"
         )
 
     def _meant(self, raw_path: bytes) -> tuple[Upstream, bytes]:
@@ -151,7 +151,7 @@ class Proxy:
             body = None
         model = body.get("model") if isinstance(body, dict) else None
         model = model if isinstance(model, str) else model_in(call.path)
-        verdict = self._gateway.budgets.allowed(principal.tenant, call.headers.get("threadmill-agent"), model)
+        verdict = self._gateway.budgets.allowed(principal.tenant, call.headers.get("turnmill-agent"), model)
         if not verdict.allowed:
             raise Problem(
                 "budget-used-up",
@@ -285,7 +285,7 @@ def _told(scope: Scope, principal: Principal) -> dict[str, str]:
     found = of_call(scope["headers"])
     found.pop(HEADER.decode(), None)
     if principal.name and principal.limited:
-        found.setdefault("threadmill-agent", principal.name)
+        found.setdefault("turnmill-agent", principal.name)
     for number, key in enumerate(parse_qs(scope["query_string"].decode("latin-1")).get("key", ())):
         found[f"query-key-{number}"] = key
     return found

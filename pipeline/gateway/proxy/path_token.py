@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-HEADER: Final = b"threadmill-token"
+HEADER: Final = b"turnmill-token"
 BEFORE: Final = b"/proxy/t/"
 AFTER: Final = b"/proxy/"
 

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from pipeline.gateway.connections import Opened
-from threadmill.capture.capture import Call, Capture
-from threadmill.capture.conversations import Conversations
-from threadmill.publisher import Publisher
+from turnmill.capture.capture import Call, Capture
+from turnmill.capture.conversations import Conversations
+from turnmill.publisher import Publisher
 
 AGENT: Final = "proxy"  # the agent of calls that name none, of callers without a name
 OPEN_WITHIN: Final = 1.0  # seconds that the first requests wait for the publisher
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Followed(Protocol):
-    """A call that is passed on, as `threadmill.capture.capture.CapturedCall` takes it."""
+    """A call that is passed on, as `turnmill.capture.capture.CapturedCall` takes it."""
 
     def answered(self, status: int, headers: Mapping[str, str], /) -> None:
         """The head of the answer."""

@@ -1,6 +1,6 @@
 """What other gateways have found out about conversations: read from the headers of the events topic as they write it.
 
-It is read from `THREADMILL_GATEWAY_LIVE_WINDOW` ago on, without a group. While the broker is away, the gateway knows
+It is read from `TURNMILL_GATEWAY_LIVE_WINDOW` ago on, without a group. While the broker is away, the gateway knows
 what it has seen itself.
 """
 
@@ -14,12 +14,12 @@ from typing import Any, Final
 from pipeline.kafka.following import follow_on
 from pipeline.kafka.reading import bounds_of, follow, offsets_at, reader
 from pipeline.settings import Settings
-from threadmill.capture.conversations import Conversations
-from threadmill.capture.shared_facts import HEADER, fact_of
-from threadmill.ending import ended
-from threadmill.envelope import decode
-from threadmill.errors import InvalidRecord
 from topics.catalog import EVENTS
+from turnmill.capture.conversations import Conversations
+from turnmill.capture.shared_facts import HEADER, fact_of
+from turnmill.ending import ended
+from turnmill.envelope import decode
+from turnmill.errors import InvalidRecord
 
 AGAIN: Final = 5.0  # seconds after a failure
 AT_ONCE: Final = 500  # records between two looks at what else is to be done

@@ -1,4 +1,4 @@
-"""The servers that THREADMILL_GATEWAY_PROXY names, and which address of theirs a path below `/proxy` means. Pure.
+"""The servers that TURNMILL_GATEWAY_PROXY names, and which address of theirs a path below `/proxy` means. Pure.
 
     openai,anthropic,vllm=http://vllm.internal:8000
 
@@ -13,9 +13,9 @@ from typing import Final
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from pipeline.errors import CallerError
-from threadmill.capture.providers import APIS, PROVIDERS, Api
+from turnmill.capture.providers import APIS, PROVIDERS, Api
 
-VARIABLE: Final = "THREADMILL_GATEWAY_PROXY"
+VARIABLE: Final = "TURNMILL_GATEWAY_PROXY"
 BASES: Final = {
     "anthropic": "https://api.anthropic.com",
     "google": "https://generativelanguage.googleapis.com",

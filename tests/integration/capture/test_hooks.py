@@ -1,4 +1,4 @@
-"""Programs that speak to models over each library, alone and under `threadmill run`: they see the same, byte for byte.
+"""Programs that speak to models over each library, alone and under `turnmill run`: they see the same, byte for byte.
 
 Their broker is away, so that what they publish is read from the spool.
 """
@@ -68,7 +68,7 @@ def runs(settings: Settings) -> dict[str, list[dict[str, Any]]]:
     found = {}
     for records in by_run.values():
         events = [event for record in records for event in record["events"]]
-        assert events[0]["object"] == "threadmill.request"
+        assert events[0]["object"] == "turnmill.request"
         name = events[0]["request"]["user"]
         assert name not in found, "each call is one run"
         found[name] = records
@@ -152,7 +152,7 @@ def test_children_and_arguments_and_the_exit_status(address: str, tmp_path: Path
     path = os.pathsep.join((str(tmp_path), str(tmp_path / "own"), str(ROOT)))
     done = start(settings, *RUN, sys.executable, "-m", "my_agent", address, "--flag", "-x", PYTHONPATH=path)
     lines = output(done, status=7).splitlines()
-    # In `threadmill run` itself, in the program, and in its child.
+    # In `turnmill run` itself, in the program, and in its child.
     assert lines == [*["own sitecustomize ran"] * 3, "--flag -x"]
     found = runs(settings)
     names = {"parent before", "forked", "multiprocessing", "child process", "parent after"}
@@ -236,8 +236,8 @@ def test_what_is_wrong_is_said_and_the_program_goes_on(address: str, tmp_path: P
     process = start(captured(tmp_path), *RUN, "no-such-program")
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, "no-such-program" in errors) == (2, True)
-    program = f"import threadmill.auto\n{SPEAK}\nprint(speak('x'), speak('y'))"
-    alone = start(captured(tmp_path), sys.executable, "-c", program, address, THREADMILL_BROKERS="nonsense")
+    program = f"import turnmill.auto\n{SPEAK}\nprint(speak('x'), speak('y'))"
+    alone = start(captured(tmp_path), sys.executable, "-c", program, address, TURNMILL_BROKERS="nonsense")
     out, errors = alone.communicate(timeout=60)
     assert (alone.returncode, out) == (0, "200 200\n")
     assert errors.count("model calls are not captured") == 1
@@ -245,7 +245,7 @@ def test_what_is_wrong_is_said_and_the_program_goes_on(address: str, tmp_path: P
 
 def test_nothing_is_loaded_for_those_who_do_not_use_it(tmp_path: Path) -> None:
     libraries = "{'httpx', 'httpx2', 'aiohttp', 'requests', 'aiokafka', 'pydantic'}"
-    program = f"import sys, threadmill.auto; print(sorted({libraries} & sys.modules.keys()))"
+    program = f"import sys, turnmill.auto; print(sorted({libraries} & sys.modules.keys()))"
     assert output(start(captured(tmp_path), sys.executable, "-c", program)) == "[]\n"
 
 

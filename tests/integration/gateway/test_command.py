@@ -1,4 +1,4 @@
-"""`threadmill gateway` as a process: tokens, a stop in the middle of uploads and live streams, and wrong settings."""
+"""`turnmill gateway` as a process: tokens, a stop in the middle of uploads and live streams, and wrong settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.gateways import client, messages, replayed, running, sse, talk
 from tests.support.turn_records import make_record
 from tests.support.waiting import PATIENCE, until
@@ -40,7 +40,7 @@ asyncio.run(main())
 
 
 class Process:
-    """One `threadmill gateway`, on a free port; what it writes is in `lines`."""
+    """One `turnmill gateway`, on a free port; what it writes is in `lines`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -75,15 +75,15 @@ class Process:
 
 
 async def test_a_gateway_stops_in_order_and_tells_who_deleted(gateway_settings: Settings, tmp_path: Path) -> None:
-    made = await threadmill(gateway_settings, "gateway", "token", "ops", "--scope", "admin", "--scope", "read")
-    other = await threadmill(gateway_settings, "gateway", "token", "worker", "--scope", "publish")
+    made = await turnmill(gateway_settings, "gateway", "token", "ops", "--scope", "admin", "--scope", "read")
+    other = await turnmill(gateway_settings, "gateway", "token", "worker", "--scope", "publish")
     tokens = tmp_path / "tokens.jsonl"
     tokens.write_text(made.stdout + other.stdout)
     operator, worker = (re.findall(r"^token: (\S+)$", one.stderr, re.MULTILINE)[0] for one in (made, other))
     assert operator not in made.stdout
     async with await ThreadStore.open(gateway_settings.store_url) as store:
         await store.write([make_record("old")])
-    variables = {"THREADMILL_GATEWAY_TOKENS": str(tokens), "THREADMILL_LOG_LEVEL": "ERROR"}
+    variables = {"TURNMILL_GATEWAY_TOKENS": str(tokens), "TURNMILL_LOG_LEVEL": "ERROR"}
     gateway = await Process.start(gateway_settings, **variables)
     events, ending = talk(20), asyncio.Event()
 
@@ -131,8 +131,8 @@ async def test_a_gateway_stops_in_order_and_tells_who_deleted(gateway_settings: 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"THREADMILL_GATEWAY_HOST": "0.0.0.0"}, "open to everybody"),
-        ({"THREADMILL_GATEWAY_HOST": "192.0.2.1", "THREADMILL_GATEWAY_TOKENS": "GOOD"}, "THREADMILL_GATEWAY_HOST"),
+        ({"TURNMILL_GATEWAY_HOST": "0.0.0.0"}, "open to everybody"),
+        ({"TURNMILL_GATEWAY_HOST": "192.0.2.1", "TURNMILL_GATEWAY_TOKENS": "GOOD"}, "TURNMILL_GATEWAY_HOST"),
     ],
 )
 async def test_wrong_settings_are_one_line(tmp_path: Path, changes: dict[str, str], said: str) -> None:
@@ -140,7 +140,7 @@ async def test_wrong_settings_are_one_line(tmp_path: Path, changes: dict[str, st
 
     good = new_token("x", ("read",), None)[1].model_dump_json(exclude_none=True)
     variables = {name: good if value == "GOOD" else value for name, value in changes.items()}
-    done = await threadmill(Settings(home=tmp_path, gateway_port=0), "gateway", **variables)
+    done = await turnmill(Settings(home=tmp_path, gateway_port=0), "gateway", **variables)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 2

@@ -21,9 +21,9 @@ from tests.support.gateways import ALL, Running, Tokens, client, running, sse, t
 from tests.support.topic_records import read_all
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess, wait_until_stored
-from threadmill.envelope import decode
-from threadmill.identity import thread_uuid
 from topics.catalog import EVENTS
+from turnmill.envelope import decode
+from turnmill.identity import thread_uuid
 
 RUN = "/v1/threads/chat-1/runs/r1/stream?dialect=vercel-ai"
 
@@ -62,7 +62,7 @@ async def test_an_upload_is_published_as_it_comes(http: httpx.AsyncClient, gatew
         yield sse(events[5:])
 
     query = "&agent_name=Weather&model_name=m&provider_name=p&parent_run_id=r0&parent_thread_id=chat-0"
-    answer = await post(http, body(), query, threadmill_request='{"messages": []}', threadmill_agent_id="weather")
+    answer = await post(http, body(), query, turnmill_request='{"messages": []}', turnmill_agent_id="weather")
     assert first_is_there.is_set(), "the beginning is on the broker while the rest is still to come"
     uuid, _ = thread_uuid("chat-1")
     report = answer.json()

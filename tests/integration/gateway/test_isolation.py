@@ -15,7 +15,7 @@ from pipeline.stores.sql import ThreadStore
 from tests.support.assembled import assembled
 from tests.support.gateways import Running, Tokens, client, replayed, sse, talk
 from tests.support.turn_records import make_record
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 SECRET = "the-secret-of-acme"
 WORD = "the"  # of the secret: a hit would show the rest of it

@@ -18,10 +18,10 @@ from pipeline.settings import Settings
 from tests.support.gateways import Message, Running, Tokens, client, messages, replayed, running, sse, talk, words
 from tests.support.topic_records import publish
 from tests.support.waiting import PATIENCE, until
-from threadmill.envelope import encode
-from threadmill.identity import thread_uuid
-from threadmill.publisher import Publisher
 from topics.catalog import EVENTS
+from turnmill.envelope import encode
+from turnmill.identity import thread_uuid
+from turnmill.publisher import Publisher
 
 THREAD = thread_uuid("chat-1")[0]
 
@@ -194,7 +194,7 @@ async def test_the_ui_stream_goes_on_with_the_run_that_the_last_id_is_of(
 
 def calls() -> list[dict[str, Any]]:
     """Two calls of the Responses API; the second one is going on."""
-    asks = {"type": "threadmill.request", "request": {"input": [{"role": "user", "content": "Hi"}]}}
+    asks = {"type": "turnmill.request", "request": {"input": [{"role": "user", "content": "Hi"}]}}
     first = [{"type": "response.created", "response": {"id": "resp_1"}}, {"type": "response.completed", "response": {}}]
     deltas = [{"type": "response.output_text.delta", "output_index": 0, "delta": f"word {n} "} for n in range(5)]
     second = [{"type": "response.created", "response": {"id": "resp_2"}}, *deltas]
@@ -341,7 +341,7 @@ async def test_five_hundred_readers_share_one_consumer(gateway: Running, gateway
         for _ in readers:
             await asyncio.wait_for(ready.acquire(), PATIENCE)
         metrics = (await http.get("/metrics")).text
-        assert "threadmill_gateway_live_readers 500.0" in metrics
+        assert "turnmill_gateway_live_readers 500.0" in metrics
         await send(gateway_settings, events, 0, "complete")
         found = await asyncio.wait_for(asyncio.gather(*readers), PATIENCE)
     assert len(found[0]) == len(events) + 1

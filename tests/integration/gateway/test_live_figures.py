@@ -15,8 +15,8 @@ from pipeline.gateway.dashboard import live_figures
 from pipeline.settings import Settings
 from tests.support.gateways import Tokens, client, messages, running, talk
 from tests.support.waiting import PATIENCE
-from threadmill.publisher import Publisher
 from topics.thread_key import ThreadKey
+from turnmill.publisher import Publisher
 
 
 async def test_a_stream_ends_when_its_token_is_revoked(

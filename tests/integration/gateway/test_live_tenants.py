@@ -17,9 +17,9 @@ from pipeline.settings import Settings
 from tests.support.gateways import Message, Running, Tokens, client, messages, replayed, running, talk
 from tests.support.topic_records import publish
 from tests.support.waiting import PATIENCE, until
-from threadmill.envelope import encode
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
+from turnmill.envelope import encode
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 LIVE = f"/v1/threads/{THREAD}/live"

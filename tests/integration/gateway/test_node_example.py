@@ -14,7 +14,7 @@ from pipeline.dialects import DIALECTS
 from tests.support.gateways import Message, Running, Tokens, client, replayed
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
-from threadmill.framing import decode
+from turnmill.framing import decode
 
 EXAMPLE = ROOT / "examples" / "node-gateway"
 WEATHER = ROOT / "examples" / "weather.sse"
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="needs Node")
 async def node(gateway: Running, token: str, *arguments: str, stdin: bytes = b"") -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
         *(str(NODE), *arguments),
-        env={**os.environ, "THREADMILL_GATEWAY": gateway.url, "THREADMILL_TOKEN": token},
+        env={**os.environ, "TURNMILL_GATEWAY": gateway.url, "TURNMILL_TOKEN": token},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -61,13 +61,13 @@ async def test_metrics_count_what_was_done(http: httpx.AsyncClient) -> None:
         for sample in family.samples
     }
     route = "/v1/threads/{thread_id}/runs/{run_id}/stream"
-    assert found["threadmill_gateway_requests_total", "POST", route, "200"] == 1
-    assert found["threadmill_gateway_requests_total", "GET", "none", "404"] == 1
-    assert found["threadmill_gateway_events_total", "vercel-ai"] == len(talk(2))
-    assert found["threadmill_gateway_refused_events_total", "undecodable"] == 1
-    assert found["threadmill_gateway_live_events_total",] == len(talk(2)) + 1
-    assert found["threadmill_gateway_uploads",] == 0
-    assert found["threadmill_gateway_live_readers",] == 0
+    assert found["turnmill_gateway_requests_total", "POST", route, "200"] == 1
+    assert found["turnmill_gateway_requests_total", "GET", "none", "404"] == 1
+    assert found["turnmill_gateway_events_total", "vercel-ai"] == len(talk(2))
+    assert found["turnmill_gateway_refused_events_total", "undecodable"] == 1
+    assert found["turnmill_gateway_live_events_total",] == len(talk(2)) + 1
+    assert found["turnmill_gateway_uploads",] == 0
+    assert found["turnmill_gateway_live_readers",] == 0
     assert "chat-1" not in text
 
 
@@ -106,7 +106,7 @@ async def test_only_pages_that_are_named_may_call(gateway_settings: Settings) ->
     async with running(named) as gateway, client(gateway.url) as http:
         asked = {
             "Access-Control-Request-Method": "POST",
-            "Access-Control-Request-Headers": "authorization,threadmill-agent-id",
+            "Access-Control-Request-Headers": "authorization,turnmill-agent-id",
         }
         answer = await http.options("/v1/threads/x/runs/y/stream", headers={"Origin": origin, **asked})
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, origin)

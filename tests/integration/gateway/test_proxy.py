@@ -26,7 +26,7 @@ async def play(asked: Asked, answer: Answering) -> None:
 
 
 async def ask(gateway: Running, tokens: Tokens, tenant: str, *messages: Any, **more: Any) -> None:
-    headers = {"Authorization": f"Bearer sk-of-{tenant}", "Threadmill-Token": getattr(tokens, tenant)}
+    headers = {"Authorization": f"Bearer sk-of-{tenant}", "Turnmill-Token": getattr(tokens, tenant)}
     async with client(gateway.url) as http:
         answer = await http.post(CHAT, json={"model": "gpt-5", "messages": messages, **more}, headers=headers)
     assert answer.status_code == 200, answer.text

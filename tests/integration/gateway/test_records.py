@@ -14,10 +14,10 @@ from pipeline.devbroker.ports import free_ports
 from pipeline.settings import Settings
 from tests.support.gateways import Running, Tokens, client, running
 from tests.support.topic_records import read_all
-from threadmill import BrokerError, CallerError, ClientSettings, Publisher, SyncPublisher
-from threadmill.envelope import decode
-from threadmill.identity import thread_uuid
 from topics.catalog import EVENTS
+from turnmill import BrokerError, CallerError, ClientSettings, Publisher, SyncPublisher
+from turnmill.envelope import decode
+from turnmill.identity import thread_uuid
 
 RUN: dict[str, Any] = {"thread_id": "chat-17", "agent_id": "weather", "dialect": "vercel-ai"}
 ELSEWHERE = "127.0.0.1:9"  # whoever has an address of a gateway needs none of a broker
@@ -105,7 +105,7 @@ async def test_a_token_without_a_tenant_may_name_any(
 async def test_a_gateway_that_comes_and_goes(
     gateway_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadmill.publisher.KEEP_AFTER", 0.5)
+    monkeypatch.setattr("turnmill.publisher.KEEP_AFTER", 0.5)
     port = free_ports(1)[0]
     settings = over_http(tmp_path, f"http://127.0.0.1:{port}")
     served = gateway_settings.model_copy(update={"gateway_port": port})

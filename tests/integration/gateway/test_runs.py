@@ -20,15 +20,15 @@ from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.roles import ROLES
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.gateways import Running, Tokens, client, running, sse, talk
 from tests.support.turn_records import make_record
 from tests.support.waiting import PATIENCE, until
 from tests.support.workers import WorkerProcess
-from threadmill.ending import AGAIN
-from threadmill.identity import thread_uuid
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
+from turnmill.ending import AGAIN
+from turnmill.identity import thread_uuid
 
 
 async def upload(
@@ -106,11 +106,11 @@ async def test_a_gateway_that_has_just_started_lists_what_began_long_before(gate
             old = (await listed(fresh))[0]
             assert (old["run_id"], old["events"], old["last_event"]) == ("spilled", 4, "text-delta")
             assert old["started_at"] <= old["last_at"] < time.time_ns() // 1_000_000 - 500
-        answer = await threadmill(settings, "runs", "--json", "--agent", "weather")
+        answer = await turnmill(settings, "runs", "--json", "--agent", "weather")
         assert sorted(run["run_id"] for run in json.loads(answer.stdout)["runs"]) == ["new", "spilled"], answer.stderr
-        answer = await threadmill(settings, "runs", "--thread", "chat")
+        answer = await turnmill(settings, "runs", "--thread", "chat")
         assert answer.stdout.count("text-delta") == 2, answer.stdout
-        assert "no run is open" in (await threadmill(settings, "runs", "--agent", "nobody")).stdout
+        assert "no run is open" in (await turnmill(settings, "runs", "--agent", "nobody")).stdout
 
 
 async def test_a_run_that_the_assembler_closes_is_listed_no_more(gateway_settings: Settings) -> None:
@@ -137,7 +137,7 @@ async def test_runs_that_are_silent_for_longer_than_usual(gateway_settings: Sett
         assert [one["silent"] for one in await listed(http, silent="true")] == [True]
 
         async def counted() -> bool:
-            return "threadmill_gateway_silent_runs 1.0" in (await http.get("/metrics")).text
+            return "turnmill_gateway_silent_runs 1.0" in (await http.get("/metrics")).text
 
         await until(counted)
     async with running(gateway_settings) as another, client(another.url) as fresh:
@@ -150,7 +150,7 @@ async def test_a_scrape_of_the_metrics_begins_to_follow(gateway_settings: Settin
         await upload(http, "chat", "r")
 
         async def counted() -> bool:
-            return "threadmill_gateway_open_runs 1.0" in (await http.get("/metrics")).text
+            return "turnmill_gateway_open_runs 1.0" in (await http.get("/metrics")).text
 
         await until(counted)
 
@@ -188,10 +188,10 @@ async def test_threads_that_wait_say_for_what(gateway_settings: Settings, http: 
         assert (run["external_id"], run["run_id"], run["agent_name"]) == ("chat", "asks", "A1")
         (asked,) = run["asked"]
         assert (asked["kind"], asked["tool_name"], asked["args"]) == ("approval", "pay", {"sum": 3})
-        answer = await threadmill(gateway_settings, "runs", "--waiting")
+        answer = await turnmill(gateway_settings, "runs", "--waiting")
         assert "approval" in answer.stdout
         assert '{"sum":3}' in answer.stdout
-        answer = await threadmill(gateway_settings, "runs", "--waiting", "--json", "--thread", "chat")
+        answer = await turnmill(gateway_settings, "runs", "--waiting", "--json", "--thread", "chat")
         assert json.loads(answer.stdout)["runs"][0]["asked"] == run["asked"]
         await store.write([make_record("chat", "answer", seconds=60)])
         assert await listed(http, status="waiting") == []

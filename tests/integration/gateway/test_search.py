@@ -15,7 +15,7 @@ from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.support.gateways import Running, client
 from tests.support.turn_records import make_record
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 
 @pytest.fixture
@@ -109,4 +109,4 @@ def test_the_command(gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
     assert "indexed 5 turns" in run("store", "index")
     assert "hello" in run("search", "hello")
     monkeypatch.setattr(command, "load", lambda: off)
-    assert "THREADMILL_SEARCH is off" in str(CliRunner().invoke(cli, ["search", "hello"]).exception)
+    assert "TURNMILL_SEARCH is off" in str(CliRunner().invoke(cli, ["search", "hello"]).exception)

@@ -13,7 +13,7 @@ from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from tests.support.gateways import Running, Tokens, client
 from tests.support.turn_records import make_record
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 
 async def write(settings: Settings, *records: Any) -> None:

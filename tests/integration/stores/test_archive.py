@@ -24,12 +24,12 @@ from pipeline.stores.usage_report import UsageQuery
 from pipeline.worker.archive_role import ArchiveWork
 from tests.support.archived import QUERIES, archive, turns_of
 from tests.support.s3 import new_bucket, objects_of, use_s3
-from threadmill.errors import InvalidRecord
-from threadmill.identity import thread_uuid
 from topics import json_text, turn_record
 from topics.thread_key import ThreadKey
+from turnmill.errors import InvalidRecord
+from turnmill.identity import thread_uuid
 
-TOPIC = "threadmill.turns"
+TOPIC = "turnmill.turns"
 Objects = Callable[[], dict[str, bytes]]
 
 
@@ -275,7 +275,7 @@ async def test_a_bucket_that_is_away_holds_up_the_role_and_nothing_is_skipped(
 
 
 async def test_what_is_in_the_way_is_named(tmp_path: Path, record: Any) -> None:
-    with pytest.raises(CallerError, match="THREADMILL_ARCHIVE"):
+    with pytest.raises(CallerError, match="TURNMILL_ARCHIVE"):
         ArchiveWork(load({}, home=tmp_path), Metrics())
     settings = load({}, home=tmp_path, archive=tmp_path.as_uri() + "/archive")
     async with await ThreadStore.open(settings.store_url) as store:
@@ -290,5 +290,5 @@ async def test_what_is_in_the_way_is_named(tmp_path: Path, record: Any) -> None:
 
 @pytest.mark.parametrize("value", ["archive", "inline", "http://host/x", "file://host/x", "s3://", "s3://b/p?x=1"])
 def test_an_address_that_is_none_is_refused(value: str) -> None:
-    with pytest.raises(CallerError, match="THREADMILL_ARCHIVE"):
-        load({"THREADMILL_ARCHIVE": value})
+    with pytest.raises(CallerError, match="TURNMILL_ARCHIVE"):
+        load({"TURNMILL_ARCHIVE": value})

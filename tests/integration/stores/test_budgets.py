@@ -11,7 +11,7 @@ from pipeline.settings import Settings
 from pipeline.stores.budgeting import states
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.budget_watch import BudgetWatch
-from threadmill import clock
+from turnmill import clock
 
 RECORDS_AT = 1_768_903_200_000  # 2026-01-20T10:00:00Z, about when the records are of
 BUDGETS = """[{"name": "all", "tokens": 40, "per": "hour"},

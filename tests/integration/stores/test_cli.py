@@ -1,4 +1,4 @@
-"""`threadmill store`, `threads` and `export`, on both databases."""
+"""`turnmill store`, `threads` and `export`, on both databases."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pipeline.errors import CallerError, StoreError
 from pipeline.stores.migrate import HEAD
 from pipeline.stores.schema import usage_sums
 from pipeline.stores.sql import ThreadStore
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 CHAT, OTHER = thread_uuid("chat")[0], thread_uuid("other")[0]
 
 
 @pytest.fixture
-def threadmill(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def turnmill(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs the command with the store of the test."""
-    monkeypatch.setenv("THREADMILL_STORE", store_url)
+    monkeypatch.setenv("TURNMILL_STORE", store_url)
 
     def run(*args: str, **options: Any) -> Result:
         return CliRunner().invoke(cli, args, standalone_mode=False, **options)
@@ -47,68 +47,68 @@ async def documents(store: ThreadStore, record: Any) -> dict[str, Any]:
     return {thread_id: await store.thread(ThreadKey(thread_id)) for thread_id in (CHAT, OTHER)}
 
 
-def test_list(threadmill: Any, documents: Any) -> None:
-    lines = threadmill("threads", "list").output.splitlines()
+def test_list(turnmill: Any, documents: Any) -> None:
+    lines = turnmill("threads", "list").output.splitlines()
     assert [line.split()[0] for line in lines] == ["thread", OTHER, CHAT]
     assert "What is the weather?" in lines[2]
     assert "interrupted" in lines[1]
 
 
-def test_list_as_json_page_by_page(threadmill: Any, documents: Any) -> None:
-    first = json.loads(threadmill("threads", "list", "--json", "--limit", "1").output)
-    second = json.loads(threadmill("threads", "list", "--json", "--limit", "1", "--cursor", first["cursor"]).output)
+def test_list_as_json_page_by_page(turnmill: Any, documents: Any) -> None:
+    first = json.loads(turnmill("threads", "list", "--json", "--limit", "1").output)
+    second = json.loads(turnmill("threads", "list", "--json", "--limit", "1", "--cursor", first["cursor"]).output)
     assert [thread["thread_id"] for page in (first, second) for thread in page["threads"]] == [OTHER, CHAT]
     assert second["cursor"] is None
-    assert json.loads(threadmill("threads", "list", "--json", "--search", "nothing").output)["threads"] == []
-    assert "threadmill publish" in threadmill("threads", "list", "--search", "nothing").output
+    assert json.loads(turnmill("threads", "list", "--json", "--search", "nothing").output)["threads"] == []
+    assert "turnmill publish" in turnmill("threads", "list", "--search", "nothing").output
 
 
 @pytest.mark.parametrize("name", [CHAT, CHAT.upper(), "chat"])
-def test_show(threadmill: Any, documents: Any, name: str) -> None:
-    assert json.loads(threadmill("threads", "show", name, "--json").output) == documents[CHAT]
-    shown = threadmill("threads", "show", name).output
+def test_show(turnmill: Any, documents: Any, name: str) -> None:
+    assert json.loads(turnmill("threads", "show", name, "--json").output) == documents[CHAT]
+    shown = turnmill("threads", "show", name).output
     assert "What is the weather?" in shown
     assert "Sunny." in shown
 
 
-def test_a_thread_that_is_not_there(threadmill: Any, documents: Any) -> None:
+def test_a_thread_that_is_not_there(turnmill: Any, documents: Any) -> None:
     for command in (("threads", "show"), ("threads", "delete", "--yes"), ("export",)):
-        result = threadmill(*command, "nothing")
+        result = turnmill(*command, "nothing")
         assert isinstance(result.exception, CallerError)
         assert "threads list" in str(result.exception)
 
 
-def test_delete_asks_first(threadmill: Any, documents: Any) -> None:
-    assert threadmill("threads", "delete", "chat", input="n\n").exception is not None
-    assert len(threadmill("export").output.splitlines()) == 2
-    assert threadmill("threads", "delete", "chat", input="y\n").output.endswith(f"deleted {CHAT}\n")
-    assert [json.loads(line)["thread_id"] for line in threadmill("export").output.splitlines()] == [OTHER]
+def test_delete_asks_first(turnmill: Any, documents: Any) -> None:
+    assert turnmill("threads", "delete", "chat", input="n\n").exception is not None
+    assert len(turnmill("export").output.splitlines()) == 2
+    assert turnmill("threads", "delete", "chat", input="y\n").output.endswith(f"deleted {CHAT}\n")
+    assert [json.loads(line)["thread_id"] for line in turnmill("export").output.splitlines()] == [OTHER]
 
 
-def test_export_of_every_thread_and_of_some(threadmill: Any, documents: Any, tmp_path: Path) -> None:
-    every = [json.loads(line) for line in threadmill("export").output.splitlines()]
+def test_export_of_every_thread_and_of_some(turnmill: Any, documents: Any, tmp_path: Path) -> None:
+    every = [json.loads(line) for line in turnmill("export").output.splitlines()]
     assert {document["thread_id"]: document for document in every} == documents
-    assert [json.loads(line) for line in threadmill("export", "other", CHAT).output.splitlines()] == [
+    assert [json.loads(line) for line in turnmill("export", "other", CHAT).output.splitlines()] == [
         documents[OTHER],
         documents[CHAT],
     ]
     out = tmp_path / "threads.jsonl"
-    assert threadmill("export", "--out", str(out)).output == ""
+    assert turnmill("export", "--out", str(out)).output == ""
     assert [json.loads(line) for line in out.read_text().splitlines()] == every
-    refused = threadmill("export", "--out", str(tmp_path / "no" / "folder"))
+    refused = turnmill("export", "--out", str(tmp_path / "no" / "folder"))
     assert isinstance(refused.exception, CallerError)
 
 
 @pytest.mark.parametrize("form", [name for name in FORMATS if name != "thread"])
-def test_export_in_an_sdks_own_form(threadmill: Any, documents: Any, form: str) -> None:
-    lines = threadmill("export", "chat", "other", "--format", form).output.splitlines()
+def test_export_in_an_sdks_own_form(turnmill: Any, documents: Any, form: str) -> None:
+    lines = turnmill("export", "chat", "other", "--format", form).output.splitlines()
     expected = [{"thread_id": id_, "messages": FORMATS[form].write(documents[id_])} for id_ in (CHAT, OTHER)]
     assert [json.loads(line) for line in lines] == json.loads(json.dumps(expected))
 
 
-def test_export_for_a_release_and_for_an_agent(threadmill: Any, documents: Any) -> None:
+def test_export_for_a_release_and_for_an_agent(turnmill: Any, documents: Any) -> None:
     def exported(*options: str) -> Any:
-        return json.loads(threadmill("export", "chat", *options).output)
+        return json.loads(turnmill("export", "chat", *options).output)
 
     one = exported("--format", "pydantic-ai", "--for-version", "1.20")
     assert one == {"thread_id": CHAT, "messages": json.loads(json.dumps(messages(documents[CHAT], for_version="1.20")))}
@@ -127,18 +127,18 @@ def test_export_for_a_release_and_for_an_agent(threadmill: Any, documents: Any) 
         ("--format", "pydantic-ai", "--for-version", "newest"),
     ],
 )
-def test_options_of_another_format_are_refused(threadmill: Any, documents: Any, options: tuple[str, ...]) -> None:
-    assert isinstance(threadmill("export", *options).exception, CallerError)
+def test_options_of_another_format_are_refused(turnmill: Any, documents: Any, options: tuple[str, ...]) -> None:
+    assert isinstance(turnmill("export", *options).exception, CallerError)
 
 
-def test_migrate_and_check(threadmill: Any, store_url: str) -> None:
-    refused = threadmill("store", "check")
+def test_migrate_and_check(turnmill: Any, store_url: str) -> None:
+    refused = turnmill("store", "check")
     assert isinstance(refused.exception, StoreError)
-    assert "`threadmill store migrate`" in str(refused.exception)
-    assert "was empty" in threadmill("store", "migrate").output
-    assert "already up to date" in threadmill("store", "migrate").output
-    assert "0 threads, 0 turns" in threadmill("store", "check").output
-    found = json.loads(threadmill("store", "check", "--json").output)
+    assert "`turnmill store migrate`" in str(refused.exception)
+    assert "was empty" in turnmill("store", "migrate").output
+    assert "already up to date" in turnmill("store", "migrate").output
+    assert "0 threads, 0 turns" in turnmill("store", "check").output
+    found = json.loads(turnmill("store", "check", "--json").output)
     assert (found["schema"], found["threads"], found["runs"]) == (HEAD, 0, 0)
 
 
@@ -149,25 +149,25 @@ async def forked(store: ThreadStore, record: Any) -> None:
 
 
 @pytest.mark.usefixtures("forked")
-def test_a_branch_is_shown_and_exported(threadmill: Any) -> None:
+def test_a_branch_is_shown_and_exported(turnmill: Any) -> None:
     def printed(*args: str) -> tuple[bool, bool]:
-        output = threadmill(*args).output
+        output = turnmill(*args).output
         return "the 1st answer" in output, "the 2nd answer" in output
 
     assert printed("export", "fork") == (True, True)
     assert printed("export", "fork", "--format", "vercel-ai") == (False, True)
     assert printed("export", "fork", "--format", "vercel-ai", "--branch", "1st") == (True, False)
     assert printed("threads", "show", "fork", "--branch", "1st") == (True, False)
-    error = threadmill("export", "fork", "--branch", "3rd").exception
+    error = turnmill("export", "fork", "--branch", "3rd").exception
     assert isinstance(error, CallerError)
     assert "no run or turn of this thread is called '3rd'" in str(error)
 
 
 async def test_the_command_compares_the_sums_of_usage(
-    store: ThreadStore, threadmill: Any, documents: dict[str, Any]
+    store: ThreadStore, turnmill: Any, documents: dict[str, Any]
 ) -> None:
     def run(*options: str) -> Result:
-        result = threadmill("store", "sums", *options)
+        result = turnmill("store", "sums", *options)
         assert isinstance(result, Result)
         return result
 
@@ -182,4 +182,4 @@ async def test_the_command_compares_the_sums_of_usage(
     assert "4 put right" in (await asyncio.to_thread(run, "--repair")).output
     assert "0 wrong" in (await asyncio.to_thread(run)).output
     await store.keep_sums(wanted=False)
-    assert "THREADMILL_USAGE_SUMS is off" in (await asyncio.to_thread(run)).output
+    assert "TURNMILL_USAGE_SUMS is off" in (await asyncio.to_thread(run)).output

@@ -155,14 +155,14 @@ async def test_a_bucket_that_is_not_there(s3: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_settings() -> None:
-    home = {"THREADMILL_HOME": "/h"}
+    home = {"TURNMILL_HOME": "/h"}
     assert load(home).content_url == "file:///h/content"
-    assert load({**home, "THREADMILL_STORE": "postgresql://h/d"}).content_url is None
-    assert load({**home, "THREADMILL_CONTENT": "inline"}).content_url is None
-    assert load({"THREADMILL_CONTENT": "gs://bucket/x"}).content_url == "gs://bucket/x"
+    assert load({**home, "TURNMILL_STORE": "postgresql://h/d"}).content_url is None
+    assert load({**home, "TURNMILL_CONTENT": "inline"}).content_url is None
+    assert load({"TURNMILL_CONTENT": "gs://bucket/x"}).content_url == "gs://bucket/x"
     for bad in ("/folder", "file://relative", "https://host/x", "s3:bucket", "s3://b?key=1"):
-        with pytest.raises(CallerError, match="THREADMILL_CONTENT: file:///folder"):
-            load({"THREADMILL_CONTENT": bad})
+        with pytest.raises(CallerError, match="TURNMILL_CONTENT: file:///folder"):
+            load({"TURNMILL_CONTENT": bad})
     with pytest.raises(CallerError, match=r"azure://box/x: .*Account must be specified"):
         ContentStore("azure://box/x")
 
@@ -223,8 +223,8 @@ async def test_export_and_delete_by_command(
     root: str, record: Any, objects: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     settings = Settings(home=tmp_path, content=root)
-    monkeypatch.setenv("THREADMILL_HOME", str(tmp_path))
-    monkeypatch.setenv("THREADMILL_CONTENT", root)
+    monkeypatch.setenv("TURNMILL_HOME", str(tmp_path))
+    monkeypatch.setenv("TURNMILL_CONTENT", root)
     made = large_turn(record)
     async with await ThreadStore.open(settings.store_url) as store:
         value = await Offload(ContentStore.of(settings), 100_000, Metrics())(turn_record.encode(made))

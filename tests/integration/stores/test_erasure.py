@@ -22,9 +22,9 @@ from pipeline.stores.erasure import Erasure, erase
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult
 from pipeline.worker.store_role import TurnWriter
-from threadmill.identity import thread_uuid
 from topics import turn_record
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 GONE, KEPT = thread_uuid("gone")[0], thread_uuid("kept")[0]
 
@@ -230,7 +230,7 @@ def test_the_command_erases_and_can_be_given_again(
 ) -> None:
     """The archive fails in the middle: the thread is still found, and the second time it goes."""
     for name, value in {"STORE": store_url, "HOME": str(tmp_path), "ARCHIVE": (tmp_path / "archive").as_uri()}.items():
-        monkeypatch.setenv(f"THREADMILL_{name}", value)
+        monkeypatch.setenv(f"TURNMILL_{name}", value)
     (tmp_path / "archive").mkdir()
     broken = tmp_path / "archive" / "broken.parquet"
     broken.write_text("no parquet")

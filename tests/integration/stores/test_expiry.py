@@ -37,9 +37,9 @@ from pipeline.stores.usage_report import UsageQuery
 from pipeline.turns.times import epoch_ms
 from pipeline.worker.expiring import Expiring
 from tests.support.waiting import until
-from threadmill.identity import thread_uuid
 from topics import turn_record
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 BEGIN: Final = epoch_ms("2026-01-20T10:00:00Z") or 0  # of make_record's times
 KEPT_FOR: Final = "30d,acme=10d,globex=forever"
@@ -422,7 +422,7 @@ def test_the_command_says_what_would_go_and_then_deletes_it(
     store_url: str, tmp_path: Path, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"STORE": store_url, "HOME": str(tmp_path)}.items():
-        monkeypatch.setenv(f"THREADMILL_{name}", value)
+        monkeypatch.setenv(f"TURNMILL_{name}", value)
 
     async def fill() -> None:
         async with await ThreadStore.open(store_url, migrate=True) as store:
@@ -433,12 +433,12 @@ def test_the_command_says_what_would_go_and_then_deletes_it(
         return CliRunner().invoke(cli, ["store", "expire", *args], standalone_mode=False)
 
     asyncio.run(fill())
-    assert "set THREADMILL_STORE_RETENTION" in str(run().exception)
-    monkeypatch.setenv("THREADMILL_STORE_RETENTION", "1d,acme=forever")
+    assert "set TURNMILL_STORE_RETENTION" in str(run().exception)
+    monkeypatch.setenv("TURNMILL_STORE_RETENTION", "1d,acme=forever")
     for args, done in ((("--dry-run",), "would go"), (("--dry-run",), "would go"), ((), "gone"), ((), "gone")):
         lines = [line for line in run(*args).output.splitlines() if "pipeline.audit" not in line]
         what = "0 threads of 0 turns" if lines[0] == f"{done}: 0 threads of 0 turns, 0 large values of 0 bytes" else ""
-        assert lines[1] == "1 thread held, and left: `threadmill threads hold` lists them"
+        assert lines[1] == "1 thread held, and left: `turnmill threads hold` lists them"
         if not what:
             assert lines[0] == f"{done}: 1 thread of 2 turns, 0 large values of 0 bytes"
     assert what, "the second time nothing is left"

@@ -19,13 +19,13 @@ from pipeline.stores.sql import ThreadStore
 
 @pytest.mark.parametrize("url", ["mysql://u:secret@host/db", "sqlite://", "threads.db", ""])
 async def test_an_address_of_another_kind(url: str) -> None:
-    with pytest.raises(CallerError, match="THREADMILL_STORE") as caught:
+    with pytest.raises(CallerError, match="TURNMILL_STORE") as caught:
         await ThreadStore.open(url)
     assert "secret" not in str(caught.value)
 
 
 async def test_nobody_listens(unused_port: int) -> None:
-    with pytest.raises(StoreError, match=r"can't be reached.*THREADMILL_STORE") as caught:
+    with pytest.raises(StoreError, match=r"can't be reached.*TURNMILL_STORE") as caught:
         await ThreadStore.open(f"postgresql://me:secret@127.0.0.1:{unused_port}/db")
     assert caught.value.transient
     assert "secret" not in str(caught.value)
@@ -106,7 +106,7 @@ async def test_a_file_that_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyP
 async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "threads.db"
     path.write_text("this is a letter, not a database. " * 100)
-    with pytest.raises(StoreError, match="no SQLite database: set THREADMILL_STORE") as caught:
+    with pytest.raises(StoreError, match="no SQLite database: set TURNMILL_STORE") as caught:
         await ThreadStore.open(f"sqlite:///{path}")
     assert not caught.value.transient
     assert path.read_text().startswith("this is a letter")
@@ -114,7 +114,7 @@ async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 async def test_a_path_that_can_not_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="THREADMILL_STORE"):
+    with pytest.raises(StoreError, match="TURNMILL_STORE"):
         await ThreadStore.open(f"sqlite:///{tmp_path / 'file' / 'threads.db'}")
     with pytest.raises(StoreError, match="can't be opened: check the path"):
         await ThreadStore.open(f"sqlite:///{tmp_path}")

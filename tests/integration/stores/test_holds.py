@@ -15,8 +15,8 @@ from pipeline.observability.audit import local_user
 from pipeline.settings import Settings, load
 from pipeline.stores.erasure import erase
 from pipeline.stores.sql import ThreadStore
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 ONE, CHILD, BELOW = (ThreadKey(thread_uuid(chat)[0]) for chat in ("one", "child", "below"))
 
@@ -97,8 +97,8 @@ async def test_a_hold_and_a_deletion_at_once_leave_one_of_both(
 def test_the_command_holds_lists_and_releases(
     store_url: str, tmp_path: Path, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("THREADMILL_STORE", store_url)
-    monkeypatch.setenv("THREADMILL_HOME", str(tmp_path))
+    monkeypatch.setenv("TURNMILL_STORE", store_url)
+    monkeypatch.setenv("TURNMILL_HOME", str(tmp_path))
 
     async def fill() -> None:
         async with await ThreadStore.open(store_url, migrate=True) as store:

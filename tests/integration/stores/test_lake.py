@@ -34,11 +34,11 @@ from pipeline.worker.archive_role import ArchiveWork
 from tests.support.lake import by_duckdb, digests, expected, files_with, table, turns, usage_rows
 from tests.support.s3 import new_bucket, use_s3
 from tests.support.turn_records import make_record
-from threadmill.identity import thread_uuid
 from topics import turn_record
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
-TOPIC = "threadmill.turns"
+TOPIC = "turnmill.turns"
 START = 1_768_928_342_000
 
 
@@ -93,7 +93,7 @@ async def test_each_turn_once_in_both_tables_as_pyiceberg_and_duckdb_read_them(b
     snapshot = table(both, "turns").current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
-    assert snapshot.summary.additional_properties["threadmill.offsets"] == (
+    assert snapshot.summary.additional_properties["turnmill.offsets"] == (
         f'{{"{TOPIC}/3":[0,{len(records)},{START + len(records) - 1}]}}'
     )
     if str(both.archive).startswith("iceberg+file:"):
@@ -532,7 +532,7 @@ async def play(folder: Path, steps: Any, patch: pytest.MonkeyPatch) -> None:
 async def test_a_second_catalog_over_the_same_files_is_refused(here: Settings, tmp_path: Path) -> None:
     await write(lake_of(here, nobody), [make_record("a")])
     other = here.model_copy(update={"archive_catalog": f"sqlite:///{tmp_path / 'other.db'}"})
-    with pytest.raises(StoreError, match="THREADMILL_ARCHIVE_CATALOG"):
+    with pytest.raises(StoreError, match="TURNMILL_ARCHIVE_CATALOG"):
         await write(lake_of(other, nobody), [make_record("b")])
     assert len(digests(here)) == 1
 
@@ -563,13 +563,13 @@ async def test_expired_rows_go_from_both_tables_and_a_tenant_is_found(
 
 
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CallerError, match="THREADMILL_ARCHIVE is no table"):
+    with pytest.raises(CallerError, match="TURNMILL_ARCHIVE is no table"):
         lake_of(load({}, home=tmp_path), nobody)
     for value in ("iceberg+azure://c/p", "iceberg+archive", "iceberg+"):
-        with pytest.raises(CallerError, match="THREADMILL_ARCHIVE"):
-            load({"THREADMILL_ARCHIVE": value})
-    with pytest.raises(CallerError, match="THREADMILL_ARCHIVE_CATALOG"):
-        load({"THREADMILL_ARCHIVE_CATALOG": "catalog"})
+        with pytest.raises(CallerError, match="TURNMILL_ARCHIVE"):
+            load({"TURNMILL_ARCHIVE": value})
+    with pytest.raises(CallerError, match="TURNMILL_ARCHIVE_CATALOG"):
+        load({"TURNMILL_ARCHIVE_CATALOG": "catalog"})
     monkeypatch.setitem(sys.modules, "pyiceberg", None)
-    with pytest.raises(CallerError, match=r"^THREADMILL_ARCHIVE needs .*threadmill\[archive\]"):
+    with pytest.raises(CallerError, match=r"^TURNMILL_ARCHIVE needs .*turnmill\[archive\]"):
         lake_of(load({}, home=tmp_path, archive="iceberg+file:///x"), nobody)

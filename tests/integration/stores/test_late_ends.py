@@ -10,13 +10,13 @@ from typing import Any
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.fleet import AgentRun, Envelope, run_of
 from tests.support.topic_records import publish, read_all
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, wait_until_stored
-from threadmill.identity import thread_uuid
 from topics.catalog import DEAD_LETTERS, EVENTS, STATE, TURNS
+from turnmill.identity import thread_uuid
 
 FORGETFUL = {"idle_timeout": 1.0, "gap_timeout": 1.0, "reopen_window": 1.0, "dedupe_window": 2.0}
 NATIVE = thread_uuid("native")[0]
@@ -90,15 +90,15 @@ async def test_a_late_end_is_a_dead_letter_and_a_replay_joins_it(applied_setting
         (run.run_id, json.dumps([[run.envelopes[half]["seq"], last]])),
         ("native", "[[2, 4]]"),
     }
-    listed = await threadmill(settings, "dlq", "list", "--json", "--reason", "late_event")
+    listed = await turnmill(settings, "dlq", "list", "--json", "--reason", "late_event")
     details = [json.loads(line)["detail"] for line in listed.stdout.splitlines()]
-    assert [f"`threadmill replay --thread {NATIVE}`" in detail for detail in details].count(True) == 3
+    assert [f"`turnmill replay --thread {NATIVE}`" in detail for detail in details].count(True) == 3
 
-    dry = json.loads((await threadmill(settings, "replay", "--json", "--dry-run")).stdout)
+    dry = json.loads((await turnmill(settings, "replay", "--json", "--dry-run")).stdout)
     assert dry["turns"] == {"unchanged": 0, "changed": 3, "new": 3}
-    one = json.loads((await threadmill(settings, "replay", "--json", "--thread", NATIVE)).stdout)
+    one = json.loads((await turnmill(settings, "replay", "--json", "--thread", NATIVE)).stdout)
     assert one["turns"] == {"unchanged": 0, "changed": 2, "new": 3}
-    rest = json.loads((await threadmill(settings, "replay", "--json")).stdout)
+    rest = json.loads((await turnmill(settings, "replay", "--json")).stdout)
     assert rest["turns"] == {"unchanged": 5, "changed": 1, "new": 0}
     joined = await documents(settings)
     assert [turn["submitted_at"][17:19] for turn in joined[NATIVE]["turns"]] == ["00", "01", "02", "03", "04"]

@@ -23,8 +23,8 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.stores.waiting import WaitingWanted
 from tests.chaos.versions import NoHistory, unpacked
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 OLDER: Final = "03ca357"  # the last one before there were sums of usage
 FIRST: Final = "0002"  # its revision of the schema

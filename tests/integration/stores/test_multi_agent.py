@@ -14,11 +14,11 @@ from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.stores.sql import ThreadStore
 from tests.corpus import compare_ui
 from tests.support.places import ROOT
-from threadmill.framing import decode
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
 from topics.thread_rules import check
 from topics.turn_record import TurnRecord
+from turnmill.framing import decode
+from turnmill.identity import thread_uuid
 
 CORPUS = ROOT / "tests" / "corpus"
 CHAT, CHILD, OTHER = (thread_uuid(name)[0] for name in ("chat", "child", "other"))

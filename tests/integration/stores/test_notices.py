@@ -17,8 +17,8 @@ from pipeline.stores.expired_threads import Place
 from pipeline.stores.notices import AT_ONCE, CLAIMED_MS, deleted
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import erase_tenant
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 Record = Callable[..., Any]
 FAR = 4_000_000_000_000  # epoch ms, behind all claims

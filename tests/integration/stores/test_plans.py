@@ -30,8 +30,8 @@ from pipeline.stores.usage_report import UsageQuery
 from pipeline.stores.usage_sums_statements import Shape, filters_of, names_of, sums_figures, wanted_of
 from pipeline.stores.waiting import WaitingWanted, waiting_threads
 from tests.support.places import ROOT
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 PAGE = ROOT / "docs" / "stores.md"
 START = 1_768_903_200_000

@@ -10,8 +10,8 @@ from pipeline.errors import CallerError
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
 from pipeline.stores.usage_report import UsageQuery
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 CHAT = thread_uuid("chat")[0]
 

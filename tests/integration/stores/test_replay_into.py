@@ -6,7 +6,7 @@ import json
 
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from tests.support.commands import threadmill
+from tests.support.commands import turnmill
 from tests.support.fleet import expected, fleet, interleaved
 from tests.support.topic_records import publish
 from topics.catalog import EVENTS
@@ -17,14 +17,14 @@ async def test_sqlite_and_postgres_come_to_hold_the_same(applied_settings: Setti
     await publish(applied_settings, EVENTS, interleaved(runs, 31))
 
     async def replayed(*arguments: str) -> dict[str, int]:
-        done = await threadmill(applied_settings, "replay", "--json", *arguments)
+        done = await turnmill(applied_settings, "replay", "--json", *arguments)
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout)["turns"])
 
-    refused = await threadmill(applied_settings, "replay", "--into", postgres_database)
+    refused = await turnmill(applied_settings, "replay", "--into", postgres_database)
     assert refused.returncode == 4, "a database is migrated on command only"
-    assert "threadmill store migrate" in refused.stderr
-    done = await threadmill(applied_settings, "store", "migrate", THREADMILL_STORE=postgres_database)
+    assert "turnmill store migrate" in refused.stderr
+    done = await turnmill(applied_settings, "store", "migrate", TURNMILL_STORE=postgres_database)
     assert done.returncode == 0, done.stderr
 
     for into in ((), ("--into", postgres_database)):

@@ -19,8 +19,8 @@ from pipeline.stores.schema import metadata
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
 from pipeline.stores.usage_report import UsageQuery
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 OPEN = """
 import asyncio, sys
@@ -58,10 +58,10 @@ async def test_a_store_that_is_up_to_date_is_left_alone(store: ThreadStore) -> N
 
 async def test_a_newer_schema_is_refused(store: ThreadStore, store_url: str) -> None:
     async with store._writing() as connection:
-        await connection.execute(text("UPDATE threadmill_version SET version_num = '9999'"))
+        await connection.execute(text("UPDATE turnmill_version SET version_num = '9999'"))
         await connection.execute(text("UPDATE compatibility SET oldest = '9999'"))
     for allowed in (False, True):
-        with pytest.raises(StoreError, match=r"9999, newer than this Threadmill .*update Threadmill") as caught:
+        with pytest.raises(StoreError, match=r"9999, newer than this Turnmill .*update Turnmill") as caught:
             await ThreadStore.open(store_url, migrate=allowed)
         assert not caught.value.transient
 
@@ -72,7 +72,7 @@ EXPANDED = (
     "ALTER TABLE usage ADD COLUMN carbon BIGINT",
     "CREATE TABLE moods (mood TEXT PRIMARY KEY)",
     "CREATE INDEX turns_weight ON turns (weight)",
-    "UPDATE threadmill_version SET version_num = '9999'",
+    "UPDATE turnmill_version SET version_num = '9999'",
 )
 
 
@@ -97,7 +97,7 @@ async def test_this_code_works_beside_newer_code_that_has_added_to_the_schema(
 
 
 async def test_postgres_is_migrated_only_on_command(postgres_database: str) -> None:
-    with pytest.raises(StoreError, match="`threadmill store migrate`"):
+    with pytest.raises(StoreError, match="`turnmill store migrate`"):
         await ThreadStore.open(postgres_database)
     async with await ThreadStore.open(postgres_database, migrate=True) as store:
         assert await store.counts() == Counts(0, 0, 0, 0)

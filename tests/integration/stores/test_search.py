@@ -22,8 +22,8 @@ from pipeline.stores.search_rows import search_row, tsvector
 from pipeline.stores.search_write import CHOICES
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.spoken_text import KINDS
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 CHATS: Final = ("chat", "other")
 

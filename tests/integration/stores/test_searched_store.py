@@ -1,4 +1,4 @@
-"""The store that `threadmill bench --only search` makes, in small, and its tables."""
+"""The store that `turnmill bench --only search` makes, in small, and its tables."""
 
 from __future__ import annotations
 

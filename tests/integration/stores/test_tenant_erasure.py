@@ -22,9 +22,9 @@ from pipeline.stores.expiry import Expiry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import Left, erase_tenant, what_is_left
 from pipeline.stores.usage_tallies import SPANS
-from threadmill.identity import thread_uuid
 from topics import turn_record
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 STRANGE = ("acme", "", "x" * 900, "a\0b", "ümlaut/slash")
 
@@ -141,8 +141,8 @@ def test_the_command_erases_checks_and_says_what_topics_keep(
     local_settings: Settings, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("store", "home", "content", "archive"):
-        monkeypatch.setenv(f"THREADMILL_{name.upper()}", str(getattr(local_settings, name)))
-    monkeypatch.setenv("THREADMILL_BROKERS", "127.0.0.1:1")
+        monkeypatch.setenv(f"TURNMILL_{name.upper()}", str(getattr(local_settings, name)))
+    monkeypatch.setenv("TURNMILL_BROKERS", "127.0.0.1:1")
     held = key("chat1", "acme")
 
     async def make() -> None:

@@ -23,8 +23,8 @@ from pipeline.stores.schema import agents, erased, links, turns, usage
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.turns.canonical import turn_hash
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 ID = thread_uuid("order-4711", "acme")[0]
 ACME, EVIL, NOBODY = ThreadKey(ID, "acme"), ThreadKey(ID, "evil"), ThreadKey(ID)
@@ -300,12 +300,12 @@ async def test_objects_of_the_version_before_stay_readable_and_go_with_their_thr
 
 
 class Commands:
-    """`threadmill` on a store."""
+    """`turnmill` on a store."""
 
     def __init__(self, store_url: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.store_url = store_url
-        monkeypatch.setenv("THREADMILL_STORE", store_url)
-        monkeypatch.setenv("THREADMILL_HOME", str(home))
+        monkeypatch.setenv("TURNMILL_STORE", store_url)
+        monkeypatch.setenv("TURNMILL_HOME", str(home))
 
     def fill(self, newer: Sequence[Any], older: Sequence[Any]) -> None:
         """Store records as this version and the one before it would."""
@@ -348,4 +348,4 @@ def test_the_command_line_lists_the_threads_that_keep_older_rows(commands: Comma
     output = commands.run("store", "migrate", "--threads").output
     assert "moved 0 turns" in output
     assert f"{ACME.text}: some turns stay in the older row" in output
-    assert f"`threadmill replay --thread {ID}` joins both" in output
+    assert f"`turnmill replay --thread {ID}` joins both" in output

@@ -17,8 +17,8 @@ from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker import store_role
 from pipeline.worker.store_role import TurnWriter
-from threadmill.errors import Reason
 from topics import dead_letter, turn_record
+from turnmill.errors import Reason
 
 Record = dict[str, Any]
 

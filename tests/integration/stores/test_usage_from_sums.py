@@ -23,8 +23,8 @@ from pipeline.stores.usage_plan import LAST, Piece, bucket_of, fits, joined, par
 from pipeline.stores.usage_report import ORDERS, SUMMED, Percentiles, UsageQuery, UsageReport
 from pipeline.stores.usage_tallies import DAY, QUARTER, WEEK
 from tests.integration.stores.test_usage_report import many_records
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 BEGIN: Final = 1_768_903_200_000  # 2026-01-20T10:00Z, where the records begin
 ZONES: Final = ("UTC", "Europe/Berlin", "Asia/Kathmandu", "America/St_Johns")

@@ -21,7 +21,7 @@ from pipeline.stores.rows import record_rows
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import edges, moment, zone
 from pipeline.stores.usage_report import BUCKETS, GROUPS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 CHAT = thread_uuid("chat")[0]
 COLUMNS = {"agent": "agent_id", "thread": "thread_id"}
@@ -268,7 +268,7 @@ async def test_the_command_prints_a_table_json_and_csv(
     store: ThreadStore, store_url: str, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.write(many_records(record))
-    monkeypatch.setenv("THREADMILL_STORE", store_url)
+    monkeypatch.setenv("TURNMILL_STORE", store_url)
 
     def run(*args: str) -> str:
         result = CliRunner().invoke(cli, ["usage", *args], standalone_mode=False)

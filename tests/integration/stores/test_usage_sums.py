@@ -25,8 +25,8 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_tallies import SPANS, Names, Place, Tally
 from tests.integration.stores.test_migrations import moved
 from tests.integration.stores.test_tenants import write_as_before
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 Sums = dict[Place, dict[str, Any]]
 CHATS: Final = ("chat", "other")

@@ -25,9 +25,9 @@ from pipeline.turns.held_events import ranges_of
 from pipeline.worker.store_role import TurnWriter
 from tests.integration.stores.test_unstorable_records import Letters
 from tests.support.assembled import START, THREAD_ID
-from threadmill.errors import Reason
 from topics import dead_letter, turn_record
 from topics.thread_key import ThreadKey
+from turnmill.errors import Reason
 
 Record = Any
 LAST = 5
@@ -205,6 +205,6 @@ async def test_a_late_version_becomes_a_dead_letter_with_its_bytes(store: Thread
     await writer.apply([(3, group)])
     assert letters.found() == {place: (Reason.LATE_EVENT, values[place]) for place in (2, 3, 4)}
     letter = dead_letter.from_record(letters.sent[0].key, letters.sent[0].value, letters.sent[0].headers or [])
-    assert (letter.topic, letter.partition, letter.key) == ("threadmill.turns", 3, THREAD_ID.encode())
-    assert f"`threadmill replay --thread {THREAD_ID}`" in letter.detail
+    assert (letter.topic, letter.partition, letter.key) == ("turnmill.turns", 3, THREAD_ID.encode())
+    assert f"`turnmill replay --thread {THREAD_ID}`" in letter.detail
     assert (await store.counts()).turns == 2

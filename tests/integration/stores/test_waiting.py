@@ -9,8 +9,8 @@ from sqlalchemy import text
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.waiting import WaitingWanted
 from tests.support.turn_records import Record, make_record
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 CALL = {"part_kind": "tool-call", "tool_name": "pay", "tool_call_id": "c1", "args": {"sum": 3, "to": "\0 \ud800"}}
 

@@ -16,7 +16,7 @@ from tests.support.workers import WorkerProcess, environment
 
 def start(settings: Settings, url: str, roles: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pipeline", "worker", "--roles", roles]
-    variables = environment(settings, THREADMILL_STORE=url, THREADMILL_ARCHIVE=settings.home.as_uri() + "/archive")
+    variables = environment(settings, TURNMILL_STORE=url, TURNMILL_ARCHIVE=settings.home.as_uri() + "/archive")
     return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
@@ -26,20 +26,20 @@ async def test_no_schema_and_another_ones_schema_are_refused(
     for roles in ("store", "archive"):
         done = start(applied_settings, postgres_database, roles)
         assert done.returncode == 4
-        assert "`threadmill store migrate`" in done.stderr
+        assert "`turnmill store migrate`" in done.stderr
         assert "Traceback" not in done.stderr
     async with ThreadStore(postgres_database) as store:
         assert await store.revision() is None  # nobody has migrated it by surprise
         await store.migrate()
         async with store._writing() as connection:
-            await connection.execute(text("UPDATE threadmill_version SET version_num = '0000'"))
+            await connection.execute(text("UPDATE turnmill_version SET version_num = '0000'"))
     done = start(applied_settings, postgres_database, "assemble,store")
-    assert (done.returncode, "update Threadmill" in done.stderr) == (4, False)
-    assert "`threadmill store migrate`" in done.stderr
+    assert (done.returncode, "update Turnmill" in done.stderr) == (4, False)
+    assert "`turnmill store migrate`" in done.stderr
 
 
 async def test_a_store_that_is_away_is_waited_for(applied_settings: Settings) -> None:
-    url = f"postgresql://nobody:secret@127.0.0.1:{free_ports(1)[0]}/threadmill"
+    url = f"postgresql://nobody:secret@127.0.0.1:{free_ports(1)[0]}/turnmill"
     worker = WorkerProcess(applied_settings.model_copy(update={"store": url}), roles="store")
     try:
         await worker.start().url()

@@ -17,8 +17,8 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts, StepUsage, WriteResult
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.turns.times import LAST_MS
-from threadmill.identity import thread_uuid
 from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 CHAT = thread_uuid("chat")[0]
 

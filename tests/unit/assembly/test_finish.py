@@ -10,8 +10,8 @@ from pipeline.assembly.builder import Builder
 from pipeline.assembly.finish import finish
 from pipeline.assembly.parts import Context
 from pipeline.turns.canonical import turn_hash
-from threadmill.identity import turn_id
 from topics import turn_record
+from turnmill.identity import turn_id
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from tests.support.toy import TOYS, Log, envelope, text
-from threadmill.errors import Reason
+from turnmill.errors import Reason
 
 
 def test_early_records_are_bound_in_bytes_and_the_missing_one_finds_its_run() -> None:
@@ -34,5 +34,5 @@ def test_what_comes_behind_a_cut_says_why() -> None:
     assert (turn["status"], turn["events"]) == ("interrupted", 2)
     assert [refused.record.value for refused in partition.out.dead] == [record.value for record in log.records[2:]]
     assert {refused.reason for refused in partition.out.dead} == {Reason.TOO_LARGE}
-    assert all("THREADMILL_RUN_BYTES" in refused.detail for refused in partition.out.dead)
+    assert all("TURNMILL_RUN_BYTES" in refused.detail for refused in partition.out.dead)
     assert partition.floor() == 4

@@ -13,11 +13,11 @@ from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.run import Run
 from tests.support.partitions import built, fed, remembered, taken
 from tests.support.toy import START, THREAD, TOYS, Event, envelope, text
-from threadmill.envelope import encode
-from threadmill.errors import Reason
 from topics import CORE
 from topics import state as state_topic
 from topics.state import RunKey, Segment
+from turnmill.envelope import encode
+from turnmill.errors import Reason
 
 
 def more(partition: Partition, seq: int, events: list[Event], run_id: str = "r", **fields: object) -> None:

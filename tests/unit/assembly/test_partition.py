@@ -16,11 +16,11 @@ from pipeline.assembly.restored_state import RestoredState
 from pipeline.dialects import DIALECTS
 from tests.support.partitions import fed, partition_of, remembered, taken
 from tests.support.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, envelope, right, said, text
-from threadmill.envelope import encode
-from threadmill.errors import Reason
 from topics import json_text, state, turn_record
 from topics.state import RunKey, Segment
 from topics.turn_record import TurnRecord
+from turnmill.envelope import encode
+from turnmill.errors import Reason
 
 KEY = RunKey(None, THREAD, "r")
 MINUTE = 60_000

@@ -9,10 +9,10 @@ import pytest
 
 from pipeline.assembly.restored_state import RestoredState
 from tests.support.toy import envelope, text
-from threadmill.envelope import encode
-from threadmill.errors import InvalidRecord
 from topics import state
 from topics.state import Closed, RunKey, Segment
+from turnmill.envelope import encode
+from turnmill.errors import InvalidRecord
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 RUN = RunKey(None, THREAD, "run/1")

@@ -11,8 +11,8 @@ from pipeline.assembly.fork import fork
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.run import Run
 from tests.support.toy import START, TOY, Envelope, envelope, text
-from threadmill.errors import Reason
-from threadmill.wires import Wire
+from turnmill.errors import Reason
+from turnmill.wires import Wire
 
 
 def record(offset: int = 0, at: int = 0) -> StoredRecord:

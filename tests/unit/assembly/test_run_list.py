@@ -7,9 +7,9 @@ import pytest
 
 from pipeline.assembly.run_list import RunList, kind_of
 from pipeline.assembly.usual_silence import FEWEST, UsualSilence
-from threadmill.envelope import encode
 from topics import state
 from topics.state import ANYONE, Clocks, Closed, RunKey, Segment
+from turnmill.envelope import encode
 
 THREAD = "7b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11"
 REOPEN = 10_000

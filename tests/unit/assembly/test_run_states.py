@@ -19,8 +19,8 @@ from tests.support.partitions import built, fed, remembered
 from tests.support.run_moves import Row, RunMoves
 from tests.support.toy import START, THREAD, TOY, TOYS, envelope, text
 from tests.support.toy import Event as ToyEvent
-from threadmill.envelope import encode
 from topics.state import RunKey
+from turnmill.envelope import encode
 
 KEY = RunKey(None, THREAD, "r")
 FINISH: ToyEvent = {"type": "finish"}

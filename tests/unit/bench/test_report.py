@@ -28,7 +28,7 @@ WHERE: dict[str, Any] = {
     "system": "Linux",
     "python": "3",
     "packages": {"kafka": "4"},
-    "command": "threadmill bench",
+    "command": "turnmill bench",
     "load": 0.1,
     "load_after": 0.2,
 }
@@ -67,7 +67,7 @@ def test_the_tables_as_markdown() -> None:
         left_out={"quix": "a package"},
     )
     text = report.markdown(suite, WHERE)
-    assert "| Threadmill to the turns topic | 90 | 4.00 | 0.40 |" in text
+    assert "| Turnmill to the turns topic | 90 | 4.00 | 0.40 |" in text
     assert "| a turn more | 10.0 KB | 10.0 KB |" in text
     assert f"Not measured: {CONTENDERS['quix'].title}. It needs a package." in text
 
@@ -96,7 +96,7 @@ def test_what_was_aimed_at_and_by_how_much_it_was_missed() -> None:
     assert rows["`run.tee` with 1 stream(s) of 50 tokens/s, of a core each"] == ("1.00%", "≤ 1.50%", "met")
     text = report.markdown(suite, WHERE)
     assert "| met |" in text
-    assert "| 1 | `threadmill run` | 400 | 2.00 × | 51.00 ms | +1.00 ms, 1.02 × |" in text
+    assert "| 1 | `turnmill run` | 400 | 2.00 × | 51.00 ms | +1.00 ms, 1.02 × |" in text
 
 
 def test_what_is_aimed_at_in_cpu() -> None:

@@ -24,7 +24,7 @@ class Standing:
         return not self.still
 
     async def metric(self, name: str) -> float:
-        assert name == "threadmill_rebalances_total"
+        assert name == "turnmill_rebalances_total"
         return self.rebalances
 
     async def rebalance(self, pause: float) -> None:

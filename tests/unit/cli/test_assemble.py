@@ -1,4 +1,4 @@
-"""`threadmill assemble`: files in, one JSON object a line out; what is wrong with a call."""
+"""`turnmill assemble`: files in, one JSON object a line out; what is wrong with a call."""
 
 import json
 
@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from pipeline.__main__ import cli
 from pipeline.errors import CallerError
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 SSE = "".join(
     f"data: {event}\n\n"

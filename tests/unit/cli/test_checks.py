@@ -35,7 +35,7 @@ def found(topic: Topic, copies: int = 3, *, leader: int | None = 1, in_sync: int
     ids = tuple(range(1, copies + 1))
     rows = tuple(Partition(n, leader, ids, ids[:in_sync], 0, 10) for n in range(2))
     values = {**topic.config(), **GOOD, **{key.replace("_", "."): value for key, value in config.items()}}
-    return Found(topic.full_name("threadmill"), rows, values, {})
+    return Found(topic.full_name("turnmill"), rows, values, {})
 
 
 def topics(*others: Found) -> list[Found]:
@@ -70,7 +70,7 @@ def test_all_is_well() -> None:
 )
 def test_what_can_lose_records(topic: Found, brokers: int, level: str, words: str) -> None:
     (finding,) = topic_findings(SETTINGS, topics(topic), [], brokers)
-    assert (finding.level, finding.check) == (level, "topic threadmill.events")
+    assert (finding.level, finding.check) == (level, "topic turnmill.events")
     assert words in finding.seen
     assert finding.advice
 
@@ -86,12 +86,12 @@ def test_topics_that_are_not_copartitioned() -> None:
     (finding,) = topic_findings(SETTINGS, topics(more), [], 3)
     assert (finding.level, finding.check) == ("error", "partitions")
     assert "events 4, turns 2" in finding.seen
-    assert "THREADMILL_PARTITIONS=4" in finding.advice
+    assert "TURNMILL_PARTITIONS=4" in finding.advice
 
 
 def test_the_state_topic_must_be_compacted() -> None:
     (finding,) = state_finding(SETTINGS, topics(found(STATE, cleanup_policy="delete")))
-    assert (finding.level, finding.check) == ("error", "topic threadmill.state")
+    assert (finding.level, finding.check) == ("error", "topic turnmill.state")
 
 
 def test_secrets_in_the_clear() -> None:
@@ -122,9 +122,9 @@ def test_endless_retention_is_long_enough() -> None:
 
 def test_differences_from_the_catalog() -> None:
     changes = [
-        Change("threadmill.events", "create", "12 partitions"),
-        Change("threadmill.turns", "configure", "retention.ms: 1 -> 2"),
-        Change("threadmill.state", "left", "16 partitions, not 12"),
+        Change("turnmill.events", "create", "12 partitions"),
+        Change("turnmill.turns", "configure", "retention.ms: 1 -> 2"),
+        Change("turnmill.state", "left", "16 partitions, not 12"),
     ]
     findings = topic_findings(SETTINGS, [], changes, 3)
     assert [(f.level, f.seen) for f in findings] == [
@@ -137,14 +137,14 @@ def test_differences_from_the_catalog() -> None:
 def test_closed_runs_must_be_remembered_for_the_dedupe_window() -> None:
     (finding,) = state_finding(SETTINGS, topics(found(STATE, retention_ms="60000")))
     assert finding.level == "warning"
-    assert "THREADMILL_DEDUPE_WINDOW (86400 s)" in finding.seen
+    assert "TURNMILL_DEDUPE_WINDOW (86400 s)" in finding.seen
 
 
 def test_settings_that_make_no_sense_together() -> None:
     findings = settings_findings(Settings(idle_timeout=7200, dedupe_window=60))
     assert [f.level for f in findings] == ["warning", "warning"]
-    assert "THREADMILL_IDLE_TIMEOUT (7200 s) is over THREADMILL_RUN_TIMEOUT (3600 s)" in findings[0].seen
-    assert "THREADMILL_REOPEN_WINDOW" in findings[1].seen
+    assert "TURNMILL_IDLE_TIMEOUT (7200 s) is over TURNMILL_RUN_TIMEOUT (3600 s)" in findings[0].seen
+    assert "TURNMILL_REOPEN_WINDOW" in findings[1].seen
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_settings_that_make_no_sense_together() -> None:
 )
 def test_how_far_a_group_has_read(rows: list[tuple[int | None, int, int]], level: str, words: str) -> None:
     lags = [PartitionLag("t", number, *row) for number, row in enumerate(rows)]
-    finding = lag_finding("threadmill-store", "store", lags)
-    assert (finding.level, finding.check) == (level, "group threadmill-store")
+    finding = lag_finding("turnmill-store", "store", lags)
+    assert (finding.level, finding.check) == (level, "group turnmill-store")
     assert words in finding.seen
 
 

@@ -42,9 +42,7 @@ async def test_it_ends_where_a_library_keeps_the_first_cancellation_for_itself(
 
 def test_what_it_makes_is_in_the_cache_or_in_the_home_that_was_named(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
-    found = settings_of_demo(load({"THREADMILL_CACHE": cache}))
+    found = settings_of_demo(load({"TURNMILL_CACHE": cache}))
     assert (found.home, found.cache_folder) == (tmp_path / "cache" / "demo", tmp_path / "cache")
     home = str(tmp_path / "home")
-    assert (
-        settings_of_demo(load({"THREADMILL_CACHE": cache, "THREADMILL_HOME": home})).home == tmp_path / "home" / "demo"
-    )
+    assert settings_of_demo(load({"TURNMILL_CACHE": cache, "TURNMILL_HOME": home})).home == tmp_path / "home" / "demo"

@@ -1,4 +1,4 @@
-"""`threadmill convert`, `hash` and `import`: what they print, and what they say of files that don't fit."""
+"""`turnmill convert`, `hash` and `import`: what they print, and what they say of files that don't fit."""
 
 from __future__ import annotations
 

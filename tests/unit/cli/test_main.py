@@ -42,9 +42,9 @@ def test_a_home_that_cant_be_made_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("THREADMILL_HOME", str(tmp_path / "file" / "home"))
-    monkeypatch.setattr(sys, "argv", ["threadmill", "up"])
+    monkeypatch.setenv("TURNMILL_HOME", str(tmp_path / "file" / "home"))
+    monkeypatch.setattr(sys, "argv", ["turnmill", "up"])
     with pytest.raises(SystemExit) as raised:
         main()
     assert raised.value.code == 2
-    assert capsys.readouterr().err.startswith(f"threadmill: {tmp_path / 'file'}")
+    assert capsys.readouterr().err.startswith(f"turnmill: {tmp_path / 'file'}")

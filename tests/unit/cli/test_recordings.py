@@ -12,8 +12,8 @@ import pytest
 
 from pipeline.cli.recordings import Envelopes, Found, Stream, files_of, read
 from pipeline.errors import CallerError
-from threadmill.envelope import MAX_BYTES
-from threadmill.identity import thread_uuid
+from turnmill.envelope import MAX_BYTES
+from turnmill.identity import thread_uuid
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 SSE = 'data: {"type":"start"}\n\ndata: {"type":"finish"}\n\ndata: [DONE]\n\n'

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from pipeline.cli.settings import settings
 from pipeline.errors import CallerError
 from pipeline.settings import Settings, load
-from threadmill.settings import PREFIX
+from turnmill.settings import PREFIX
 
 
 def run(*arguments: str) -> str:
@@ -30,16 +30,16 @@ def test_every_setting_is_in_every_form(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_values_in_force_and_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THREADMILL_PARTITIONS", "7")
-    row = json.loads(run("--json"))["THREADMILL_PARTITIONS"]
+    monkeypatch.setenv("TURNMILL_PARTITIONS", "7")
+    row = json.loads(run("--json"))["TURNMILL_PARTITIONS"]
     assert (row["value"], row["default"]) == ("7", "12")
 
 
 def test_passwords_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THREADMILL_STORE", "postgresql://mill:hunter2@db:5432/threads")
+    monkeypatch.setenv("TURNMILL_STORE", "postgresql://mill:hunter2@db:5432/threads")
     for form in ("--json", "--markdown"):
         assert "hunter2" not in run(form)
-    assert json.loads(run("--json"))["THREADMILL_STORE"]["value"] == "postgresql://mill:***@db:5432/threads"
+    assert json.loads(run("--json"))["TURNMILL_STORE"]["value"] == "postgresql://mill:***@db:5432/threads"
 
 
 @pytest.mark.parametrize(
@@ -47,31 +47,31 @@ def test_passwords_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     ["postgresql://mill:hunter2@[::1]:5432/threads", "postgres://db1:1,db2/threads?user=mill&password=hunter2&x=y"],
 )
 def test_a_password_is_masked_wherever_it_stands(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setenv("THREADMILL_STORE", url)
-    assert json.loads(run("--json"))["THREADMILL_STORE"]["value"] == url.replace("hunter2", "***")
+    monkeypatch.setenv("TURNMILL_STORE", url)
+    assert json.loads(run("--json"))["TURNMILL_STORE"]["value"] == url.replace("hunter2", "***")
 
 
 @pytest.mark.parametrize(
     "url", ["postgresql://mill:hun/ter2@db/threads", "postgresql://db:port/threads", "mysql://db/x"]
 )
 def test_an_address_that_is_none_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(CallerError, match="THREADMILL_STORE: sqlite:///path or postgresql://") as raised:
-        load({"THREADMILL_STORE": url})
+    with pytest.raises(CallerError, match="TURNMILL_STORE: sqlite:///path or postgresql://") as raised:
+        load({"TURNMILL_STORE": url})
     assert "ter2" not in str(raised.value)
 
 
 def test_retention_is_by_topic_in_seconds() -> None:
-    assert load({"THREADMILL_RETENTION": "events=3600, dead-letters=60"}).retention_ms == {
+    assert load({"TURNMILL_RETENTION": "events=3600, dead-letters=60"}).retention_ms == {
         "events": 3_600_000,
         "dead-letters": 60_000,
     }
     assert load({}).retention_ms == {}
 
 
-@pytest.mark.parametrize("value", ["events", "events=1d", "events=0", "events=-1", "threadmill.events=5", "events=5,"])
+@pytest.mark.parametrize("value", ["events", "events=1d", "events=0", "events=-1", "turnmill.events=5", "events=5,"])
 def test_a_retention_that_is_none_is_refused(value: str) -> None:
-    with pytest.raises(CallerError, match="THREADMILL_RETENTION: TOPIC=SECONDS,… is expected, TOPIC one of events,"):
-        load({"THREADMILL_RETENTION": value})
+    with pytest.raises(CallerError, match="TURNMILL_RETENTION: TOPIC=SECONDS,… is expected, TOPIC one of events,"):
+        load({"TURNMILL_RETENTION": value})
 
 
 def test_table_cells_of_markdown_hold_no_bars() -> None:
@@ -86,11 +86,11 @@ def test_downloads_are_the_user_s_unless_the_folder_has_a_cache(
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "user")
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative, so not to be taken")
-    assert Settings().cache_folder == tmp_path / "user" / ".cache" / "threadmill"
+    assert Settings().cache_folder == tmp_path / "user" / ".cache" / "turnmill"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert Settings().cache_folder == tmp_path / "xdg" / "threadmill"
+    assert Settings().cache_folder == tmp_path / "xdg" / "turnmill"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert Settings().cache_folder == tmp_path / "user" / "Library" / "Caches" / "threadmill"
-    (tmp_path / ".cache" / "threadmill").mkdir(parents=True)
-    assert Settings().cache_folder == tmp_path / ".cache" / "threadmill"
+    assert Settings().cache_folder == tmp_path / "user" / "Library" / "Caches" / "turnmill"
+    (tmp_path / ".cache" / "turnmill").mkdir(parents=True)
+    assert Settings().cache_folder == tmp_path / ".cache" / "turnmill"
     assert Settings(cache=Path("mine")).cache_folder == tmp_path / "mine"

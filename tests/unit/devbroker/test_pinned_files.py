@@ -104,14 +104,14 @@ def test_one_that_fails_stops_the_others_and_what_came_stays(tmp_path: Path) -> 
 def test_who_can_t_be_reached_is_said_with_what_to_do(tmp_path: Path) -> None:
     with file_server({}) as server:
         url = server.url.replace("http://", "http://me:s3cret@")
-    with pytest.raises(CallerError, match=r"HTTPS_PROXY.*SSL_CERT_FILE.*THREADMILL_MAVEN_REPOSITORY") as raised:
+    with pytest.raises(CallerError, match=r"HTTPS_PROXY.*SSL_CERT_FILE.*TURNMILL_MAVEN_REPOSITORY") as raised:
         fetch(pins({FIRST: DATA}), Repository(url, None, "a test"), tmp_path, lambda _have, _total: None)
     assert "s3cret" not in str(raised.value)
     assert str(tmp_path) in str(raised.value)
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(CallerError, match=r"is no address .*THREADMILL_MAVEN_REPOSITORY"):
+    with pytest.raises(CallerError, match=r"is no address .*TURNMILL_MAVEN_REPOSITORY"):
         fetch(
             pins({FIRST: DATA}), Repository("https://mirror:${env.PORT}/x", None, "a test"), tmp_path, lambda *_: None
         )

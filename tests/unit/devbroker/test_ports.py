@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.devbroker.ports import bindable, check_listenable, free_ports, next_addresses
 from pipeline.errors import CallerError
-from threadmill.kafka.probe import ask, host_port
+from turnmill.kafka.probe import ask, host_port
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
-from threadmill.errors import InvalidRecord
 from topics.thread_rules import check
+from turnmill.errors import InvalidRecord
 
 NOW = 1_768_928_342_000
 ORIGIN = Origin("0b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11", "weather", NOW, agent_name="Weather", external_id="chat-17")

@@ -1,4 +1,4 @@
-"""One line in `threadmill.wires`, one folder in `pipeline/dialects`: neither is there without the other."""
+"""One line in `turnmill.wires`, one folder in `pipeline/dialects`: neither is there without the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.assembly.dialect import Dialect, Shown
 from pipeline.dialects import DIALECTS, FORMATS, package_of
 from pipeline.dialects.live_text import shown, text_of
 from pipeline.dialects.shared_hash import CARRIERS
-from threadmill.wires import WIRES
+from turnmill.wires import WIRES
 
 FOLDER = Path(pipeline.dialects.__file__).parent
 STARTED = {"event": "tool-started", "tool_name": "search"}

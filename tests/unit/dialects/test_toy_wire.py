@@ -19,10 +19,10 @@ from pipeline.dialects import DIALECTS, FORMATS
 from tests.support import toy_wire
 from tests.support.assembled import Assembled, assembled
 from tests.support.toy_wire import STREAM
-from threadmill import wires
-from threadmill.framing import decode
-from threadmill.wires import WIRES
 from topics.thread_rules import check
+from turnmill import wires
+from turnmill.framing import decode
+from turnmill.wires import WIRES
 
 QUESTION = {"request": {"question": "Weather in Paris?"}}
 

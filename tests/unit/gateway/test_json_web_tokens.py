@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from pipeline.gateway.json_web_tokens import Claims, JwtVerifier
 from pipeline.gateway.problems import Problem
 
-ISSUER, AUDIENCE = "https://issuer.example.com", "threadmill"
+ISSUER, AUDIENCE = "https://issuer.example.com", "turnmill"
 KEY, ROLLED, FOREIGN = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(3))
 
 
@@ -76,7 +76,7 @@ async def refusal(of: JwtVerifier, text: str) -> str:
 
 async def test_a_good_token_says_who_may_do_what(issuer: Issuer) -> None:
     mine = verifier(issuer)
-    assert await mine.verify(token(scope="read threadmill:publish x")) == Claims(
+    assert await mine.verify(token(scope="read turnmill:publish x")) == Claims(
         "acme/u1", ("read", "publish", "x"), "acme"
     )
     assert await mine.verify(token(scope=["admin"], kid=None)) == Claims("acme/u1", ("admin",), "acme")

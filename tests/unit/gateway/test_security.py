@@ -92,7 +92,7 @@ def test_no_tokens_are_an_error(setting: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "gateway.example.com"])
 def test_without_tokens_a_gateway_does_not_listen_to_others(host: str) -> None:
-    with pytest.raises(CallerError, match="THREADMILL_GATEWAY_TOKENS"):
+    with pytest.raises(CallerError, match="TURNMILL_GATEWAY_TOKENS"):
         Authenticator(gateway_settings(gateway_host=host))
     Authenticator(gateway_settings(gateway_host=host, gateway_tokens=JSON_LINE))
 
@@ -114,7 +114,7 @@ async def test_with_tokens_each_request_needs_one() -> None:
     authenticator = Authenticator(gateway_settings(gateway_tokens=JSON_LINE))
     assert (await authenticator.principal(TOKEN)).name == "acme-worker"
     missing = await refusal(authenticator, None)
-    assert (missing.kind, missing.headers["WWW-Authenticate"]) == ("unauthorized", 'Bearer realm="threadmill"')
+    assert (missing.kind, missing.headers["WWW-Authenticate"]) == ("unauthorized", 'Bearer realm="turnmill"')
     for wrong in ("x", TOKEN[:-1], TOKEN + "=", hashed(TOKEN), "a.b.c", "é" * 10, "\udcff"):
         refused = await refusal(authenticator, wrong)
         assert refused.kind == "unauthorized"
@@ -129,7 +129,7 @@ def test_a_principal_with_a_tenant_reaches_that_alone() -> None:
         bound.bounded("globex")
 
 
-@pytest.mark.parametrize("half", [{}, {"gateway_jwt_issuer": "https://issuer"}, {"gateway_jwt_audience": "threadmill"}])
+@pytest.mark.parametrize("half", [{}, {"gateway_jwt_issuer": "https://issuer"}, {"gateway_jwt_audience": "turnmill"}])
 def test_a_jwks_without_issuer_and_audience_is_an_error(half: dict[str, str]) -> None:
     with pytest.raises(CallerError, match="GATEWAY_JWT_ISSUER"):
         Authenticator(gateway_settings(gateway_jwks_url="https://issuer/jwks.json", **half))

@@ -11,7 +11,7 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import UnknownWire
 from pipeline.errors import InvalidRecord
 from pipeline.gateway.upload import Upload
-from threadmill.micro_batch import MicroBatch
+from turnmill.micro_batch import MicroBatch
 
 IDENTITY = {"thread_id": "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01", "run_id": "r", "agent_id": "a", "dialect": "vercel-ai"}
 

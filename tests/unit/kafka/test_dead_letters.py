@@ -16,8 +16,8 @@ from pipeline.observability.logs import IDS
 from pipeline.observability.metrics import Metrics
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from tests.support.toy import THREAD, TOYS, Log, envelope, text
-from threadmill.errors import Reason
-from threadmill.traceparent import headers
+from turnmill.errors import Reason
+from turnmill.traceparent import headers
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = f"00-{TRACE}-00f067aa0ba902b7-01"

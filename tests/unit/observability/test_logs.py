@@ -10,8 +10,8 @@ import pytest
 
 from pipeline.observability import logs
 from pipeline.settings import Settings
-from threadmill.kafka import client_log
-from threadmill.log_ids import log_ids
+from turnmill.kafka import client_log
+from turnmill.log_ids import log_ids
 
 
 @pytest.fixture(autouse=True)

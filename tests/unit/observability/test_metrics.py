@@ -35,7 +35,7 @@ def test_every_metric_of_the_module_is_in_the_table_once() -> None:
 
 @pytest.mark.parametrize("metric", m.TABLE, ids=lambda metric: metric.name)
 def test_names_and_kinds_follow_prometheus(metric: Metric) -> None:
-    assert re.fullmatch(r"(threadmill|gen_ai)_[a-z_]+", metric.name)
+    assert re.fullmatch(r"(turnmill|gen_ai)_[a-z_]+", metric.name)
     assert metric.name.endswith("_total") == (metric.kind == "counter")
     assert bool(metric.buckets) == (metric.kind == "histogram")
     assert list(metric.buckets) == sorted(metric.buckets)
@@ -63,22 +63,22 @@ def test_every_metric_is_exposed_under_its_name() -> None:
 
 
 def test_a_scrape_sees_how_the_core_runs() -> None:
-    labels = (("core", CORE), ("version", version("threadmill")))
-    assert exposed(Metrics())["threadmill_build_info"] == {labels: 1.0}
+    labels = (("core", CORE), ("version", version("turnmill")))
+    assert exposed(Metrics())["turnmill_build_info"] == {labels: 1.0}
 
 
 def test_registries_are_apart() -> None:
     one, other = Metrics(), Metrics()
     one.add(m.COMMITS)
-    assert one.registry.get_sample_value("threadmill_commits_total") == 1
-    assert other.registry.get_sample_value("threadmill_commits_total") == 0
+    assert one.registry.get_sample_value("turnmill_commits_total") == 1
+    assert other.registry.get_sample_value("turnmill_commits_total") == 0
 
 
 def test_missing_values_are_unknown_and_the_rest_is_other() -> None:
     metrics = Metrics(series=2)
     for model in (None, "", "one", "two", "three", "four", "one"):
         metrics.add(m.COST, 1, **{**LABELS, "model": model})
-    by_model = {dict(labels)["model"]: value for labels, value in exposed(metrics)["threadmill_cost_usd_total"].items()}
+    by_model = {dict(labels)["model"]: value for labels, value in exposed(metrics)["turnmill_cost_usd_total"].items()}
     assert by_model == {"unknown": 2, "one": 2, "two": 1, "other": 2}
 
 
@@ -86,9 +86,9 @@ def test_labels_of_the_pipelines_own_are_not_bounded() -> None:
     metrics = Metrics(series=1)
     for partition in range(30):
         metrics.set(m.LAG, partition, role="assemble", topic="events", partition=str(partition))
-    assert len(exposed(metrics)["threadmill_lag_records"]) == 30
+    assert len(exposed(metrics)["turnmill_lag_records"]) == 30
     metrics.forget(m.LAG, role="assemble", topic="events", partition="7")
-    assert len(exposed(metrics)["threadmill_lag_records"]) == 29
+    assert len(exposed(metrics)["turnmill_lag_records"]) == 29
 
 
 def test_combinations_are_bounded_too() -> None:
@@ -97,7 +97,7 @@ def test_combinations_are_bounded_too() -> None:
         for k in range(5):
             for i in range(5):
                 metrics.add(m.COST, 1, model=f"m{n}", provider=f"p{k}", agent=f"a{i}", tenant="t")
-    series = exposed(metrics)["threadmill_cost_usd_total"]
+    series = exposed(metrics)["turnmill_cost_usd_total"]
     assert len(series) == 5 * m.SERIES_PER_VALUE + 1
     assert sum(series.values()) == 125
 
@@ -107,7 +107,7 @@ def test_any_text_can_be_a_label_and_nothing_is_lost(models: list[str | None]) -
     metrics = Metrics(series=3)
     for model in models:
         metrics.add(m.COST, 1, **{**LABELS, "model": model})
-    series = exposed(metrics).get("threadmill_cost_usd_total", {})
+    series = exposed(metrics).get("turnmill_cost_usd_total", {})
     assert sum(series.values()) == len(models)
     assert len(series) <= 5
 
@@ -115,7 +115,7 @@ def test_any_text_can_be_a_label_and_nothing_is_lost(models: list[str | None]) -
 def test_lone_surrogates_and_long_texts_are_exposed() -> None:
     metrics = Metrics()
     metrics.add(m.DEAD_LETTERS, reason="\ud800" + "x" * 1000)
-    (labels,) = exposed(metrics)["threadmill_dead_letters_total"]
+    (labels,) = exposed(metrics)["turnmill_dead_letters_total"]
     assert labels == (("reason", "?" + "x" * (m.MAX_VALUE_LENGTH - 1)),)
 
 

@@ -51,7 +51,7 @@ class Meter:
 
     def tokens(self) -> dict[str, float]:
         kinds = ("input", "output", "thinking", "cache_read", "cache_write", "total")
-        found = {kind: self.value("threadmill_tokens_total", token_type=kind, **LABELS) for kind in kinds}
+        found = {kind: self.value("turnmill_tokens_total", token_type=kind, **LABELS) for kind in kinds}
         return {kind: value for kind, value in found.items() if value is not None}
 
 
@@ -100,7 +100,7 @@ class Meter:
 def test_usage_in_every_shape(usage: dict[str, Any], expected: dict[str, float]) -> None:
     meter = Meter().take(record("data-sys-usage", usage))
     assert meter.tokens() == expected
-    assert meter.value("threadmill_telemetry_malformed_total", type="data-sys-usage") is None
+    assert meter.value("turnmill_telemetry_malformed_total", type="data-sys-usage") is None
     for kind in ("input", "output"):
         total = meter.value("gen_ai_client_token_usage_sum", token_type=kind, **LABELS)
         assert total == expected.get(kind)
@@ -109,7 +109,7 @@ def test_usage_in_every_shape(usage: dict[str, Any], expected: dict[str, float])
 @pytest.mark.parametrize("cost", [0.25, "0.25", {"input": 0.2, "output": 0.05, "total": 0.25}])
 def test_cost_in_every_shape(cost: Any) -> None:
     meter = Meter().take(record("data-sys-usage", {"cost": cost}))
-    assert meter.value("threadmill_cost_usd_total", **LABELS) == 0.25
+    assert meter.value("turnmill_cost_usd_total", **LABELS) == 0.25
 
 
 def test_latency_and_cache_hits() -> None:
@@ -119,10 +119,10 @@ def test_latency_and_cache_hits() -> None:
         record("data-sys-cache_hit", {"cache_key": "k"}, 2),
     )
     assert meter.value("gen_ai_client_operation_duration_seconds_sum", **LABELS) == 1.5
-    assert meter.value("threadmill_total_latency_seconds_sum", **LABELS) == 2.0
-    assert meter.value("threadmill_cache_hits_total", **LABELS) == 2
-    assert meter.value("threadmill_cache_hit_latency_seconds_sum", **LABELS) == 0.004
-    assert meter.value("threadmill_cache_hit_latency_seconds_count", **LABELS) == 1
+    assert meter.value("turnmill_total_latency_seconds_sum", **LABELS) == 2.0
+    assert meter.value("turnmill_cache_hits_total", **LABELS) == 2
+    assert meter.value("turnmill_cache_hit_latency_seconds_sum", **LABELS) == 0.004
+    assert meter.value("turnmill_cache_hit_latency_seconds_count", **LABELS) == 1
 
 
 TURN = {
@@ -139,10 +139,10 @@ TURN = {
 
 def test_a_turn() -> None:
     meter = Meter().take(record("data-sys-turn", TURN, derived=True))
-    assert meter.value("threadmill_agent_turns_total", status="complete", reason="none", **LABELS) == 1
-    assert meter.value("threadmill_responses_total", **LABELS) == 2
-    assert meter.value("threadmill_tool_calls_total", **LABELS) == 3
-    assert meter.value("threadmill_tool_errors_total", **LABELS) == 1
+    assert meter.value("turnmill_agent_turns_total", status="complete", reason="none", **LABELS) == 1
+    assert meter.value("turnmill_responses_total", **LABELS) == 2
+    assert meter.value("turnmill_tool_calls_total", **LABELS) == 3
+    assert meter.value("turnmill_tool_errors_total", **LABELS) == 1
     assert meter.value("gen_ai_server_time_to_first_token_seconds_sum", **LABELS) == 0.25
     assert meter.value("gen_ai_invoke_agent_duration_seconds_sum", status="complete", **LABELS) == 4.0
 
@@ -150,29 +150,29 @@ def test_a_turn() -> None:
 def test_a_reopened_turn_is_one_turn() -> None:
     cut = {**TURN, "status": "interrupted", "reason": "timeout"}
     meter = Meter().take(record("data-sys-turn", cut, 1), record("data-sys-turn", {**TURN, "revision": 1}, 2))
-    assert meter.value("threadmill_agent_turns_total", status="interrupted", reason="timeout", **LABELS) == 1
-    assert meter.value("threadmill_agent_turns_total", status="complete", reason="none", **LABELS) is None
-    assert meter.value("threadmill_agent_turns_revised_total", status="complete", reason="none", **LABELS) == 1
-    assert meter.value("threadmill_tool_calls_total", **LABELS) == 3
+    assert meter.value("turnmill_agent_turns_total", status="interrupted", reason="timeout", **LABELS) == 1
+    assert meter.value("turnmill_agent_turns_total", status="complete", reason="none", **LABELS) is None
+    assert meter.value("turnmill_agent_turns_revised_total", status="complete", reason="none", **LABELS) == 1
+    assert meter.value("turnmill_tool_calls_total", **LABELS) == 3
 
 
 def test_labels_come_from_the_event_then_from_its_run() -> None:
     usage = {"input_tokens": 1, "model": "claude", "provider": ""}
     meter = Meter().take(record("data-sys-usage", usage, agent_name=None, tenant=None))
     labels = {"model": "claude", "provider": "openai", "agent": "w", "tenant": "unknown"}
-    assert meter.value("threadmill_tokens_total", token_type="input", **labels) == 1
+    assert meter.value("turnmill_tokens_total", token_type="input", **labels) == 1
 
 
 def test_unknown_types_are_counted_by_type() -> None:
     meter = Meter().take(record("data-sys-gpu", "hot"))
-    assert meter.value("threadmill_telemetry_records_total", type="data-sys-gpu") == 1
+    assert meter.value("turnmill_telemetry_records_total", type="data-sys-gpu") == 1
 
 
 def test_a_replay_counts_nothing_twice() -> None:
     records = [record("data-sys-usage", {"input_tokens": 10}, seq) for seq in (3, 7, 1 << 48)]
     meter = Meter().take(*records, *records, record("data-sys-usage", {"input_tokens": 10}, 5), *records)
     assert meter.tokens() == {"input": 40}
-    assert meter.value("threadmill_telemetry_duplicates_total") == 6
+    assert meter.value("turnmill_telemetry_duplicates_total") == 6
 
 
 def test_runs_are_apart() -> None:
@@ -185,7 +185,7 @@ def test_tenants_are_apart() -> None:
     usage = [record("data-sys-usage", {"input_tokens": 10}, 3, tenant=tenant) for tenant in ("evil", "acme", "acme")]
     meter = Meter().take(*usage)
     assert meter.tokens() == {"input": 10}, "those of acme, once"
-    assert meter.value("threadmill_telemetry_duplicates_total") == 1
+    assert meter.value("turnmill_telemetry_duplicates_total") == 1
 
 
 def test_the_latest_records_are_remembered_and_memory_is_bounded() -> None:
@@ -215,7 +215,7 @@ def test_the_latest_records_are_remembered_and_memory_is_bounded() -> None:
 )
 def test_wrong_shapes_are_counted(kind: str, data: Any, malformed: int) -> None:
     meter = Meter().take(record(kind, data))
-    assert meter.value("threadmill_telemetry_malformed_total", type=kind) == malformed
+    assert meter.value("turnmill_telemetry_malformed_total", type=kind) == malformed
     assert meter.tokens() == {}
 
 

@@ -56,15 +56,15 @@ def test_what_a_span_says() -> None:
         "gen_ai.usage.reasoning.output_tokens": 5,
         "gen_ai.usage.cache_read.input_tokens": 20,
         "gen_ai.usage.cache_creation.input_tokens": 3,
-        "threadmill.run.id": "r",
-        "threadmill.turn.id": turns()[-1]["turn_id"],
-        "threadmill.turn.status": "complete",
-        "threadmill.turn.events": 2,
-        "threadmill.turn.responses": 1,
-        "threadmill.turn.revision": 0,
-        "threadmill.dialect": "toy",
-        "threadmill.tenant": "acme",
-        "threadmill.parent.run.id": "boss",
+        "turnmill.run.id": "r",
+        "turnmill.turn.id": turns()[-1]["turn_id"],
+        "turnmill.turn.status": "complete",
+        "turnmill.turn.events": 2,
+        "turnmill.turn.responses": 1,
+        "turnmill.turn.revision": 0,
+        "turnmill.dialect": "toy",
+        "turnmill.tenant": "acme",
+        "turnmill.parent.run.id": "boss",
     }
 
 
@@ -79,7 +79,7 @@ def test_an_interrupted_turn_is_an_error_unless_its_user_cancelled_it(reason: st
     span = turn_span(record)
     assert span is not None
     assert (span.error, span.attributes.get("error.type")) == (error, error)
-    assert span.attributes["threadmill.turn.interruption"] == reason
+    assert span.attributes["turnmill.turn.interruption"] == reason
 
 
 def test_the_page_names_every_attribute() -> None:
@@ -110,7 +110,7 @@ def test_a_replay_gives_the_same_span_and_a_newer_revision_another_one_of_the_sa
 def test_a_turn_of_the_same_id_of_another_tenant_is_in_another_trace() -> None:
     """Found by the review: a backend would have shown one tenant's span as another's, or in its trace."""
     mine, theirs, nobodys = (the_span(**more) for more in ({"tenant": "acme"}, {"tenant": "evil"}, {}))
-    assert len({span.attributes["threadmill.turn.id"] for span in (mine, theirs, nobodys)}) == 1
+    assert len({span.attributes["turnmill.turn.id"] for span in (mine, theirs, nobodys)}) == 1
     assert len({span.trace_id for span in (mine, theirs, nobodys)}) == 3
     assert len({span.span_id for span in (mine, theirs, nobodys)}) == 3
 
@@ -139,7 +139,7 @@ def test_the_collector_gets_them_whatever_else_there_is() -> None:
         traces = TurnTraces(collector.endpoint, "events", metrics)
         traces([far, odd, usage, agents, broken, record], 3)
         traces.close()
-    assert (collector.paths, collector.services) == ({"/v1/traces"}, {"threadmill"})
+    assert (collector.paths, collector.services) == ({"/v1/traces"}, {"turnmill"})
     assert len(collector.spans) == 5
     span = collector.spans[-1]
     expected = turn_span(record)
@@ -186,10 +186,10 @@ def test_what_opentelemetry_itself_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _traces(Settings(), "events", Metrics()) is None
-    assert load({"THREADMILL_OTLP_ENDPOINT": "http://collector:4318/"}).otlp_endpoint == "http://collector:4318"
+    assert load({"TURNMILL_OTLP_ENDPOINT": "http://collector:4318/"}).otlp_endpoint == "http://collector:4318"
     for wrong in ("collector:4318", "grpc://collector:4317", "http://", "http://collector?x=1"):
-        with pytest.raises(CallerError, match="THREADMILL_OTLP_ENDPOINT: http://host:port"):
-            load({"THREADMILL_OTLP_ENDPOINT": wrong})
+        with pytest.raises(CallerError, match="TURNMILL_OTLP_ENDPOINT: http://host:port"):
+            load({"TURNMILL_OTLP_ENDPOINT": wrong})
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
-    with pytest.raises(CallerError, match=r"^THREADMILL_OTLP_ENDPOINT needs .*threadmill\[otlp\]"):
+    with pytest.raises(CallerError, match=r"^TURNMILL_OTLP_ENDPOINT needs .*turnmill\[otlp\]"):
         _traces(Settings(otlp_endpoint="http://collector:4318"), "events", Metrics())

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.stores.usage import usage_rows
 from pipeline.turns.tokens import counts
-from threadmill.identity import turn_id
+from turnmill.identity import turn_id
 
 THREAD = "11111111-1111-4111-8111-111111111111"
 START = "2026-01-20T10:00:00.000Z"

@@ -6,12 +6,12 @@ from typing import Any, NotRequired, get_origin, get_type_hints
 import pytest
 
 from pipeline.worker.roles import OPERATIONS
-from threadmill.errors import Reason
-from threadmill.wires import WIRES
 from topics.agent_event import AgentEvent
 from topics.asyncapi import document
 from topics.catalog import CATALOG
 from topics.turn_record import TurnRecord
+from turnmill.errors import Reason
+from turnmill.wires import WIRES
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_payloads_are_those_of_the_models(described: dict[str, Any]):
 
 def test_dead_letters_have_their_reasons(described: dict[str, Any]):
     headers = described["components"]["messages"]["DeadLetter"]["headers"]
-    assert headers["properties"]["threadmill.reason"]["enum"] == list(Reason)
+    assert headers["properties"]["turnmill.reason"]["enum"] == list(Reason)
 
 
 def test_each_topic_is_written_or_read_by_an_operation(described: dict[str, Any]):

@@ -12,8 +12,8 @@ import pytest
 
 import compiled_core
 from pipeline.observability import metrics
-from threadmill.wires import WIRES
 from topics import CORE, compiled
+from turnmill.wires import WIRES
 
 ROOT = Path(compiled_core.__file__).parent
 SUFFIX = EXTENSION_SUFFIXES[0]

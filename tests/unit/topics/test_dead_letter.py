@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadmill.errors import Reason
 from topics.dead_letter import MAX_DETAIL, PREFIX, DeadLetter, from_record
+from turnmill.errors import Reason
 
 BYTES = st.none() | st.binary()
 COUNT = st.integers(0, 2**62)
@@ -31,7 +31,7 @@ def test_there_and_back(
     value: bytes | None,
     again: int,
 ) -> None:
-    letter = DeadLetter(reason, detail, "threadmill.events", partition, offset, at, key, value, again)
+    letter = DeadLetter(reason, detail, "turnmill.events", partition, offset, at, key, value, again)
     assert from_record(key, value, letter.headers()) == letter
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
-from threadmill.errors import InvalidRecord
-from threadmill.notice import TOPIC, notice_of
 from topics import notice
 from topics.catalog import NOTICES
+from turnmill.errors import InvalidRecord
+from turnmill.notice import TOPIC, notice_of
 
 DELETED = {"v": 1, "id": "n", "type": "thread.deleted", "at": 5, "thread_id": "t", "data": {"reason": "expired"}}
 REACHED = {

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadmill.errors import InvalidRecord
 from topics import state
 from topics.state import Closed, RunKey, Segment
+from turnmill.errors import InvalidRecord
 
 THREAD = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 OFFSETS = st.integers(0, 2**62)

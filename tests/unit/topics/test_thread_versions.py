@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from threadmill.errors import InvalidRecord
 from topics.thread_rules import check
 from topics.thread_versions import downgrade, repeat_user_prompt, upgrade
+from turnmill.errors import InvalidRecord
 
 TIMES = ("2026-01-20T10:00:00Z", "2026-01-20T10:00:01Z", "2026-01-20T10:00:02Z", "2026-01-20T10:00:03Z")
 

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from threadmill.errors import InvalidRecord
 from topics import turn_record
+from turnmill.errors import InvalidRecord
 
 RECORD: Any = {
     "v": 1,

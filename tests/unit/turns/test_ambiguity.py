@@ -56,5 +56,5 @@ def test_what_may_be_used(regex: str) -> None:
     assert not ambiguous(regex)
 
 
-def test_what_comes_with_threadmill_may_be_used() -> None:
+def test_what_comes_with_turnmill_may_be_used() -> None:
     assert not [one.regex.pattern for patterns in BUILT_IN.values() for one in patterns if ambiguous(one.regex.pattern)]

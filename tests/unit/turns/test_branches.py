@@ -97,7 +97,7 @@ def test_a_history_without_ids_tells_by_its_words() -> None:
 
 def test_a_history_in_an_event_of_the_run_says_as_much() -> None:
     body = {"messages": chat("u1", "A", "u2")}
-    asked = {"object": "threadmill.request", "request": body}
+    asked = {"object": "turnmill.request", "request": body}
     runs = [
         run(0, "A", "openai-chat", request={"messages": chat("u1")}),
         run(1, "B", "openai-chat", request=body),

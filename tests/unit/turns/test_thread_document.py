@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pipeline.turns.thread_document import thread_document
-from threadmill.identity import turn_id
+from turnmill.identity import turn_id
 
 THREAD = "11111111-1111-4111-8111-111111111111"
 OTHER = "22222222-2222-4222-8222-222222222222"

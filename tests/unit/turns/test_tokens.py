@@ -36,8 +36,8 @@ def prometheus(usage: dict[str, Any]) -> dict[str, int]:
     def value(name: str, **more: str) -> float | None:
         return values.get((name, *sorted({**labels, **more}.items())))
 
-    found = {name: value("threadmill_tokens_total", token_type=kind) for kind, name in KINDS.items()}
-    found["cost_nano_usd"] = (value("threadmill_cost_usd_total") or 0) * tokens.NANO
+    found = {name: value("turnmill_tokens_total", token_type=kind) for kind, name in KINDS.items()}
+    found["cost_nano_usd"] = (value("turnmill_cost_usd_total") or 0) * tokens.NANO
     return {name: round(count) for name, count in found.items() if count}
 
 

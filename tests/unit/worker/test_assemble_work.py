@@ -26,13 +26,13 @@ from pipeline.worker.assemble_work import MANY, AssembleWork
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from tests.support.toy import START, THREAD, TOYS, Log, envelope, text
-from threadmill.envelope import encode
-from threadmill.errors import InvalidRecord, Reason
 from topics import dead_letter, state, turn_record
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
 from topics.state import RunKey, Segment
 from topics.turn_record import TurnRecord
+from turnmill.envelope import encode
+from turnmill.errors import InvalidRecord, Reason
 
 SETTINGS = Settings(spill_after=1, idle_timeout=10)
 
@@ -53,7 +53,7 @@ class Producer:
         return 1, delivery
 
     def topics(self) -> list[str]:
-        return [record.topic.removeprefix("threadmill.") for record, _ in self.sent]
+        return [record.topic.removeprefix("turnmill.") for record, _ in self.sent]
 
     def deliver(self) -> None:
         for _, delivery in self.sent:
@@ -107,7 +107,7 @@ async def test_results_then_segments_then_marks_then_tombstones(work: AssembleWo
     assert await flush
     results, segments, marks, tombstones = waves
     assert {record.topic for record in results} == {
-        f"threadmill.{name}" for name in ("turns", "telemetry", "dead-letters")
+        f"turnmill.{name}" for name in ("turns", "telemetry", "dead-letters")
     }
     assert [record.key for record in segments] == [b"6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11/long#0-0.0"]
     assert [state.decode(mark.key or b"", mark.value or b"")[0].run_id for mark in marks] == ["short", "long"]
@@ -225,7 +225,7 @@ async def test_a_turn_that_no_topic_takes_is_a_dead_letter(work: AssembleWork, p
     instead = work.outbox._again(Outgoing(work.results.turns_topic, b"k", b"x" * 99, 3), MessageSizeTooLargeError())
     letter = dead_letter.from_record(instead.key, instead.value, instead.headers or [])
     assert (letter.reason, letter.partition, letter.key) == (Reason.TOO_LARGE, 3, b"k")
-    assert "99 bytes is more than threadmill.turns takes" in letter.detail
+    assert "99 bytes is more than turnmill.turns takes" in letter.detail
     counted = work.counts.metrics.registry.get_sample_value(m.DEAD_LETTERS.name, {"reason": "too_large"})
     assert counted == 1, "as every dead letter"
 
@@ -249,7 +249,7 @@ async def test_a_producer_that_takes_no_marks_is_logged_once_a_minute(
     ("header", "redriven"), [(b"3", 3), (None, 0), (b"", 0), (b"x", 0), (b"-1", 0), (b"9" * 5000, 0), ("³".encode(), 0)]
 )
 def test_letters_of_odd_records(header: Any, redriven: int) -> None:
-    record = StoredRecord(b"v", 7, 0, b"k", [("threadmill.redriven", header), ("x", b"\xff")])
+    record = StoredRecord(b"v", 7, 0, b"k", [("turnmill.redriven", header), ("x", b"\xff")])
     sent = outgoing_letter("p", "p.events", 2, Refused(record, Reason.UNDECODABLE, "détail \ud800" * 1000))
     letter = dead_letter.from_record(sent.key, sent.value, sent.headers or [])
     assert (letter.redriven, letter.offset, letter.partition, letter.value) == (redriven, 7, 2, b"v")
@@ -458,7 +458,7 @@ async def test_a_turn_that_is_too_large_is_cut_off_and_leaves_the_other_records_
     assert [(letter.reason, letter.value) for letter in found] == [
         (Reason.TOO_LARGE, record.value) for record in (log.records[1], log.records[3])
     ]
-    assert all("THREADMILL_CONTENT" in letter.detail for letter in found)
+    assert all("TURNMILL_CONTENT" in letter.detail for letter in found)
     turns = [
         turn_record.decode(record.value) for record, _ in producer.sent if record.topic == work.results.turns_topic
     ]

@@ -29,20 +29,20 @@ def test_open_runs_are_summed_over_partitions_and_forgotten_with_them() -> None:
     counts = AssemblyMetrics(metrics, "events")
     for number, runs in enumerate((2, 3, 0)):
         counts.count(number, partition(runs), Out())
-    assert value(metrics, "threadmill_open_turns") == 5
+    assert value(metrics, "turnmill_open_turns") == 5
     counts.count(1, partition(1), Out())
-    assert value(metrics, "threadmill_open_turns") == 3
+    assert value(metrics, "turnmill_open_turns") == 3
     counts.forget()
-    assert value(metrics, "threadmill_open_turns") == 0
+    assert value(metrics, "turnmill_open_turns") == 0
 
 
 def test_what_a_partition_did_is_counted_once() -> None:
     metrics = Metrics()
     counts = AssemblyMetrics(metrics, "events")
-    assert value(metrics, "threadmill_records_read_total", topic="events") == 0
+    assert value(metrics, "turnmill_records_read_total", topic="events") == 0
     core = partition(2)
     for _ in range(2):
         counts.count(0, core, Out())
-    assert value(metrics, "threadmill_runs_opened_total") == 2
-    assert value(metrics, "threadmill_records_read_total", topic="events") == 2
-    assert value(metrics, "threadmill_open_turns") == 2
+    assert value(metrics, "turnmill_runs_opened_total") == 2
+    assert value(metrics, "turnmill_records_read_total", topic="events") == 2
+    assert value(metrics, "turnmill_open_turns") == 2

@@ -87,7 +87,7 @@ async def test_metrics_in_the_format_that_is_asked_for() -> None:
         async with client.get("/metrics") as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             text = await answer.text()
-            assert "threadmill_commits_total 3.0" in text
+            assert "turnmill_commits_total 3.0" in text
             assert "process_resident_memory_bytes" in text
         async with client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}) as answer:
             assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
@@ -109,13 +109,13 @@ async def test_the_index_lists_what_there_is() -> None:
 async def test_a_taken_port_names_the_setting_to_change() -> None:
     async with serving() as (_, port):
         second = HealthServer("127.0.0.1", port, Shown())
-        with pytest.raises(CallerError, match=f"127.0.0.1:{port} is in use .* THREADMILL_PORT"):
+        with pytest.raises(CallerError, match=f"127.0.0.1:{port} is in use .* TURNMILL_PORT"):
             await second.start()
 
 
 async def test_an_address_of_another_machine_names_the_setting_to_change() -> None:
     server = HealthServer("192.0.2.1", 0, Shown())
-    with pytest.raises(CallerError, match="THREADMILL_HOST"):
+    with pytest.raises(CallerError, match="TURNMILL_HOST"):
         await server.start()
 
 

@@ -7,8 +7,8 @@ import orjson
 from pipeline.worker.ledger import run_of_letter
 from tests.support.fleet import run_of
 from tests.support.turn_records import make_record
-from threadmill.errors import Reason
 from topics.dead_letter import DeadLetter
+from turnmill.errors import Reason
 
 
 def letter(topic: str, value: bytes | None) -> DeadLetter:

@@ -6,8 +6,8 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.run_list import RunList
 from pipeline.assembly.usual_silence import FEWEST, FLOOR, UsualSilence
 from pipeline.worker.open_run_rows import OpenRunRow, Wanted, rows, silent
-from threadmill.envelope import encode
-from threadmill.identity import thread_uuid
+from turnmill.envelope import encode
+from turnmill.identity import thread_uuid
 
 LIMITS = Limits(idle_ms=60_000, run_ms=100_000)
 

@@ -88,11 +88,11 @@ async def test_one_port_for_all(capsys: pytest.CaptureFixture[str]) -> None:
         async with worker.http.get("/metrics") as answer:
             text = await answer.text()
         families = {family.name: family for family in text_string_to_metric_families(text)}
-        commits = {sample.labels["process"]: sample.value for sample in families["threadmill_commits"].samples}
+        commits = {sample.labels["process"]: sample.value for sample in families["turnmill_commits"].samples}
         assert commits == {"well-1": 1, "well-2": 2}
         lags = [
             (sample.labels["process"], sample.labels["partition"])
-            for sample in families["threadmill_lag_records"].samples
+            for sample in families["turnmill_lag_records"].samples
         ]
         assert lags == [("well-1", "1"), ("well-2", "2")]
         assert {one.labels["process"] for one in families["process_resident_memory_bytes"].samples} == {
@@ -123,7 +123,7 @@ async def test_an_event_loop_that_stands_still_is_told_of_and_killed_in_the_end(
         status, reasons = await worker.reasons("/livez")
         assert (status, reasons) == (503, ["process hangs-2: its event loop has not answered for 3 s"])
         async with worker.http.get("/metrics") as answer:
-            assert 'threadmill_commits_total{process="hangs-2"} 2.0' in await answer.text()
+            assert 'turnmill_commits_total{process="hangs-2"} 2.0' in await answer.text()
         os.kill(os.getpid(), signal.SIGTERM)
         assert await worker.status == 128 + signal.SIGKILL
 

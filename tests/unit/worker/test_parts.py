@@ -10,7 +10,7 @@ from pipeline.worker.parts import parts, usual_processes
 from pipeline.worker.roles import ROLES
 
 SQLITE = Settings()
-POSTGRES = Settings(store="postgresql://localhost/threadmill")
+POSTGRES = Settings(store="postgresql://localhost/turnmill")
 ALL = "assemble,metrics,store,archive"
 
 

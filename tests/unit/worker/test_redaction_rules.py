@@ -77,7 +77,7 @@ def test_the_replacement_is_the_name_by_default(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_rule_is_named_and_said_why(tmp_path: Path, rules: Any, why: str) -> None:
-    with pytest.raises(CallerError, match=r"THREADMILL_REDACT") as caught:
+    with pytest.raises(CallerError, match=r"TURNMILL_REDACT") as caught:
         rules_of(written(tmp_path, rules))
     assert why in str(caught.value)
 
@@ -92,12 +92,12 @@ def test_unknown_names_and_missing_files() -> None:
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installed package with functions in the entry point group."""
-    info = tmp_path / "site" / "threadmill_test_rules-1.0.dist-info"
+    info = tmp_path / "site" / "turnmill_test_rules-1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: threadmill-test-rules\nVersion: 1.0\n")
-    names = "\n".join(f"{name} = threadmill_test_rules:{name}" for name in ("shout", "fails", "number", "constant"))
-    (info / "entry_points.txt").write_text(f"[threadmill.redaction]\n{names}\nmissing = threadmill_test_none:x\n")
-    (tmp_path / "site" / "threadmill_test_rules.py").write_text(
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: turnmill-test-rules\nVersion: 1.0\n")
+    names = "\n".join(f"{name} = turnmill_test_rules:{name}" for name in ("shout", "fails", "number", "constant"))
+    (info / "entry_points.txt").write_text(f"[turnmill.redaction]\n{names}\nmissing = turnmill_test_none:x\n")
+    (tmp_path / "site" / "turnmill_test_rules.py").write_text(
         "def shout(text): return text.replace('name', 'NAME')\n"
         "def fails(text): return 1 / 0\n"
         "def number(text): return 7\n"
@@ -119,7 +119,7 @@ def test_a_function_that_fails_hides_the_text(plugin: Path, name: str) -> None:
 
 
 def test_functions_that_cant_be_used_are_refused_at_start(plugin: Path) -> None:
-    with pytest.raises(CallerError, match="threadmill_test_none:x can't be loaded: ModuleNotFoundError"):
+    with pytest.raises(CallerError, match="turnmill_test_none:x can't be loaded: ModuleNotFoundError"):
         rules_of(written(plugin, [{"name": "mine", "callable": "missing"}]))
-    with pytest.raises(CallerError, match="threadmill_test_rules:constant is no function"):
+    with pytest.raises(CallerError, match="turnmill_test_rules:constant is no function"):
         rules_of(written(plugin, [{"name": "mine", "callable": "constant"}]))

@@ -9,8 +9,8 @@ from pipeline.settings import Settings
 from pipeline.worker.replay import Replay, Seen, Span, Stretch
 from tests.property.records import envelope
 from tests.support.sub_agents import delegating_run
-from threadmill.envelope import encode
 from topics.turn_record import TurnRecord
+from turnmill.envelope import encode
 
 
 def replayed(span: Span, records: list[tuple[int, dict[str, Any]]]) -> tuple[list[TurnRecord], Seen]:

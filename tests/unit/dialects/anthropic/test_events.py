@@ -39,7 +39,7 @@ def stop(reason: str | None = "end_turn", **usage: int) -> list[Fields]:
 
 
 def request(*messages: Fields) -> Fields:
-    return {"type": "threadmill.request", "request": {"model": "m", "system": "be brief", "messages": list(messages)}}
+    return {"type": "turnmill.request", "request": {"model": "m", "system": "be brief", "messages": list(messages)}}
 
 
 def run(*events: Fields, **rest: Any) -> Assembled:

@@ -18,7 +18,7 @@ def piece(*parts: Fields, finish: str | None = None, **rest: Any) -> Fields:
 
 
 def request(*contents: Fields) -> Fields:
-    return {"type": "threadmill.request", "request": {"contents": list(contents)}}
+    return {"type": "turnmill.request", "request": {"contents": list(contents)}}
 
 
 def user(*parts: Fields) -> Fields:
@@ -102,7 +102,7 @@ def test_the_first_attempt_of_a_call_that_is_tried_again_is_in_no_turn() -> None
     "last",
     [
         {"error": {"code": 500, "message": "no"}},
-        {"type": "threadmill.error", "status": 429, "body": {"error": {"code": 429, "message": "no"}}},
+        {"type": "turnmill.error", "status": 429, "body": {"error": {"code": 429, "message": "no"}}},
     ],
     ids=["in the stream", "instead of it"],
 )

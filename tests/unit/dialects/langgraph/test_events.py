@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.dialects import DIALECTS
 from tests.support.assembled import Assembled, assembled
-from threadmill.wires import box
 from topics.thread_rules import check
+from turnmill.wires import box
 
 Fields = dict[str, Any]
 USAGE = {"input_tokens": 12, "output_tokens": 3, "total_tokens": 15}

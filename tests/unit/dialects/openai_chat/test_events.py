@@ -191,7 +191,7 @@ def test_an_answer_that_was_not_streamed() -> None:
 
 
 def test_an_http_error_in_place_of_a_stream() -> None:
-    refused = {"object": "threadmill.error", "status": 429, "body": {"error": {"message": "slow down"}}}
+    refused = {"object": "turnmill.error", "status": 429, "body": {"error": {"message": "slow down"}}}
     got = run(request(USER), refused)
     assert got.agent_turns[0]["interruption"]["detail"] == "slow down"
     again = run(request(USER), refused, request(USER), chunk({"content": "x"}), chunk({}, "stop"))

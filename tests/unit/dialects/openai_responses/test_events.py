@@ -38,7 +38,7 @@ def end(*output: Fields, kind: str = "completed", **more: Any) -> Fields:
 
 
 def request(*items: Fields, **body: Any) -> Fields:
-    return {"type": "threadmill.request", "request": {"model": "m", "input": list(items), **body}}
+    return {"type": "turnmill.request", "request": {"model": "m", "input": list(items), **body}}
 
 
 def run(*events: Fields, **rest: Any) -> Assembled:

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.dialects.vercel_ai.keys import META
 from tests.support.assembled import START, THREAD_ID, assembled
-from threadmill.identity import thread_uuid
+from turnmill.identity import thread_uuid
 
 CALL = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "weather", "input": {"city": "Paris"}}
 OUTPUT = {"type": "tool-output-available", "toolCallId": "c1", "output": {"t": 7}}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pipeline.gateway.live.tail import EventTail
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from threadmill.envelope import encode
 from topics.thread_key import ThreadKey
+from turnmill.envelope import encode
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 

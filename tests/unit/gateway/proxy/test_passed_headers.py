@@ -17,8 +17,8 @@ def test_a_request_keeps_what_is_for_the_provider() -> None:
         ("te", "trailers"),
         ("upgrade", "h2c"),
         ("cookie", "sso=secret"),
-        ("threadmill-token", "tm_1"),
-        ("threadmill-thread", "t"),
+        ("turnmill-token", "tm_1"),
+        ("turnmill-thread", "t"),
         ("x-forwarded-for", "10.0.0.1"),
         ("expect", "100-continue"),
     ]
@@ -53,11 +53,11 @@ def test_a_token_in_the_path_is_nowhere_but_in_its_header() -> None:
         "type": "http",
         "path": "/proxy/t/tm_1/openai/v1/x y",
         "raw_path": b"/proxy/t/tm_%31/openai/v1/x%20y",
-        "headers": [(b"threadmill-token", b"other"), (b"a", b"b")],
+        "headers": [(b"turnmill-token", b"other"), (b"a", b"b")],
     }
     assert without_token(scope) == {
         "type": "http",
         "path": "/proxy/openai/v1/x y",
         "raw_path": b"/proxy/openai/v1/x%20y",
-        "headers": [(b"a", b"b"), (b"threadmill-token", b"tm_1")],
+        "headers": [(b"a", b"b"), (b"turnmill-token", b"tm_1")],
     }

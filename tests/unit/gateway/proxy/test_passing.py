@@ -65,7 +65,7 @@ async def test_a_stream_passes_byte_by_byte_as_it_comes_and_is_published(proxied
         await answer.chunk(b"")
 
     async with playing(play) as upstream, proxied(upstream.url) as gateway, client(gateway.url) as http:
-        headers = {"Authorization": f"Bearer {KEY}", "Threadmill-Thread": "chat-1", "Cookie": "sso=1"}
+        headers = {"Authorization": f"Bearer {KEY}", "Turnmill-Thread": "chat-1", "Cookie": "sso=1"}
         async with http.stream("POST", CHAT, json=ASK, headers=headers) as answer:
             pieces = answer.aiter_bytes()
             first = await anext(pieces)
@@ -81,7 +81,7 @@ async def test_a_stream_passes_byte_by_byte_as_it_comes_and_is_published(proxied
     assert asked.json == ASK
     assert asked.headers["authorization"] == f"Bearer {KEY}"
     assert asked.headers["host"] == upstream.url.removeprefix("http://")
-    assert not {"cookie", "threadmill-thread"} & asked.headers.keys()
+    assert not {"cookie", "turnmill-thread"} & asked.headers.keys()
     (document,) = documents(gateway.settings)
     assert said(document) == ("complete", "Hello")
     assert document["turns"][0]["parts"][0]["content"] == "Weather?"
@@ -278,13 +278,13 @@ async def test_tokens_travel_in_a_header_or_in_the_path_and_go_no_further(
     ):
         ask, key = {**ASK, "stream": False}, {"Authorization": f"Bearer {KEY}"}
         refused = await http.post(CHAT, json=ask, headers=key)
-        assert (refused.status_code, "Threadmill-Token" in refused.json()["detail"]) == (401, True)
-        wrong = await http.post(CHAT, json=ask, headers={**key, "Threadmill-Token": tokens.reader})
+        assert (refused.status_code, "Turnmill-Token" in refused.json()["detail"]) == (401, True)
+        wrong = await http.post(CHAT, json=ask, headers={**key, "Turnmill-Token": tokens.reader})
         assert wrong.status_code == 403
-        good = {**key, "Threadmill-Token": tokens.acme, "Threadmill-Thread": "same"}
+        good = {**key, "Turnmill-Token": tokens.acme, "Turnmill-Thread": "same"}
         assert (await http.post(CHAT, json=ask, headers=good)).status_code == 200
         path = CHAT.replace("/proxy/", f"/proxy/t/{tokens.globex}/")
-        good = {**key, "Threadmill-Thread": "same"}
+        good = {**key, "Turnmill-Thread": "same"}
         assert (await http.post(path, json=ask, headers=good)).status_code == 200
         assert (await http.post(path.replace(tokens.globex, "tm_wrong"), json=ask)).status_code == 401
     assert len(upstream.asked) == 2
@@ -310,7 +310,7 @@ async def test_a_call_for_which_a_budget_is_used_up_is_not_passed_on_where_a_set
         return Verdict(allowed=False)
 
     monkeypatch.setattr(Budgets, "allowed", allowed)
-    ask, headers = {**ASK, "stream": False}, {"Threadmill-Agent": "weather"}
+    ask, headers = {**ASK, "stream": False}, {"Turnmill-Agent": "weather"}
     async with playing(play) as upstream:
         async with proxied(upstream.url, gateway_proxy_budgets=True) as gateway, client(gateway.url) as http:
             answer = await http.post(CHAT, json=ask, headers=headers)
@@ -364,7 +364,7 @@ def test_who_has_no_proxy_does_not_load_it() -> None:
     program = (
         "import sys; from pipeline.gateway.app import create_app; from pipeline.settings import Settings; "
         "app = create_app(Settings()); "
-        "assert not {'pipeline.gateway.proxy.passing', 'threadmill.capture.capture'} & sys.modules.keys(); "
+        "assert not {'pipeline.gateway.proxy.passing', 'turnmill.capture.capture'} & sys.modules.keys(); "
         "assert not any(getattr(route, 'path', '').startswith('/proxy') for route in app.routes)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -44,7 +44,7 @@ def test_known_names_and_addresses_of_ones_own() -> None:
 def test_what_is_wrong_is_said_without_its_secrets(setting: str) -> None:
     with pytest.raises(CallerError) as error:
         upstreams(setting)
-    assert "THREADMILL_GATEWAY_PROXY" in str(error.value)
+    assert "TURNMILL_GATEWAY_PROXY" in str(error.value)
     assert "hunter2" not in str(error.value)
 
 

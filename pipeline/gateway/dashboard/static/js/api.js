@@ -1,6 +1,6 @@
 // The gateway: JSON and server-sent events, with the token where one is needed.
 
-const KEY = "threadmill.token";
+const KEY = "turnmill.token";
 let onRefused = () => {};
 
 export const token = {

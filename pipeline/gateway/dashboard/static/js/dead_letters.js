@@ -21,7 +21,7 @@ export function deadLetters(main, signal, query) {
   fill(
     main,
     h("div.controls", h("h1", "Dead letters"), h("div.filters", labelled("Reason", choose))),
-    h("section.card", { "aria-label": "Newest dead letters" }, h("header", h("p.muted", "Records that could not be used, the newest first. ", h("code", "threadmill dlq redrive"), " tries them again."), number), list, message),
+    h("section.card", { "aria-label": "Newest dead letters" }, h("header", h("p.muted", "Records that could not be used, the newest first. ", h("code", "turnmill dlq redrive"), " tries them again."), number), list, message),
   );
   load();
 

@@ -40,7 +40,7 @@ function show() {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.title = `${TITLES[name] ?? "Not here"} · Threadmill`;
+  document.title = `${TITLES[name] ?? "Not here"} · Turnmill`;
   signOut.hidden = !token.get();
   const focused = document.activeElement?.dataset?.focus; // what was chosen in this view is drawn anew
   main.className = "";

@@ -95,7 +95,7 @@ function ledgerCard(signal) {
       fill(
         result,
         h("p.ledger", part(runs, "runs seen", "total"), "=", part(stored, "stored"), "+", part(dead, "dead-lettered"), "+", part(open, "open")),
-        h("p.muted.small", runs === stored + dead + open ? "Every run is accounted for." : "The sums differ: see `threadmill doctor`.",
+        h("p.muted.small", runs === stored + dead + open ? "Every run is accounted for." : "The sums differ: see `turnmill doctor`.",
           oldest ? ` The open run that is silent for longest: ${ago(oldest)}.` : ""),
       );
     } catch (error) {

@@ -2,7 +2,7 @@
 
 import { fill, icon } from "./dom.js";
 
-const KEY = "threadmill.theme";
+const KEY = "turnmill.theme";
 const NEXT = { system: "light", light: "dark", dark: "system" };
 const ICONS = { system: "system", light: "sun", dark: "moon" };
 const system = matchMedia("(prefers-color-scheme: dark)");

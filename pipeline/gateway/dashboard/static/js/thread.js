@@ -99,7 +99,7 @@ export async function thread(main, signal, query, state, id) {
   function showHead(found, summary, usage, left, tenant) {
     const outside = found.metadata?.["meta:external_id"] ?? summary?.external_id;
     const title = found.title || summary?.title || outside || nameOf({ agents: Object.values(found.agents ?? {}).map((one) => one.agent_name) });
-    document.title = `${title} · Threadmill`;
+    document.title = `${title} · Turnmill`;
     const total = (name) => usage.reduce((sum, one) => sum + (one[name] ?? 0), 0);
     const kept = head.contains(find) && head.contains(document.activeElement) ? document.activeElement : null;
     fill(

@@ -110,7 +110,7 @@ export function threads(main, signal, query, state) {
 }
 
 function nothingYet() {
-  return [h("b", "No thread is stored yet"), h("br"), "A first one: ", h("code", "threadmill publish examples/weather.sse --dialect vercel-ai")];
+  return [h("b", "No thread is stored yet"), h("br"), "A first one: ", h("code", "turnmill publish examples/weather.sse --dialect vercel-ai")];
 }
 
 function row(thread) {

@@ -1,0 +1,185 @@
+"""Which conversation a call belongs to: each rule, and where two calls look alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnmill.capture.conversations import ALIKE, Asked, Conversations, Place
+from turnmill.capture.normal import Said, merged
+from turnmill.capture.told import Told
+
+
+def user(text: str) -> Said:
+    return Said("user", text)
+
+
+def model(text: str, *calls: str) -> Said:
+    return Said("assistant", text, calls)
+
+
+def asked(*said: Said, scope: str = "", attempt: object = None, **about: str) -> Asked:
+    return Asked(scope, merged(said), Told(**about), attempt)
+
+
+HELLO = (user("hello"), model("Hi!"))
+
+
+def begun(known: Conversations, run: str = "r1", answer: Said = HELLO[1], **about: str) -> Place:
+    first = asked(HELLO[0], **about)
+    place = known.place(first, run)
+    known.answered(place, first, answer)
+    return place
+
+
+def test_a_history_goes_on() -> None:
+    known = Conversations()
+    assert begun(known) == Place("r1", "r1")
+    second = asked(*HELLO, user("Weather?"))
+    place = known.place(second, "r2")
+    assert place == Place("r1", "r2", continues="r1")
+    known.answered(place, second, model("Let me look.", "call_1"))
+    third = (*second.said, model("Let me look.", "call_1"), Said("tool", "rain", ("call_1",)))
+    assert known.place(asked(*third), "r3") == Place("r1", "r3", continues="r2")
+
+
+def test_another_answer_is_another_conversation() -> None:
+    known = Conversations()
+    begun(known, "r1")
+    begun(known, "r2", model("Good morning!"))
+    begun(known, "r3", model("", "call_1"))
+    begun(known, "r4", model("", "call_2"))
+    weather = user("Weather?")
+    result = Said("tool", "rain", ("call_2",))
+    assert known.place(asked(HELLO[0], model("Good morning!"), weather), "r5").thread == "r2"
+    assert known.place(asked(HELLO[0], model("", "call_2"), result), "r6").thread == "r4"
+    assert known.place(asked(HELLO[0], model("Hallo!"), weather), "r7") == Place("r7", "r7")
+
+
+def test_the_same_words_begin_two_conversations() -> None:
+    known = Conversations()
+    assert begun(known, "r1").thread == "r1"
+    assert begun(known, "r2").thread == "r2"
+    one, two, three = (known.place(asked(*HELLO, user(text)), text) for text in ("a", "b", "c"))
+    assert (one.thread, one.continues, one.replaces) == ("r1", "r1", None)
+    assert (two.thread, two.continues, two.replaces) == ("r2", "r2", None)
+    assert three.replaces == "b"  # none is left that nobody followed
+
+
+def test_a_changed_message_is_a_branch() -> None:
+    known = Conversations()
+    begun(known)
+    first = asked(*HELLO, user("Weather in Paris?"))
+    known.answered(known.place(first, "r2"), first, model("Rain."))
+    changed = asked(*HELLO, user("Weather in Rome?"))
+    place = known.place(changed, "r3")
+    assert place == Place("r1", "r3", continues="r1", replaces="r2")
+    known.answered(place, changed, model("Sun."))
+    on_the_branch = known.place(asked(*changed.said, model("Sun."), user("Thanks")), "r4")
+    assert on_the_branch == Place("r1", "r4", continues="r3")
+    again = known.place(asked(*first.said), "r5")  # the same question once more
+    assert again == Place("r1", "r5", continues="r1", replaces="r3")
+
+
+def test_a_message_that_goes_on() -> None:
+    known = Conversations()
+    begun(known, answer=model("Once upon "))
+    second = asked(user("hello"), model("Once upon "))  # Anthropic's pause_turn: nobody says anything between
+    place = known.place(second, "r2")
+    assert place == Place("r1", "r2", continues="r1")
+    known.answered(place, second, model("a time"))
+    whole = known.place(asked(user("hello"), model("Once upon "), model("a time"), user("On!")), "r3")
+    assert whole.thread == "r3", "white space at the end of a message that goes on is not told apart"
+
+
+def test_retries_are_one_run() -> None:
+    known = Conversations()
+    first = asked(user("hello"), attempt="same")
+    place = known.place(first, "r1")
+    known.failed(place, first)
+    assert known.place(asked(user("hello"), attempt="other"), "r2").run == "r2"
+    assert known.place(asked(user("hello"), attempt="same", scope="another tenant"), "r3").run == "r3"
+    again = known.place(first, "r4")
+    assert again == Place("r1", "r1", again=True)
+    assert known.place(first, "r5") == Place("r5", "r5"), "one failure, one retry"
+    known.failed(place, first)
+    known.given_up(place, first)
+    assert known.place(first, "r6").run == "r6"
+
+
+def test_what_a_request_says() -> None:
+    known = Conversations()
+    assert begun(known, "r1", thread="chat-1") == Place("chat-1", "r1")
+    second = asked(*HELLO, user("Weather?"), thread="chat-1")
+    assert known.place(second, "r2") == Place("chat-1", "r2", continues="r1")
+    assert known.place(asked(*HELLO, user("Weather?"), thread="chat-2"), "r3") == Place("chat-2", "r3")
+    assert known.place(asked(*HELLO, user("x"), scope="another tenant"), "r4").thread == "r4"
+
+
+def test_the_response_that_goes_on() -> None:
+    known = Conversations()
+    first = asked(user("hello"))
+    known.answered(known.place(first, "r1"), first, model("Hi!"), "resp_1")
+    assert known.place(asked(user("Weather?"), response="resp_1"), "r2") == Place("r1", "r2", continues="r1")
+    assert known.place(asked(user("Rome?"), response="resp_1"), "r3") == Place("r1", "r3", "r1", "r2")
+    assert known.place(asked(user("Rome?"), response="resp_2"), "r4") == Place("r4", "r4")
+
+
+def test_a_run_that_is_named_twice() -> None:
+    known = Conversations()
+    places = [known.place(asked(user(text), thread="t", run="job"), "unused") for text in "abc"]
+    assert [(place.run, place.continues) for place in places] == [("job", None), ("job.2", "job"), ("job.3", "job.2")]
+
+
+def test_facts_of_another_process() -> None:
+    here, there = Conversations(), Conversations()
+    first = asked(user("hello"))
+    fact = here.answered(here.place(first, "r1"), first, model("Hi!"), "resp_1")
+    for _ in range(2):
+        there.learn(fact)
+    assert there.place(asked(*HELLO, user("Weather?")), "r2") == Place("r1", "r2", continues="r1")
+    assert there.place(asked(user("x"), response="resp_1"), "r3").thread == "r1"
+
+
+texts = st.sampled_from(["a", "b", "c"])
+
+
+@given(st.lists(st.tuples(texts, texts, st.booleans()), max_size=60))
+def test_memory_is_bounded_and_every_call_has_a_place(steps: Sequence[tuple[str, str, bool]]) -> None:
+    known = Conversations(most=5)
+    history: tuple[Said, ...] = ()
+    for number, (question, answer, fails) in enumerate(steps):
+        request = asked(*history, user(question), attempt=question, run=question if number % 7 == 6 else None)
+        place = known.place(request, f"r{number}")
+        assert place.thread
+        assert place.continues != place.run
+        if fails:
+            known.failed(place, request)
+            history = ()
+        else:
+            known.answered(place, request, model(answer))
+            history = (*request.said, model(answer))
+        assert len(known) <= 5
+        assert len(known._named) <= 5
+        assert all(len(alike) <= ALIKE for alike in known._known.values())
+
+
+@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=8), st.integers(1, 4))
+def test_a_conversation_stays_one_thread_however_many_run_beside_it(steps: list[tuple[str, str]], others: int) -> None:
+    known = Conversations()
+    histories: list[tuple[Said, ...]] = [(user(f"agent {number}"), model("Hi!")) for number in range(others + 1)]
+    threads = []
+    for number, history in enumerate(histories):
+        first = asked(history[0])
+        threads.append(known.place(first, f"thread {number}").thread)
+        known.answered(Place(threads[-1], threads[-1]), first, history[1])
+    before = list(threads)
+    for step, (question, answer) in enumerate(steps):
+        for number in range(others + 1):
+            request = asked(*histories[number], user(question))
+            place = known.place(request, f"{number}-{step}")
+            assert place == Place(threads[number], f"{number}-{step}", continues=before[number])
+            known.answered(place, request, model(answer))
+            histories[number], before[number] = (*request.said, model(answer)), place.run

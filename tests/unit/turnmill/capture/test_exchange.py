@@ -1,0 +1,235 @@
+"""A request and its answer, as events: streams and whole answers, cut anywhere, encoded, broken, or too large."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnmill.capture.exchange import AGAIN_WITHIN, NOTES, WHOLE_BYTES, Exchange, Verdict
+from turnmill.capture.fitting import BODY_BYTES, EVENT_BYTES
+from turnmill.envelope import encode
+
+SSE = {"content-type": "text/event-stream; charset=utf-8"}
+JSON = {"content-type": "application/json"}
+ASKED = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": "Weather?"}]}).encode()
+CHUNKS: list[Any] = [
+    {"id": "1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "Régn 🌧"}}]},
+    {"id": "1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+]
+STREAM = b"".join(b"data: " + json.dumps(chunk).encode() + b"\r\n\r\n" for chunk in CHUNKS) + b"data: [DONE]\n\n"
+EVENTS = [*CHUNKS, {"event": None, "data": "[DONE]"}]
+
+
+def played(
+    data: bytes, headers: dict[str, str], *, status: int = 200, how: str = "finished", size: int = 0, **about: Any
+) -> tuple[list[Any], Verdict]:
+    """-> the events of the answer, and how it ended."""
+    exchange = Exchange(about.get("dialect", "openai-chat"), about.get("body", ASKED), about.get("sent"))
+    events = exchange.answered(status, headers)
+    for at in range(0, len(data), size or max(len(data), 1)):
+        events += exchange.data(data[at : at + (size or len(data))])
+    if how == "finished":
+        events += exchange.finished()
+    if how == "failed":
+        events += exchange.failed("ReadError: broken")
+    return events, exchange.verdict(how)
+
+
+def test_the_request() -> None:
+    assert Exchange("openai-chat", ASKED).asked() == [{"object": "turnmill.request", "request": json.loads(ASKED)}]
+    assert Exchange("anthropic", b"no JSON").asked() == [{"type": "turnmill.request", "request": {}}]
+
+
+def test_a_large_request_travels_from_the_last_answer_on() -> None:
+    old = [{"role": "user", "content": "x" * BODY_BYTES}, {"role": "assistant", "content": "a"}]
+    new = [{"role": "assistant", "content": "", "tool_calls": []}, {"role": "tool", "content": "r"}]
+    body = {"model": "m", "tools": ["t"], "messages": [*old, {"role": "user", "content": "b"}, *new]}
+    (event,) = Exchange("openai-chat", encode(body)).asked()
+    assert event["request"] == {"model": "m", "messages": new}
+    large = {"messages": [{"role": "user", "content": "x" * 2_000_000}]}
+    (event,) = Exchange("openai-chat", encode(large)).asked()
+    assert len(encode(event)) < EVENT_BYTES
+    assert "characters were left out" in event["request"]["messages"][0]["content"]
+
+
+@given(st.integers(1, len(STREAM)), st.sampled_from(["", "gzip"]))
+def test_how_bytes_are_cut_changes_nothing(size: int, encoding: str) -> None:
+    data = gzip.compress(STREAM) if encoding else STREAM
+    found = played(data, {**SSE, "content-encoding": encoding}, size=size)
+    assert found == (EVENTS, Verdict("complete"))
+
+
+@given(st.integers(1, len(STREAM)))
+def test_a_stream_that_breaks_anywhere(at: int) -> None:
+    events, verdict = played(STREAM[:at], SSE, how="failed")
+    said = [event for event in events if event in EVENTS]
+    assert said == EVENTS[: len(said)]
+    if CHUNKS[1] in said:
+        assert verdict == Verdict("complete"), "the model had ended its answer"
+        assert events == said
+    else:
+        assert verdict == Verdict("disconnected", AGAIN_WITHIN)
+        assert events[-1] == {
+            "object": "turnmill.error",
+            "body": {"type": "ReadError", "message": "ReadError: broken"},
+        }
+
+
+@pytest.mark.parametrize("headers", [JSON, {}, {"content-type": "text/plain"}])
+def test_a_whole_answer(headers: dict[str, str]) -> None:
+    answer = {
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": {"content": "Rain."}, "finish_reason": "stop"}],
+    }
+    data = json.dumps(answer, indent=2).encode()
+    assert played(data, headers, size=3, body=b"{}") == ([answer], Verdict("complete"))
+
+
+def test_a_stream_under_another_name() -> None:
+    assert played(STREAM, {}) == (EVENTS, Verdict("complete")), "as it was asked for"
+    assert played(STREAM, JSON) == (EVENTS, Verdict("complete")), "as it is none"
+    assert played(STREAM, {"content-type": "text/plain"}, body=b"{}") == (EVENTS, Verdict("complete"))
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "again"),
+    [
+        (429, {}, AGAIN_WITHIN),
+        (429, {"retry-after": "20"}, AGAIN_WITHIN + 20),
+        (429, {"retry-after-ms": "1500"}, AGAIN_WITHIN + 1.5),
+        (503, {"retry-after": "Mon, 23 Nov 2026 04:00:00 GMT"}, AGAIN_WITHIN + 120),
+        (500, {}, AGAIN_WITHIN),
+        (307, {}, AGAIN_WITHIN),
+        (400, {}, 0),
+        (401, {"retry-after": "20"}, 0),
+    ],
+)
+def test_refusals(status: int, headers: dict[str, str], again: float) -> None:
+    body = {"error": {"message": "no"}}
+    found = played(json.dumps(body).encode(), {**JSON, **headers}, status=status, size=2)
+    assert found == ([{"object": "turnmill.error", "status": status, "body": body}], Verdict("error", again))
+
+
+def test_a_refusal_that_nobody_reads() -> None:
+    """As by clients that close it, and try again."""
+    exchange = Exchange("openai-chat", ASKED)
+    exchange.answered(503, {**JSON, "retry-after": "2"})
+    assert list(exchange.cancelled()) == [{"object": "turnmill.error", "status": 503, "body": ""}]
+    assert exchange.verdict("cancelled") == Verdict("error", AGAIN_WITHIN + 2)
+
+
+def test_a_refusal_that_repeats_the_key() -> None:
+    sent = {"authorization": "Bearer sk-secret-1234", "x-api-key": "AIza-secret", "user-agent": "openai-python"}
+    said = b'{"error": "Incorrect API key sk-secret-1234 or AIza-secret of openai-python"}'
+    ((event,), _) = played(said, JSON, status=401, sent=sent)
+    assert event["body"] == {"error": "Incorrect API key *** or *** of openai-python"}
+
+
+def test_no_query_in_what_a_failure_says() -> None:
+    exchange = Exchange("anthropic", b"{}", {"x-goog-api-key": "AIza-secret"})
+    (event,) = exchange.failed("ConnectError: https://api.example/v1?key=AIza-other and AIza-secret")
+    assert event["body"]["message"] == "ConnectError: https://api.example/v1 and ***"
+    assert exchange.verdict("failed") == Verdict("error", AGAIN_WITHIN)
+
+
+@pytest.mark.parametrize("data", [b"data: {broken\n\n", b"data: 17\n\ndata: {\n\n", b"event: x\ndata:\n\n"])
+def test_broken_events_are_left_out(data: bytes) -> None:
+    events, verdict = played(data + STREAM, SSE)
+    assert [event for event in events if event in EVENTS] == EVENTS
+    assert verdict == Verdict("complete")
+    for event in events[: -len(EVENTS)]:
+        assert event.get("object") in ("turnmill.left_out", None)
+    assert any(event.get("object") == "turnmill.left_out" for event in events)
+
+
+def test_notes_are_bounded() -> None:
+    events, _ = played(b"data: {\n\n" * 1_000, SSE)
+    assert len(events) == NOTES
+
+
+def test_unknown_and_wrong_encodings() -> None:
+    for encoding, data in (("snappy", STREAM), ("gzip", STREAM)):
+        ((event,), verdict) = played(data, {**SSE, "content-encoding": encoding})
+        assert event["object"] == "turnmill.error"
+        assert encoding in event["body"]
+        assert verdict == Verdict("error")
+
+
+def test_a_whole_answer_that_is_too_large_to_be_read() -> None:
+    exchange = Exchange("openai-chat", b"{}")
+    exchange.answered(200, JSON)
+    piece = b" " * 1_000_000
+    for _ in range(100):
+        assert list(exchange.data(piece)) == []
+        assert sum(map(len, exchange._whole)) <= WHOLE_BYTES
+    (event,) = exchange.finished()
+    assert "100,000,000 bytes" in event["body"]
+    assert exchange.verdict("finished") == Verdict("error")
+
+
+def test_an_answer_that_is_too_large_to_travel() -> None:
+    text = "x" * 2_000_000
+    answer = {
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": {"content": text}, "finish_reason": "stop"}],
+    }
+    ((event, note), verdict) = played(json.dumps(answer).encode(), JSON)
+    assert len(encode(event)) < EVENT_BYTES
+    assert event["choices"][0]["message"]["content"].endswith("characters were left out]")
+    assert note["object"] == "turnmill.left_out"
+    assert verdict == Verdict("complete")
+
+
+def test_a_large_end_of_a_stream_does_not_repeat_what_the_deltas_said() -> None:
+    response = {
+        "id": "r",
+        "status": "completed",
+        "output": [
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x" * 900_000}]}
+        ],
+        "usage": {"input_tokens": 1},
+    }
+    data = b"data: " + json.dumps({"type": "response.completed", "response": response}).encode() + b"\n\n"
+    events, verdict = played(data, SSE, dialect="openai-responses")
+    assert events[0] == {"type": "response.completed", "response": {**response, "output": []}}
+    assert events[1]["type"] == "turnmill.left_out"
+    assert verdict == Verdict("complete")
+
+
+PIECES: list[Any] = [
+    {"candidates": [{"content": {"parts": [{"text": "Ra"}]}}]},
+    {"candidates": [{"content": {"parts": [{"text": "in"}]}, "finishReason": "STOP"}]},
+]
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+@pytest.mark.parametrize("data", [json.dumps(PIECES, indent=1), "".join(f"data: {json.dumps(p)}\n\n" for p in PIECES)])
+def test_google_streams_with_sse_and_without(data: str, size: int) -> None:
+    headers = SSE if data.startswith("data") else JSON
+    found = played(data.encode(), headers, dialect="gemini", body=b"{}", size=size)
+    assert found == (PIECES, Verdict("complete"))
+    assert played(data.encode()[:-40], headers, dialect="gemini")[1].end == "disconnected"
+
+
+def test_ends() -> None:
+    assert played(STREAM[:100], SSE, how="cancelled")[1] == Verdict("aborted")
+    assert played(STREAM, SSE, how="cancelled")[1] == Verdict("complete"), "the program has read all it wanted"
+    assert played(STREAM[:100], SSE)[1] == Verdict("disconnected", AGAIN_WITHIN), "no end of the model's"
+    error = b'data: {"error": {"message": "overloaded"}}\n\n'
+    assert played(error, SSE)[1] == Verdict("error", AGAIN_WITHIN)
+
+
+def test_a_gap() -> None:
+    exchange = Exchange("openai-chat", ASKED)
+    exchange.answered(200, SSE)
+    list(exchange.data(STREAM[:150]))
+    (event,) = exchange.gap(17)
+    assert (event["object"], event["bytes"]) == ("turnmill.left_out", 17)
+    assert list(exchange.data(STREAM)) == []
+    assert list(exchange.finished()) == []
+    assert exchange.verdict("finished") == Verdict("error")

@@ -1,0 +1,77 @@
+"""Which requests are taken for calls of a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnmill.capture.providers import Known, Providers, model_in, more_hosts
+from turnmill.errors import CallerError
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "known"),
+    [
+        ("api.openai.com", "/v1/responses", ("openai", "openai-responses")),
+        ("api.openai.com", "/v1/chat/completions", ("openai", "openai-chat")),
+        ("eu.api.openai.com", "/v1/chat/completions", ("openai", "openai-chat")),
+        ("me.openai.azure.com", "/openai/deployments/gpt-5/chat/completions", ("azure", "openai-chat")),
+        ("me.openai.azure.com", "/openai/v1/responses", ("azure", "openai-responses")),
+        ("me.services.ai.azure.com", "/anthropic/v1/messages", ("azure", "anthropic")),
+        ("api.anthropic.com", "/v1/messages", ("anthropic", "anthropic")),
+        ("generativelanguage.googleapis.com", "/v1beta/models/gemini-3:generateContent", ("google", "gemini")),
+        ("generativelanguage.googleapis.com", "/v1beta/openai/chat/completions", ("google", "openai-chat")),
+        (
+            "us-east5-aiplatform.googleapis.com",
+            "/v1/projects/p/locations/us/publishers/google/models/gemini-3:streamGenerateContent",
+            ("google", "gemini"),
+        ),
+        (
+            "us-east5-aiplatform.googleapis.com",
+            "/v1/projects/p/locations/us/publishers/anthropic/models/claude:streamRawPredict",
+            ("google", "anthropic"),
+        ),
+        ("API.Mistral.ai", "/v1/chat/completions", ("mistral", "openai-chat")),
+        ("api.groq.com", "/openai/v1/chat/completions", ("groq", "openai-chat")),
+        ("openrouter.ai", "/api/v1/chat/completions", ("openrouter", "openai-chat")),
+        ("api.openai.com", "/v1/embeddings", None),
+        ("api.openai.com", "/v1/responses/resp_1/input_items", None),
+        ("api.openai.com", "/v1/threads/t/messages", None),
+        ("api.anthropic.com", "/v1/messages/count_tokens", None),
+        ("api.anthropic.com", "/v1/messages/batches", None),
+        ("api.openai.com.evil.example", "/v1/responses", None),
+        ("evil.example", "/v1/responses", None),
+        ("notapi.openai.com", "/v1/responses", None),
+    ],
+)
+def test_hosts_and_paths(host: str, path: str, known: tuple[str, str] | None) -> None:
+    providers = Providers()
+    for _ in range(2):  # the second time from memory
+        assert providers.known("POST", host, None, path) == (Known(*known) if known else None)
+    assert providers.known("GET", host, None, path) is None
+
+
+def test_more_hosts() -> None:
+    providers = Providers(more_hosts("127.0.0.1:8000, llm.internal=vllm"))
+    assert providers.known("POST", "127.0.0.1", 8000, "/v1/responses") == Known("127.0.0.1", "openai-responses")
+    assert providers.known("post", "llm.internal", 9, "/x/v1/messages") == Known("vllm", "anthropic")
+    assert providers.known("POST", "127.0.0.1", 8001, "/v1/responses") is None
+    assert more_hosts("") == {}
+
+
+@pytest.mark.parametrize("wrong", ["https://llm.internal", "host:port", "a b", "=openai"])
+def test_wrong_hosts(wrong: str) -> None:
+    with pytest.raises(CallerError, match="a host is expected"):
+        more_hosts(wrong)
+
+
+def test_models_in_paths() -> None:
+    assert model_in("/openai/deployments/my-gpt/chat/completions") == "my-gpt"
+    assert model_in("/v1beta/models/gemini-3-pro:generateContent") == "gemini-3-pro"
+    assert model_in("/v1/chat/completions") is None
+
+
+def test_what_is_remembered_of_hosts_is_bounded() -> None:
+    providers = Providers()
+    for number in range(20_001):
+        assert providers.known("POST", f"{number}.example", None, "/v1/responses") is None
+    assert len(providers._by_host) <= 10_001

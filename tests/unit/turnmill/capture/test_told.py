@@ -1,0 +1,41 @@
+"""What requests say of their conversation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from turnmill.capture.told import Told, told
+
+SESSION = "0b9d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
+CODEX = {"session_id": "s", "conversation_id": "c"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "thread"),
+    [
+        ({"turnmill-thread": "t", **CODEX}, {"conversation": "conv_1"}, "t"),
+        (CODEX, {"conversation": "conv_1", "metadata": {"thread_id": "m"}}, "conv_1"),
+        ({}, {"conversation": {"id": "conv_1"}}, "conv_1"),
+        (CODEX, {"metadata": {"session_id": "s1", "conversation_id": "m"}}, "m"),
+        ({}, {"metadata": {"user_id": f"user_1_account_2_session_{SESSION}"}}, SESSION),
+        ({}, {"metadata": {"user_id": f'{{"device_id":"d","session_id":"{SESSION}"}}'}}, SESSION),
+        ({}, {"metadata": {"user_id": "user_1"}}, None),
+        ({}, {"metadata": {"user_id": "{broken"}}, None),
+        (CODEX, {}, "c"),
+        ({"x-session-id": "x"}, None, "x"),
+        ({"x-session-id": "x" * 201}, [], None),
+        ({}, {"metadata": {"thread_id": 3}, "conversation": 7, "user": "u"}, None),
+    ],
+)
+def test_threads(headers: dict[str, str], body: Any, thread: str | None) -> None:
+    assert told(headers, body).thread == thread
+
+
+def test_the_rest() -> None:
+    headers = {"turnmill-run": "r", "turnmill-agent": "a", "turnmill-parent": "t/p", "authorization": "x"}
+    found = told(headers, {"previous_response_id": "resp_1"})
+    assert found == Told(run="r", agent="a", parent_run="p", parent_thread="t", response="resp_1")
+    assert told({"turnmill-parent": "p"}, {}) == Told(parent_run="p")
+    assert told({}, {}) == Told()

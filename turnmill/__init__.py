@@ -1,0 +1,108 @@
+"""What agents import, to publish the events of their runs; and programs that want to hear of the turns.
+
+    from turnmill import Publisher
+
+    async with Publisher() as publisher:
+        async with publisher.run(thread_id="chat-17", agent_id="weather", dialect="vercel-ai") as run:
+            async for chunk in run.tee(chunks):  # unchanged, and published on the way
+                yield chunk
+
+    async for turn in Turns(group="billing"):
+        ...
+
+`docs/publishing.md` and `docs/consuming.md` say more. A public name is loaded when it is first used, the Kafka
+client and pydantic when something is published or consumed. Nothing here imports `pipeline` or `topics`: a program may
+have modules of these names.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
+    "AdkPlugin": "turnmill.integrations.google_adk",
+    "BrokerError": "turnmill.errors",
+    "CallerError": "turnmill.errors",
+    "ClientSettings": "turnmill.settings",
+    "InvalidRecord": "turnmill.errors",
+    "Notice": "turnmill.notice",
+    "Notices": "turnmill.turns",
+    "PublishStreams": "turnmill.integrations.asgi",
+    "PublishedRun": "turnmill.published_run",
+    "Publisher": "turnmill.publisher",
+    "Reason": "turnmill.errors",
+    "Report": "turnmill.counts",
+    "RunIdentity": "turnmill.integrations.stream_request",
+    "RunInfo": "turnmill.run_info",
+    "StreamRequest": "turnmill.integrations.stream_request",
+    "SyncNotices": "turnmill.synchronous_turns",
+    "SyncPublisher": "turnmill.synchronous",
+    "SyncRun": "turnmill.synchronous",
+    "SyncTurns": "turnmill.synchronous_turns",
+    "TurnmillError": "turnmill.errors",
+    "Turn": "turnmill.turn",
+    "Turns": "turnmill.turns",
+    "ag_ui_events": "turnmill.integrations.ag_ui",
+    "agent_events": "turnmill.integrations.pydantic_ai",
+    "async_client": "turnmill.capture.clients",
+    "claude_client": "turnmill.integrations.claude_agent",
+    "claude_query": "turnmill.integrations.claude_agent",
+    "client": "turnmill.capture.clients",
+    "flush": "turnmill.capture.runtime",
+    "langchain_handler": "turnmill.integrations.langchain",
+    "load_settings": "turnmill.environment",
+    "openai_agents_processor": "turnmill.integrations.openai_agents",
+    "published_response": "turnmill.integrations.pydantic_ai",
+    "transport": "turnmill.capture.clients",
+}
+__all__ = sorted(PUBLIC)  # noqa: PLE0605  # a list of strings
+
+if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__getattr__`
+    from turnmill.capture.clients import async_client as async_client
+    from turnmill.capture.clients import client as client
+    from turnmill.capture.clients import transport as transport
+    from turnmill.capture.runtime import flush as flush
+    from turnmill.counts import Report as Report
+    from turnmill.environment import load_settings as load_settings
+    from turnmill.errors import BrokerError as BrokerError
+    from turnmill.errors import CallerError as CallerError
+    from turnmill.errors import InvalidRecord as InvalidRecord
+    from turnmill.errors import Reason as Reason
+    from turnmill.errors import TurnmillError as TurnmillError
+    from turnmill.integrations.ag_ui import ag_ui_events as ag_ui_events
+    from turnmill.integrations.asgi import PublishStreams as PublishStreams
+    from turnmill.integrations.claude_agent import claude_client as claude_client
+    from turnmill.integrations.claude_agent import claude_query as claude_query
+    from turnmill.integrations.google_adk import AdkPlugin as AdkPlugin
+    from turnmill.integrations.langchain import langchain_handler as langchain_handler
+    from turnmill.integrations.openai_agents import openai_agents_processor as openai_agents_processor
+    from turnmill.integrations.pydantic_ai import agent_events as agent_events
+    from turnmill.integrations.pydantic_ai import published_response as published_response
+    from turnmill.integrations.stream_request import RunIdentity as RunIdentity
+    from turnmill.integrations.stream_request import StreamRequest as StreamRequest
+    from turnmill.notice import Notice as Notice
+    from turnmill.published_run import PublishedRun as PublishedRun
+    from turnmill.publisher import Publisher as Publisher
+    from turnmill.run_info import RunInfo as RunInfo
+    from turnmill.settings import ClientSettings as ClientSettings
+    from turnmill.synchronous import SyncPublisher as SyncPublisher
+    from turnmill.synchronous import SyncRun as SyncRun
+    from turnmill.synchronous_turns import SyncNotices as SyncNotices
+    from turnmill.synchronous_turns import SyncTurns as SyncTurns
+    from turnmill.turn import Turn as Turn
+    from turnmill.turns import Notices as Notices
+    from turnmill.turns import Turns as Turns
+else:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        """A public name, loaded when it is first used (PEP 562)."""
+        if name not in PUBLIC:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(PUBLIC[name]), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    """-> the public names."""
+    return __all__

@@ -1,0 +1,149 @@
+"""What a model has answered so far, as far as the capture needs it: its normal form, and whether it is over. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from turnmill.capture.normal import ASSISTANT, Said, assistant_blocks, merged, model_parts, response_item
+
+Fields = dict[str, Any]
+LONGEST: Final = 4_194_304  # characters that are remembered of one answer
+
+
+@dataclass(slots=True, eq=False)
+class Answer:
+    """One answer. `over`: the model has ended it, whatever the connection does then. `failed`: with an error.
+
+    `response_id`: what the server calls it, for requests that go on from it.
+    """
+
+    dialect: str
+    over: bool = False
+    failed: bool = False
+    response_id: str | None = None
+    _texts: list[str] = field(default_factory=list)
+    _calls: dict[object, str] = field(default_factory=dict)
+    _size: int = 0
+
+    def take(self, event: Any) -> None:
+        """An event of the stream, or the whole answer; events may be any JSON object."""
+        TAKE[self.dialect](self, event)
+
+    @property
+    def said(self) -> Said | None:
+        """In normal form; None where nothing was said."""
+        found = merged([Said(ASSISTANT, "".join(self._texts), tuple(self._calls.values()))])
+        return found[0] if found else None
+
+    def _text(self, text: Any) -> None:
+        if isinstance(text, str) and self._size < LONGEST:
+            self._texts.append(text)
+            self._size += len(text)
+
+    def _call(self, place: object, call_id: Any) -> None:
+        if isinstance(call_id, str) and call_id:
+            self._calls[place] = call_id
+
+    def _all(self, said: Said) -> None:
+        """All of the answer: what was heard of it before does not count."""
+        self._texts, self._size = [], 0
+        self._calls.clear()
+        self._add(said)
+
+    def _add(self, said: Said) -> None:
+        self._text(said.text)
+        for call in said.calls:
+            self._call(len(self._calls), call)
+
+    def _end(self, *, failed: bool = False) -> None:
+        self.over, self.failed = True, self.failed or failed
+
+    def _chat(self, event: Fields) -> None:
+        if event.get("error"):
+            self._end(failed=True)
+        if event.get("event") is None and event.get("data") == "[DONE]":
+            self._end()
+        choices = event.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if not isinstance(choice, dict) or choice.get("index") not in (0, None):
+                continue
+            said = choice.get("delta") or choice.get("message")
+            if isinstance(said, dict):
+                self._chat_message(said)
+            if choice.get("finish_reason"):
+                self._end()
+
+    def _chat_message(self, said: Fields) -> None:
+        content, calls = said.get("content"), said.get("tool_calls")
+        if isinstance(content, list):  # Mistral's pieces
+            for piece in content:
+                if isinstance(piece, dict) and piece.get("type") != "thinking":
+                    self._text(piece.get("text"))
+        self._text(content)
+        for number, call in enumerate(calls if isinstance(calls, list) else ()):
+            if isinstance(call, dict):
+                self._call(call.get("index", number), call.get("id"))
+
+    def _responses(self, event: Fields) -> None:
+        kind = event.get("type")
+        if kind == "response.output_text.delta":
+            self._text(event.get("delta"))
+        elif kind == "response.output_item.done" and isinstance(event.get("item"), dict):
+            for said in response_item(event["item"]):
+                self._add(said._replace(text=""))  # the deltas were its text
+        elif kind == "error" or (kind is None and event.get("error")):
+            self._end(failed=True)
+        response = event if event.get("object") == "response" else event.get("response")
+        if not isinstance(response, dict):
+            return
+        if isinstance(response.get("id"), str):
+            self.response_id = response["id"]
+        status, items = response.get("status"), response.get("output")
+        if status not in ("completed", "incomplete", "failed", "cancelled"):
+            return
+        outputs = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        spoken = (said for item in outputs for said in response_item(item))
+        if own := [said for said in merged(spoken) if said.role == ASSISTANT]:
+            self._all(own[-1])
+        self._end(failed=status == "failed")
+
+    def _anthropic(self, event: Fields) -> None:
+        kind = event.get("type")
+        if kind == "message":
+            self._all(assistant_blocks(event.get("content")))
+            self._end()
+        elif kind == "message_stop":
+            self._end()
+        elif kind == "error":
+            self._end(failed=True)
+        elif kind == "content_block_start" and isinstance(event.get("content_block"), dict):
+            self._add(assistant_blocks([event["content_block"]]))
+        elif kind == "content_block_delta" and isinstance(event.get("delta"), dict):
+            self._text(event["delta"].get("text"))
+
+    def _gemini(self, event: Fields) -> None:
+        if isinstance(event.get("response"), dict):  # as Code Assist wraps it
+            event = event["response"]
+        feedback = event.get("promptFeedback")
+        if isinstance(feedback, dict) and feedback.get("blockReason"):
+            self._end()
+        if event.get("error"):
+            self._end(failed=True)
+        candidates = event.get("candidates")
+        for candidate in candidates[:1] if isinstance(candidates, list) else ():
+            if not isinstance(candidate, dict):
+                continue
+            content = candidate.get("content")
+            if isinstance(content, dict):
+                self._add(model_parts(content.get("parts")))
+            if candidate.get("finishReason"):
+                self._end()
+
+
+TAKE: Final = {
+    "anthropic": Answer._anthropic,  # noqa: SLF001  # the table of this class
+    "gemini": Answer._gemini,  # noqa: SLF001
+    "openai-chat": Answer._chat,  # noqa: SLF001
+    "openai-responses": Answer._responses,  # noqa: SLF001
+}

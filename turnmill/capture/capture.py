@@ -1,0 +1,284 @@
+"""Captures the calls of a process: what passes by is queued, read in the publisher's loop, and published as runs.
+
+    async with Publisher() as publisher, Capture(publisher, agent_id="weather") as capture:
+        call = capture.begin(Call("openai", "openai-chat", "/v1/chat/completions", headers, body))
+        call.answered(200, headers)
+        call.data(chunk)
+        call.finished()
+
+`begin` and the methods of a call may be called from any thread. They neither wait nor raise: they append to a queue of
+at most 32 MB, and what has no room there is left out of the run, which says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import uuid4
+
+from turnmill.capture.conversations import Asked, Conversations, Place
+from turnmill.capture.exchange import Exchange, Verdict
+from turnmill.capture.normal import messages
+from turnmill.capture.own_failures import OwnFailures
+from turnmill.capture.passing import Call, CapturedCall, Note, Passing
+from turnmill.capture.providers import model_in
+from turnmill.capture.shared_facts import headers
+from turnmill.capture.told import Told, told
+from turnmill.current_span import current
+from turnmill.errors import InvalidRecord, TurnmillError
+from turnmill.published_run import PublishedRun
+from turnmill.publisher import Publisher
+from turnmill.wires import WIRES
+
+__all__ = ["Call", "Capture", "CapturedCall"]
+
+QUEUE_BYTES: Final = 33_554_432  # in a process
+PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each chunk
+
+log = logging.getLogger("turnmill.capture")
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What the loop knows of a call: only it looks here."""
+
+    exchange: Exchange
+    asked: Asked
+    place: Place
+    run: PublishedRun
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A run whose call failed, and may be tried again until the timer goes off."""
+
+    state: _State
+    verdict: Verdict
+    timer: asyncio.TimerHandle
+
+
+class Capture:
+    """One for a process, or for a gateway. It publishes inside of `async with`; what is begun before that waits.
+
+    `tenant`: of all calls that `begin` names none for. `queue_bytes`: how much may wait to be read. `shared`: records
+    tell other processes what is known of a call (`turnmill.capture.shared_facts`).
+    """
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        conversations: Conversations | None = None,
+        *,
+        agent_id: str,
+        tenant: str | None = None,
+        queue_bytes: int = QUEUE_BYTES,
+        shared: bool = False,
+    ) -> None:
+        self._publisher = publisher
+        self._conversations = conversations or Conversations()
+        self._agent_id = agent_id
+        self._tenant = tenant
+        self._shared = shared
+        self._passing: Passing[CapturedCall] = Passing(queue_bytes)
+        self._busy = self._is_full = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._open: dict[CapturedCall, _State] = {}
+        self._held: dict[tuple[str, str, str], _Held] = {}
+        self._log = OwnFailures(log)
+
+    async def __aenter__(self) -> Self:
+        """The publisher is open."""
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.create_task(self._work(), name="capture")
+        self._passing.wake_by(self._more)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self, within: float = 2.0) -> None:
+        """Publish what is queued, for at most `within` seconds, and end what is open: calls in progress as aborted."""
+        try:
+            async with asyncio.timeout(within):
+                await self.read()
+        except TimeoutError:
+            log.warning(
+                "%d pieces of model calls were not read within %.0f s, and are lost", len(self._passing), within
+            )
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for held in self._held.values():
+            held.timer.cancel()
+            await self._end(held.state.run, held.verdict.end)
+        self._held.clear()
+        for call in list(self._open):
+            await self._over(call, Verdict("aborted"))
+        self._loop = None
+
+    async def read(self) -> None:
+        """Return when all that is queued is with the publisher."""
+        while self._passing or self._busy:
+            self._idle.clear()
+            self._more.set()
+            await self._idle.wait()
+
+    def shut(self) -> None:
+        """Take nothing more: there is no loop, and will be none."""
+        self._passing.shut()
+
+    def begin(self, call: Call, *, tenant: str | None = None) -> CapturedCall:
+        """A request goes out. Never raises; a wire that is not known is not published."""
+        captured = CapturedCall(self._passing)
+        tenant = tenant if tenant is not None else self._tenant
+        try:
+            if call.dialect in WIRES:
+                captured.ended = not self._passing.put(captured, "begin", (call, tenant, current()), len(call.body))
+        except Exception:
+            self._log("a model call is not captured")
+        if captured.ended and not self._is_full:
+            log.warning("model calls are not captured: the publisher does not keep up with them")
+        self._is_full = captured.ended
+        return captured
+
+    async def _work(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            await asyncio.sleep(PAUSE)
+            self._busy = bool(self._passing)
+            self._passing.attend()
+            while (note := self._passing.take()) is not None:
+                try:
+                    await self._happened(note)
+                except Exception:
+                    self._log("the rest of a model call is not captured")
+                    await self._over(note.call, Verdict("error"))
+            self._busy = False
+            self._idle.set()
+
+    async def _happened(self, note: Note[CapturedCall]) -> None:
+        what, value = note.what, note.value
+        if what == "begin":
+            await self._begin(note.call, note.at, *value)
+            return
+        if what == "given up":
+            await self._given_up(value)
+            return
+        state = self._open.get(note.call)
+        if state is None:
+            return
+        exchange = state.exchange
+        events: Iterable[dict[str, Any]] = ()
+        if what == "answered":
+            events = exchange.answered(*value)
+        elif what == "data":
+            events = exchange.data(value)
+        elif what == "gap":
+            events = exchange.gap(value)
+        elif what == "finished":
+            events = exchange.finished()
+        elif what == "failed":
+            events = exchange.failed(value)
+        elif what == "cancelled":
+            events = exchange.cancelled()
+        was_over = exchange.is_over
+        for event in events:
+            await self._send(state.run, event, note.at)
+        if exchange.is_over and not was_over:  # the next request may come before the connection is done with
+            self._remember(state)
+        if what in ("finished", "failed", "cancelled"):
+            await self._ended(note.call, state, exchange.verdict(what))
+
+    async def _begin(self, call: CapturedCall, at: int, request: Call, tenant: str | None, span: str | None) -> None:
+        exchange = Exchange(request.dialect, request.body, request.headers)
+        said = told(request.headers, exchange.body)
+        scope = tenant or ""
+        attempt = (request.client, request.dialect, hashlib.sha256(request.body).digest())
+        asked = Asked(scope, messages(request.dialect, exchange.body), said, attempt)
+        place = self._conversations.place(asked, str(uuid4()))
+        held = self._held.pop((scope, place.thread, place.run), None) if place.again else None
+        if held is not None:
+            held.timer.cancel()
+            run = held.state.run
+        else:
+            run = self._run(request, tenant, place, said, exchange.body, span)
+        call.thread_id, call.run_id = run.thread_id, place.run
+        self._open[call] = _State(exchange, asked, place, run)
+        for event in exchange.asked():
+            await self._send(run, event, at)
+
+    def _run(
+        self, request: Call, tenant: str | None, place: Place, said: Told, body: Any, span: str | None
+    ) -> PublishedRun:
+        model = body.get("model") if isinstance(body, dict) else None
+        facts = {
+            "model_name": model if isinstance(model, str) else model_in(request.path),
+            "provider_name": request.provider,
+            "continues": place.continues,
+            "replaces": place.replaces,
+            "parent_run_id": said.parent_run,
+            "parent_thread_id": said.parent_thread,
+        }
+        return self._publisher.run(
+            thread_id=place.thread,
+            agent_id=said.agent or self._agent_id,
+            dialect=request.dialect,
+            run_id=place.run,
+            tenant=tenant,
+            info={name: value for name, value in facts.items() if value is not None},
+            traceparent=span,
+        )
+
+    async def _ended(self, call: CapturedCall, state: _State, verdict: Verdict) -> None:
+        """A call is over. One that the client may try again is held open, so that all attempts are one run."""
+        self._remember(state)
+        if verdict.again_within <= 0 or self._loop is None:
+            await self._over(call, verdict)
+            return
+        del self._open[call]
+        key = (state.asked.scope, state.place.thread, state.place.run)
+        self._conversations.failed(state.place, state.asked)
+        timer = self._loop.call_later(verdict.again_within, self._passing.put, call, "given up", key, 0)
+        self._held[key] = _Held(state, verdict, timer)
+
+    async def _given_up(self, key: tuple[str, str, str]) -> None:
+        """Nobody tried again, or somebody has meanwhile."""
+        held = self._held.pop(key, None)
+        if held is not None:
+            self._conversations.given_up(held.state.place, held.state.asked)
+            await self._end(held.state.run, held.verdict.end)
+
+    async def _over(self, call: CapturedCall, verdict: Verdict) -> None:
+        state = self._open.pop(call, None)
+        if state is not None:
+            await self._end(state.run, verdict.end)
+
+    async def _end(self, run: PublishedRun, end: str) -> None:
+        try:
+            await run.end(end)
+        except (TurnmillError, InvalidRecord):
+            self._log("the end of a model call is not captured")
+
+    async def _send(self, run: PublishedRun, event: dict[str, Any], at: int) -> None:
+        try:
+            await run.send(event, at=at)
+        except InvalidRecord:
+            self._log("an event of a model call can't travel, and is left out")
+
+    def _remember(self, state: _State) -> None:
+        answer = state.exchange.answer
+        if answer.said is not None or answer.response_id is not None:
+            fact = self._conversations.answered(state.place, state.asked, answer.said, answer.response_id)
+            if self._shared:
+                state.run.tell(headers(fact))

@@ -1,0 +1,129 @@
+"""HTTP clients whose model calls are published: `OpenAI(http_client=turnmill.client())`.
+
+They are clients of httpx2, or of httpx, as the SDK wants them; without the name of one it is the library that the
+program has imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final
+
+from turnmill.capture.hooks import httpx as hook
+from turnmill.capture.runtime import runtime
+from turnmill.errors import CallerError
+
+LIBRARIES: Final = ("httpx2", "httpx")
+MOST_CONNECTIONS: Final = {"max_connections": 1_000, "max_keepalive_connections": 100}  # as the SDKs have it
+
+
+def client(
+    *, library: str | None = None, thread_id: str | None = None, agent_id: str | None = None, **options: Any
+) -> Any:
+    """-> an `httpx2.Client` or `httpx.Client`; `options` are its own. Raises CallerError where neither is installed.
+
+    `library`: "httpx2" or "httpx". `thread_id`, `agent_id`: of all calls by this client; a request's own headers come
+    first.
+    """
+    module = _library(library)
+    made = module.Client(**_defaults(module, options))
+    return _heard(made, _about(thread_id, agent_id))
+
+
+def async_client(
+    *, library: str | None = None, thread_id: str | None = None, agent_id: str | None = None, **options: Any
+) -> Any:
+    """As `client`, an AsyncClient."""
+    module = _library(library)
+    made = module.AsyncClient(**_defaults(module, options))
+    return _heard(made, _about(thread_id, agent_id))
+
+
+def transport(inner: Any, *, thread_id: str | None = None, agent_id: str | None = None) -> Any:
+    """-> a transport for a client of your own: it publishes what goes through `inner`, one of httpx2 or httpx.
+
+    Raises CallerError for what is none.
+    """
+    return _transport(inner, _about(thread_id, agent_id))
+
+
+def _transport(inner: Any, about: Mapping[str, str]) -> Any:
+    for name in LIBRARIES:
+        module = sys.modules.get(name)
+        kinds = (module.BaseTransport, module.AsyncBaseTransport) if module is not None else ()
+        bases = tuple(kind for kind in kinds if isinstance(inner, kind))  # one for tests may be both
+        if bases:
+            runtime().prepare()
+            return type("Publishing", bases, _methods(module, inner, about))()
+    raise CallerError(f"a transport of httpx2 or httpx is expected, not {type(inner).__name__}")
+
+
+def _heard(made: Any, about: Mapping[str, str]) -> Any:
+    """A client with its transports in ours: what it has made of its options, and for proxies of the environment."""
+    made._transport = _transport(made._transport, about)  # noqa: SLF001  # a client that is given one makes no others
+    mounts = made._mounts  # noqa: SLF001
+    for pattern, mounted in mounts.items():
+        mounts[pattern] = None if mounted is None else _transport(mounted, about)
+    return made
+
+
+def _about(thread_id: str | None, agent_id: str | None) -> dict[str, str]:
+    said = {"turnmill-thread": thread_id, "turnmill-agent": agent_id}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _library(name: str | None) -> ModuleType:
+    imported = [known for known in LIBRARIES if known in sys.modules]
+    for wanted in (name,) if name else (*imported, *LIBRARIES):
+        try:
+            return import_module(wanted)
+        except ImportError:
+            continue
+    raise CallerError(f"there is no {name or 'httpx2, nor httpx'}: install it beside this package")
+
+
+def _defaults(module: ModuleType, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the SDKs give their own clients."""
+    return {"follow_redirects": True, "limits": module.Limits(**MOST_CONNECTIONS), **options}
+
+
+def _methods(module: Any, inner: Any, about: Mapping[str, str]) -> dict[str, Any]:
+    """Those of a transport, synchronous and not."""
+
+    def handle_request(_: Any, request: Any) -> Any:
+        call = hook.begin(request, about)
+        token = hook.inside.set(True)
+        try:
+            response = inner.handle_request(request)
+        except BaseException as error:
+            if call is not None:
+                hook.gone(call, error)
+            raise
+        finally:
+            hook.inside.reset(token)
+        return response if call is None else hook.answered(response, call, module, asynchronous=False)
+
+    async def handle_async_request(_: Any, request: Any) -> Any:
+        call = hook.begin(request, about)
+        token = hook.inside.set(True)
+        try:
+            response = await inner.handle_async_request(request)
+        except BaseException as error:
+            if call is not None:
+                hook.gone(call, error)
+            raise
+        finally:
+            hook.inside.reset(token)
+        return response if call is None else hook.answered(response, call, module, asynchronous=True)
+
+    def close(_: Any) -> None:
+        inner.close()
+
+    async def aclose(_: Any) -> None:
+        await inner.aclose()
+
+    methods = (handle_request, handle_async_request, close, aclose)
+    return {method.__name__: method for method in methods}

@@ -1,0 +1,178 @@
+"""Which conversation a model call belongs to, and which call it follows or replaces. Pure: no I/O, no clock.
+
+The first of these rules that says something counts:
+
+1. A request that failed, and is sent again with the same body by the same client, is the same run.
+2. The thread that the request names (`turnmill.capture.told`); within it, 3 and 4 say what the call follows.
+3. `previous_response_id`: it follows the call that gave that response.
+4. Its history. A request that begins with the messages of a known call and with the answer to it follows that call;
+   the longest such beginning counts. Where several calls have it, the first that no other call has followed yet.
+5. A request without any of that begins a conversation, whose thread has the id of its first run.
+
+A call that follows one which another call has followed before is another version of the newest of these: a branch.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from turnmill.capture.normal import ASSISTANT, Said, chain, merged
+from turnmill.capture.told import Told
+
+MOST: Final = 20_000  # answers that are remembered: about 10 MB
+ALIKE: Final = 8  # of those with the same history
+FAILED: Final = 1_000  # calls that may be tried again
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, as far as its place depends on it.
+
+    `scope`: whose conversations it may belong to (a tenant). `attempt`: equal for equal requests of one client.
+    """
+
+    scope: str
+    said: Sequence[Said]
+    told: Told
+    attempt: object
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call belongs. `again`: it is another attempt of the run, which has failed so far."""
+
+    thread: str
+    run: str
+    continues: str | None = None
+    replaces: str | None = None
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A call and its answer, as other processes may learn them: the keys by which it is found. `after`: the run that it
+    follows.
+    """
+
+    scope: str
+    thread: str
+    run: str
+    keys: tuple[bytes | str, ...]
+    after: str | None = None
+
+
+class _Answered(NamedTuple):
+    thread: str
+    run: str
+
+
+@dataclass(slots=True, eq=False)
+class Conversations:
+    """The calls that a process knows; the oldest are forgotten where there are more than `most`."""
+
+    most: int = MOST
+    _known: OrderedDict[tuple[str, bytes | str], list[_Answered]] = field(default_factory=OrderedDict)
+    _failed: OrderedDict[object, deque[Place]] = field(default_factory=OrderedDict)
+    _named: OrderedDict[tuple[str, str, str], int] = field(default_factory=OrderedDict)
+    _followers: OrderedDict[tuple[str, str, str], str] = field(default_factory=OrderedDict)  # run -> its newest
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def place(self, asked: Asked, run_id: str) -> Place:
+        """Where a call belongs; `run_id` is a new one, for a run that the request does not name."""
+        failed = self._failed.get((asked.scope, asked.attempt))
+        if failed:
+            place = failed.popleft()
+            if not failed:
+                del self._failed[asked.scope, asked.attempt]
+            return Place(place.thread, place.run, place.continues, place.replaces, again=True)
+        before = self._before(asked)
+        thread = asked.told.thread or (before.thread if before else run_id)
+        run, first = self._run(asked, thread, run_id)
+        if before is None:
+            return Place(thread, run, continues=first)
+        replaces = self._follow(asked.scope, before.thread, before.run, run)
+        return Place(thread, run, before.run, replaces)
+
+    def answered(self, place: Place, asked: Asked, answer: Said | None, response_id: str | None = None) -> Fact:
+        """Remember what a call has answered -> the same, for other processes."""
+        keys: list[bytes | str] = []
+        if answer is not None:
+            *_, last = chain(merged([*asked.said, answer]))
+            keys.append(last)
+        if response_id is not None:
+            keys.append(response_id)
+        fact = Fact(asked.scope, place.thread, place.run, tuple(keys), place.continues)
+        self.learn(fact)
+        return fact
+
+    def learn(self, fact: Fact) -> None:
+        """Take over what this process or another one has found out; the same again changes nothing."""
+        for key in fact.keys:
+            alike = self._known.setdefault((fact.scope, key), [])
+            self._known.move_to_end((fact.scope, key))
+            if not any(one.run == fact.run and one.thread == fact.thread for one in alike):
+                alike.append(_Answered(fact.thread, fact.run))
+                del alike[:-ALIKE]
+        while len(self._known) > self.most:
+            self._known.popitem(last=False)
+        if fact.after is not None and (fact.scope, fact.thread, fact.after) not in self._followers:
+            self._follow(fact.scope, fact.thread, fact.after, fact.run)
+
+    def failed(self, place: Place, asked: Asked) -> None:
+        """A call failed so that it may be tried again: the next equal request belongs to its run."""
+        self._failed.setdefault((asked.scope, asked.attempt), deque()).append(place)
+        while len(self._failed) > FAILED:
+            self._failed.popitem(last=False)
+
+    def given_up(self, place: Place, asked: Asked) -> None:
+        """It was not tried again, and will not be taken for that any more."""
+        failed = self._failed.get((asked.scope, asked.attempt), deque())
+        left = deque(one for one in failed if one.run != place.run or one.thread != place.thread)
+        if left:
+            self._failed[asked.scope, asked.attempt] = left
+        else:
+            self._failed.pop((asked.scope, asked.attempt), None)
+
+    def _before(self, asked: Asked) -> _Answered | None:
+        """The call that this one follows."""
+        if asked.told.response is not None:
+            return self._one_of(asked, asked.told.response)
+        hashes = list(zip(asked.said, chain(asked.said), strict=True))
+        ends = (key for one, key in reversed(hashes) if one.role == ASSISTANT)
+        return next((found for key in ends if (found := self._one_of(asked, key)) is not None), None)
+
+    def _one_of(self, asked: Asked, key: bytes | str) -> _Answered | None:
+        alike = self._known.get((asked.scope, key), ())
+        fit = [one for one in alike if asked.told.thread in (None, one.thread)]
+        if not fit:
+            return None
+        self._known.move_to_end((asked.scope, key))
+        free = (one for one in fit if (asked.scope, one.thread, one.run) not in self._followers)
+        return next(free, fit[-1])
+
+    def _follow(self, scope: str, thread: str, before: str, run: str) -> str | None:
+        """A run follows another one -> the one that has followed it last so far."""
+        key = (scope, thread, before)
+        newest = self._followers.pop(key, None)
+        self._followers[key] = run
+        while len(self._followers) > self.most:
+            self._followers.popitem(last=False)
+        return newest
+
+    def _run(self, asked: Asked, thread: str, run_id: str) -> tuple[str, str | None]:
+        """-> the run's id, and the run that it follows by its name: a run that is named again goes on as NAME.2."""
+        named = asked.told.run
+        if named is None:
+            return run_id, None
+        key = (asked.scope, thread, named)
+        number = self._named[key] = self._named.pop(key, 0) + 1
+        while len(self._named) > self.most:
+            self._named.popitem(last=False)
+        return (
+            (named, None) if number == 1 else (f"{named}.{number}", named if number == 2 else f"{named}.{number - 1}")
+        )

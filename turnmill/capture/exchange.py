@@ -1,0 +1,243 @@
+"""One request to a model and the answer to it -> the events of its wire. Pure: no I/O, no clock.
+
+    asked()                 `turnmill.request`, with the body
+    answered(), data(), …   the answer's events: those of a stream as they come, a whole answer as one
+    finished(), failed()    what is left; `turnmill.error` where the server, or the connection, failed
+
+What can't be read, or is too large to travel, is told by an event `turnmill.left_out`. An exchange holds at most one
+event of a stream, or 8 MB of a whole answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from turnmill.capture.answers import Answer
+from turnmill.capture.encodings import PIECE, Decode, Unreadable, decoded, decoding
+from turnmill.capture.fitting import fitted, json_of, request_body, without_secrets
+from turnmill.framing import Decoder, decoder_for
+from turnmill.wires import WIRES
+
+Fields = dict[str, Any]
+WHOLE_BYTES: Final = 8_388_608  # of an answer that is no stream, and of an event of one that is
+SMALL_BYTES: Final = 100_000  # of an event that travels however its JSON is written
+ERROR_BYTES: Final = 65_536  # of what a server says when it refuses
+REQUEST_BYTES: Final = 33_554_432  # of a request that is read
+LONGEST_ERROR: Final = 1_000  # characters
+NOTES: Final = 20  # of what was left out, in one exchange
+AGAIN: Final = frozenset({408, 409, 425, 429})  # statuses that clients answer with another attempt, beside all from 500
+AGAIN_WITHIN: Final = 30.0  # seconds in which a client tries again, beside what the server asks for
+LONGEST_WAIT: Final = 120.0
+ADDRESS: Final = re.compile(r"\?[^\s'\"]*")  # the query of an address, in the text of an error
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How an exchange ended: the `end` of its run, and for how many seconds another attempt may come; 0: none will."""
+
+    end: str
+    again_within: float = 0.0
+
+
+def asked_for(headers: Mapping[str, str], body: bytes) -> Any:
+    """A request's body -> its JSON, None where it is none; {"left_out": bytes} where it is too large, or unreadable."""
+    try:
+        return json_of(decoded(headers.get("content-encoding", ""), body, REQUEST_BYTES))
+    except Unreadable:
+        return {"left_out": len(body)}
+
+
+class Exchange:
+    """`dialect` is one of those of `turnmill.capture.providers`; `body` and `headers` are the request's."""
+
+    def __init__(self, dialect: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        self.body = asked_for(headers or {}, body)
+        self.answer = Answer(dialect)
+        self._dialect = dialect
+        self._kind = WIRES[dialect].kind
+        self._secrets = headers or {}
+        self._status = 0
+        self._wait = AGAIN_WITHIN
+        self._decode: Decode | None = None
+        self._stream: Decoder | None = None
+        self._whole: list[bytes] = []
+        self._held = self._size = self._notes = 0
+        self._has_whole = False  # an answer that is no stream was read
+        self._trouble: str | None = None  # why the answer, or our copy of it, is not whole
+
+    def asked(self) -> list[Fields]:
+        """-> the event that comes before those of the answer."""
+        body = request_body(self._dialect, {} if self.body is None else self.body)
+        return [self._event("request", request=body)]
+
+    def answered(self, status: int, headers: Mapping[str, str]) -> list[Fields]:
+        """The head of the answer has come; names of headers are in lower case."""
+        self._status = status
+        self._wait = AGAIN_WITHIN + _retry_after(headers)
+        wire = WIRES[self._dialect]
+        reads_objects = wire.framing == "sse-or-array"  # it takes a whole answer for a stream of one event
+        if self._is_good and (reads_objects or _is_stream(headers.get("content-type", ""), self.body)):
+            self._stream = decoder_for(wire, WHOLE_BYTES)
+        try:
+            self._decode = decoding(headers.get("content-encoding", ""))
+        except Unreadable as error:
+            return self._unreadable(error)
+        return []
+
+    def data(self, chunk: bytes) -> Iterator[Fields]:
+        """A chunk of the answer as it came, still encoded -> the events that are whole now."""
+        for at in range(0, len(chunk), PIECE):
+            if self._decode is None:
+                return
+            try:
+                piece = self._decode(chunk[at : at + PIECE])
+            except Unreadable as error:
+                yield from self._unreadable(error)
+                return
+            self._size += len(piece)
+            if self._stream is not None:
+                yield from self._framed(piece)
+            elif self._held + len(piece) <= (WHOLE_BYTES if self._is_good else ERROR_BYTES):
+                self._whole.append(piece)
+                self._held += len(piece)
+
+    def finished(self) -> Iterator[Fields]:
+        """The answer's body is whole -> the events that are left."""
+        if self._stream is not None:
+            yield from self._close()
+        elif self._trouble is not None:
+            pass  # it was said
+        elif not self._is_good:
+            body = without_secrets(b"".join(self._whole).decode("utf-8", "replace"), self._secrets)
+            value = json_of(body.encode())
+            yield self._event("error", status=self._status, body=fitted(body if value is None else value))
+        elif self._size > self._held:
+            self._trouble = (
+                f"the answer has {self._size:,} bytes: only {WHOLE_BYTES:,} are read of one that is no stream"
+            )
+            yield self._event("error", status=self._status, body=self._trouble)
+        else:
+            yield from self._read()
+        self._whole = []
+
+    def failed(self, error: str) -> Iterator[Fields]:
+        """The connection failed, and there is no answer, or a part of one. `error`: `NAME: what it says`."""
+        if self._stream is not None:
+            yield from self._close()
+        if not self.is_over:
+            name = error.partition(":")[0]
+            message = without_secrets(ADDRESS.sub("", error), self._secrets)[:LONGEST_ERROR]
+            self._trouble = name
+            yield self._event("error", body={"type": name, "message": message})
+
+    def cancelled(self) -> Iterator[Fields]:
+        """The program wants no more of it. A refusal is told all the same: clients that try again may not read it."""
+        if self._status and not self._is_good:
+            yield from self.finished()
+
+    def gap(self, lost: int) -> list[Fields]:
+        """So many bytes of the answer were lost on our way: what comes behind them can't be read."""
+        self._decode = self._stream = None
+        self._trouble = "lost"
+        return self._left_out(lost, "there was no room for them: the publisher could not keep up")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the model has ended its answer, whatever the connection does then."""
+        return self.answer.over and not self.answer.failed
+
+    def verdict(self, how: str) -> Verdict:
+        """`how` it ended: finished, failed or cancelled."""
+        if self.is_over:
+            return Verdict("complete")
+        if self._status and not self._is_good:
+            again = self._status in AGAIN or self._status >= 500 or self._status < 400
+            return Verdict("error", self._wait if again else 0.0)
+        if how == "cancelled":
+            return Verdict("aborted")
+        if self.answer.failed or not self._status:
+            return Verdict("error", self._wait)
+        if how == "finished" and self._trouble is not None:
+            return Verdict("error")  # the program has its answer, and won't ask again
+        return Verdict("complete") if self._has_whole else Verdict("disconnected", self._wait)
+
+    @property
+    def _is_good(self) -> bool:
+        return 200 <= self._status < 300
+
+    def _framed(self, piece: bytes) -> Iterator[Fields]:
+        assert self._stream is not None  # its caller has looked
+        for framed in self._stream.feed(piece):
+            if framed.event is not None:
+                yield from self._said(framed.event, len(framed.raw))
+            elif framed.error is not None:
+                yield from self._left_out(len(framed.raw), framed.error.detail)
+
+    def _close(self) -> Iterator[Fields]:
+        stream, self._stream = self._stream, None
+        for framed in stream.close() if stream is not None else ():
+            if framed.event is not None:
+                yield from self._said(framed.event, len(framed.raw))
+
+    def _read(self) -> Iterator[Fields]:
+        """A whole answer: JSON, an array of events as Google sends it, or a stream under another name."""
+        data = b"".join(self._whole)
+        value = json_of(data)
+        if isinstance(value, (dict, list)):
+            self._has_whole = True
+            for event in value if isinstance(value, list) else [value]:
+                if isinstance(event, dict):
+                    yield from self._said(event, len(data))
+        else:
+            self._stream = decoder_for(WIRES[self._dialect], WHOLE_BYTES)
+            yield from self._framed(data + b"\n\n")
+
+    def _said(self, event: Fields, size: int) -> Iterator[Fields]:
+        """`size`: of its bytes as they came; few of them need no second look at what they make."""
+        self.answer.take(event)
+        small = event if size <= SMALL_BYTES else fitted(_without_repeats(event))
+        yield small
+        if small is not event:
+            yield from self._left_out(0, "an event was too large: long texts in it are cut")
+
+    def _unreadable(self, error: Unreadable) -> list[Fields]:
+        self._decode = self._stream = None
+        self._trouble = str(error)
+        return [self._event("error", status=self._status, body=str(error))]
+
+    def _left_out(self, lost: int, why: str) -> list[Fields]:
+        self._notes += 1
+        return [self._event("left_out", bytes=lost, reason=why)] if self._notes <= NOTES else []
+
+    def _event(self, kind: str, **fields: Any) -> Fields:
+        return {self._kind: f"turnmill.{kind}", **fields}
+
+
+def _is_stream(content_type: str, body: Any) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in ("text/event-stream", "application/x-ndjson", "application/jsonl"):
+        return True
+    return kind != "application/json" and isinstance(body, dict) and body.get("stream") is True
+
+
+def _without_repeats(event: Fields) -> Fields:
+    """An event that says all of the answer again, where that is too large to travel: the deltas have said it."""
+    response = event.get("response")
+    if not isinstance(response, dict) or not response.get("output") or fitted(event) is event:
+        return event
+    return {**event, "response": {**response, "output": []}}
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds that the server asks a client to wait."""
+    try:
+        if "retry-after-ms" in headers:
+            seconds = float(headers["retry-after-ms"]) / 1_000
+        else:
+            seconds = float(headers.get("retry-after", 0))
+    except ValueError:  # a date
+        return LONGEST_WAIT if headers.get("retry-after") else 0.0
+    return min(max(seconds, 0.0), LONGEST_WAIT)

@@ -1,0 +1,149 @@
+"""aiohttp's client: its sessions, and the readers of their responses, as bytes are fed to them.
+
+aiohttp decodes answers as it receives them, so that is what we hear; and a program that never reads one loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache, wraps
+from types import ModuleType
+from typing import Any, Final
+
+from turnmill.capture.hooks.httpx import gone
+from turnmill.capture.hooks.patching import patch
+from turnmill.capture.passing import CapturedCall
+from turnmill.capture.runtime import runtime
+
+CLOSED: Final = "Connection closed"  # what a response that is closed early tells its reader
+
+_heard: dict[int, CapturedCall] = {}  # the calls of readers, which have no room for one
+
+
+def install(module: ModuleType) -> None:
+    """Let this module's sessions tell us; once more changes nothing."""
+    patch(module.ClientSession, "__init__", _prepared)
+    patch(module.ClientSession, "_request", lambda original: _request(original, module))
+
+
+def _prepared(original: Callable[..., None]) -> Callable[..., None]:
+    @wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it takes its place
+        original(self, *args, **kwargs)
+        runtime().prepare()
+
+    return __init__
+
+
+def _request(original: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
+    @wraps(original)
+    async def _request(self: Any, method: str, str_or_url: Any, **kwargs: Any) -> Any:
+        call = _begin(self, method, str_or_url, kwargs, module)
+        if call is None:
+            return await original(self, method, str_or_url, **kwargs)
+        try:
+            response = await original(self, method, str_or_url, **kwargs)
+        except BaseException as error:
+            refusal = getattr(error, "status", None)  # of a session that raises for a status
+            if isinstance(refusal, int) and refusal:
+                call.answered(refusal, {})
+                call.finished()
+            gone(call, error)
+            raise
+        try:
+            _answered(response, call, module)
+        except Exception as error:
+            call.failed(error)
+        return response
+
+    return _request
+
+
+def _begin(
+    session: Any, method: str, address: Any, kwargs: Mapping[str, Any], module: ModuleType
+) -> CapturedCall | None:
+    try:
+        url = session._build_url(address)  # noqa: SLF001  # what aiohttp itself asks
+        host, port, path = url.host or "", url.explicit_port, url.path
+    except Exception:
+        return None
+    return runtime().begin(method, host, port, path, lambda: (_headers(session, kwargs), _body(session, kwargs)))
+
+
+def _headers(session: Any, kwargs: Mapping[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for headers in (session.headers, kwargs.get("headers")):
+        found |= {str(name).lower(): str(value) for name, value in dict(headers or {}).items()}
+    return found
+
+
+def _body(session: Any, kwargs: Mapping[str, Any]) -> bytes:
+    """The body, where it is at hand: JSON, bytes or text."""
+    data = kwargs.get("data")
+    if kwargs.get("json") is not None:
+        data = json.dumps(kwargs["json"])
+    if isinstance(data, str):
+        return data.encode("utf-8", "surrogatepass")
+    return bytes(data) if isinstance(data, (bytes, bytearray, memoryview)) else b""
+
+
+def _answered(response: Any, call: CapturedCall, module: ModuleType) -> None:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    session = getattr(response, "_session", None)
+    if session is None or session.auto_decompress:
+        headers.pop("content-encoding", None)
+    call.answered(response.status, headers)
+    reader = response.content
+    for chunk in getattr(reader, "_buffer", ()):  # what had come with the head
+        call.data(chunk)
+    if reader.exception() is not None:
+        gone(call, reader.exception())
+    elif reader.is_eof():
+        call.finished()
+    elif type(reader) is module.StreamReader:
+        _heard[id(reader)] = call
+        reader.__class__ = _reader(module)
+
+
+@cache
+def _reader(module: ModuleType) -> type[Any]:
+    """A reader that tells its call what is fed to it; it has no fields of its own, so that a reader can become one."""
+
+    class Heard(module.StreamReader):  # type: ignore[misc, name-defined]  # a class of the module that the program has
+        __slots__ = ()
+
+        def feed_data(self, data: bytes, *args: Any) -> Any:
+            call = _heard.get(id(self))
+            if call is not None:
+                call.data(data)
+            return super().feed_data(data, *args)
+
+        def feed_eof(self) -> None:
+            call = _heard.pop(id(self), None)
+            if call is not None:
+                call.finished()
+            super().feed_eof()
+
+        def set_exception(self, exc: Any, *args: Any) -> None:
+            call = _heard.pop(id(self), None)
+            if call is not None:
+                _broken(self, call, exc)
+            super().set_exception(exc, *args)
+
+        def __del__(self) -> None:
+            call = _heard.pop(id(self), None)
+            if call is not None:
+                call.cancelled()
+
+    return Heard
+
+
+def _broken(reader: Any, call: CapturedCall, error: Any) -> None:
+    """A reader that gets an exception: of the connection, or because the program has closed its response."""
+    if getattr(getattr(reader, "_timer", None), "_cancelled", False):
+        call.failed("TimeoutError: the session's timeout")
+    elif CLOSED in str(error):
+        call.cancelled()
+    else:
+        gone(call, error if isinstance(error, BaseException) else RuntimeError(str(error)))

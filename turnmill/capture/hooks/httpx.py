@@ -1,0 +1,171 @@
+"""httpx, and httpx2, which the SDKs of OpenAI, Anthropic, Mistral and Google use today: their transports.
+
+Below the clients, so that what they do (retries, redirects, decoding) stays theirs. What is passed on is the same
+response, with its stream inside of another one that tells us what it hands out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache, wraps
+from types import ModuleType
+from typing import Any
+
+from turnmill.capture.hooks.patching import patch
+from turnmill.capture.passing import CapturedCall
+from turnmill.capture.runtime import runtime
+
+# Whether the request at hand is heard further up already, by a transport of ours.
+inside: ContextVar[bool] = ContextVar("turnmill_capture_inside", default=False)
+
+
+def install(module: ModuleType) -> None:
+    """Let the transports of this module tell us; once more changes nothing."""
+    sync, asynchronous = module.HTTPTransport, module.AsyncHTTPTransport
+    for transport in (sync, asynchronous):
+        patch(transport, "__init__", _prepared)
+    patch(sync, "handle_request", lambda original: _sync(original, module))
+    patch(asynchronous, "handle_async_request", lambda original: _async(original, module))
+
+
+def begin(request: Any, about: Mapping[str, str] | None = None) -> CapturedCall | None:
+    """A request of httpx -> the call that it is, if any. `about`: what is known of it, as if its headers said it."""
+    if inside.get():
+        return None
+    url = request.url
+    return runtime().begin(
+        request.method,
+        url.host,
+        url.port,
+        url.path,
+        lambda: ({**(about or {}), **_lower(request.headers)}, _body(request)),
+    )
+
+
+def gone(call: CapturedCall, error: BaseException) -> None:
+    """A program's exception, or the end of its task."""
+    if isinstance(error, Exception):
+        call.failed(error)
+    else:
+        call.cancelled()
+
+
+def answered(response: Any, call: CapturedCall, module: ModuleType, *, asynchronous: bool) -> Any:
+    """-> the same response; its stream tells the call what it hands out."""
+    call.answered(response.status_code, _lower(response.headers))
+    if isinstance(response.stream, module.ByteStream):  # its body is there: a transport for tests, or a cache, made it
+        call.data(b"".join(response.stream))
+        call.finished()
+        return response
+    sync_stream, async_stream = _streams(module)
+    response.stream = (async_stream if asynchronous else sync_stream)(response.stream, call)
+    return response
+
+
+def _prepared(original: Callable[..., None]) -> Callable[..., None]:
+    @wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it takes its place
+        original(self, *args, **kwargs)
+        runtime().prepare()
+
+    return __init__
+
+
+def _sync(original: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
+    @wraps(original)
+    def handle_request(self: Any, request: Any) -> Any:
+        call = begin(request)
+        if call is None:
+            return original(self, request)
+        try:
+            response = original(self, request)
+        except BaseException as error:
+            gone(call, error)
+            raise
+        return answered(response, call, module, asynchronous=False)
+
+    return handle_request
+
+
+def _async(original: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
+    @wraps(original)
+    async def handle_async_request(self: Any, request: Any) -> Any:
+        call = begin(request)
+        if call is None:
+            return await original(self, request)
+        try:
+            response = await original(self, request)
+        except BaseException as error:
+            gone(call, error)
+            raise
+        return answered(response, call, module, asynchronous=True)
+
+    return handle_async_request
+
+
+def _lower(headers: Any) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _body(request: Any) -> bytes:
+    """A request's body; that of an upload that is streamed is not looked at."""
+    try:
+        return bytes(request.content)
+    except Exception:
+        return b""
+
+
+@cache
+def _streams(module: ModuleType) -> tuple[type[Any], type[Any]]:
+    """Streams of this module that tell a call what they hand out; the client wants them to be its own classes."""
+
+    class Heard(module.SyncByteStream):  # type: ignore[misc, name-defined]  # a class of whichever module it is
+        def __init__(self, stream: Any, call: CapturedCall) -> None:
+            self._stream, self._call = stream, call
+
+        def __iter__(self) -> Iterator[bytes]:
+            call = self._call
+            try:
+                for chunk in self._stream:
+                    call.data(chunk)
+                    yield chunk
+            except BaseException as error:
+                gone(call, error)
+                raise
+            call.finished()
+
+        def close(self) -> None:
+            try:
+                self._stream.close()
+            finally:
+                self._call.cancelled()
+
+        def __del__(self) -> None:
+            self._call.cancelled()
+
+    class AsyncHeard(module.AsyncByteStream):  # type: ignore[misc, name-defined]  # as above
+        def __init__(self, stream: Any, call: CapturedCall) -> None:
+            self._stream, self._call = stream, call
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            call = self._call
+            try:
+                async for chunk in self._stream:
+                    call.data(chunk)
+                    yield chunk
+            except BaseException as error:
+                gone(call, error)
+                raise
+            call.finished()
+
+        async def aclose(self) -> None:
+            try:
+                await self._stream.aclose()
+            finally:
+                self._call.cancelled()
+
+        def __del__(self) -> None:
+            self._call.cancelled()
+
+    return Heard, AsyncHeard

@@ -1,0 +1,156 @@
+"""requests: its adapter, and what is read of the raw response below the one that programs see."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+from turnmill.capture.hooks.httpx import gone
+from turnmill.capture.hooks.patching import patch
+from turnmill.capture.passing import CapturedCall
+from turnmill.capture.runtime import runtime
+
+
+def install(module: ModuleType) -> None:
+    """Let this module's adapters tell us; once more changes nothing."""
+    patch(module.adapters.HTTPAdapter, "__init__", _prepared)
+    patch(module.adapters.HTTPAdapter, "send", _send)
+
+
+def _prepared(original: Callable[..., None]) -> Callable[..., None]:
+    @wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807  # it takes its place
+        original(self, *args, **kwargs)
+        runtime().prepare()
+
+    return __init__
+
+
+def _send(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        call = _begin(request)
+        if call is None:
+            return original(self, request, *args, **kwargs)
+        try:
+            response = original(self, request, *args, **kwargs)
+        except BaseException as error:
+            gone(call, error)
+            raise
+        try:
+            _listen(response, call)
+        except Exception as error:
+            call.failed(error)
+        return response
+
+    return send
+
+
+def _begin(request: Any) -> CapturedCall | None:
+    try:
+        url = urlsplit(request.url)
+        host, port = url.hostname or "", url.port
+    except ValueError:
+        return None
+    return runtime().begin(
+        request.method or "", host, port, url.path, lambda: (_lower(request.headers), _body(request))
+    )
+
+
+def _body(request: Any) -> bytes:
+    body = request.body
+    if isinstance(body, str):
+        return body.encode("utf-8", "surrogatepass")
+    return bytes(body) if isinstance(body, (bytes, bytearray)) else b""
+
+
+def _lower(headers: Any) -> dict[str, str]:
+    return {str(name).lower(): value if isinstance(value, str) else repr(value) for name, value in headers.items()}
+
+
+def _listen(response: Any, call: CapturedCall) -> None:
+    """Hear what the raw response hands out. Its methods call each other: the outermost one counts."""
+    raw = response.raw
+    heard = _Heard(call, response.status_code, _lower(response.headers))
+    stream, read, close = raw.stream, raw.read, raw.close
+
+    @wraps(stream)
+    def streamed(amt: Any = 65_536, decode_content: Any = None) -> Iterator[bytes]:
+        yield from heard.each(stream(amt, decode_content=decode_content), decoded=decode_content)
+
+    @wraps(read)
+    def a_read(amt: Any = None, *args: Any, **kwargs: Any) -> Any:
+        decoded = kwargs.get("decode_content", args[0] if args else None)
+        return heard.one(
+            lambda: read(amt, *args, **kwargs),
+            is_last=lambda got: amt in (None, -1) or (not got and amt != 0),
+            decoded=decoded,
+        )
+
+    @wraps(close)
+    def closed(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return close(*args, **kwargs)
+        finally:
+            if not heard.inside:  # else it is closed because reading it has failed
+                call.cancelled()
+
+    raw.stream, raw.read, raw.close = streamed, a_read, closed
+    weakref.finalize(response, call.cancelled).atexit = False
+
+
+class _Heard:
+    """Tells a call what is read. Whether it is decoded is known when the first piece is."""
+
+    def __init__(self, call: CapturedCall, status: int, headers: dict[str, str]) -> None:
+        self._call, self._status, self._headers = call, status, headers
+        self.inside = self._begun = False
+        if "content-encoding" not in headers:
+            self._tell(b"", None)
+
+    def each(self, chunks: Any, *, decoded: Any) -> Iterator[bytes]:
+        try:
+            while True:
+                self.inside = True
+                try:
+                    chunk = next(chunks)
+                except StopIteration:
+                    break
+                finally:
+                    self.inside = False
+                self._tell(chunk, decoded)
+                yield chunk
+        except BaseException as error:
+            gone(self._call, error)
+            raise
+        self._tell(b"", decoded)
+        self._call.finished()
+
+    def one(self, read: Callable[[], Any], *, is_last: Callable[[Any], bool], decoded: Any) -> Any:
+        if self.inside:
+            return read()
+        self.inside = True
+        try:
+            got = read()
+        except BaseException as error:
+            gone(self._call, error)
+            raise
+        finally:
+            self.inside = False
+        self._tell(got, decoded)
+        if is_last(got):
+            self._call.finished()
+        return got
+
+    def _tell(self, chunk: bytes, decoded: Any) -> None:
+        if not self._begun:
+            self._begun = True
+            encoded = {
+                name: value for name, value in self._headers.items() if name != "content-encoding" or not decoded
+            }
+            self._call.answered(self._status, encoded)
+        self._call.data(chunk)

@@ -1,0 +1,184 @@
+"""Messages of any provider in one normal form, by which conversations are compared. Pure.
+
+Left out is what clients change or drop when they send a history again: system prompts, thoughts, the server's own
+tools, marks for caches, white space around texts, and how a text is cut into blocks. Messages of one role in a row are
+one: APIs differ in how many they make of calls and results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from turnmill.envelope import encode
+
+Fields = dict[str, Any]
+USER: Final = "user"
+ASSISTANT: Final = "assistant"
+TOOL: Final = "tool"
+UNMARKED: Final = frozenset({"cache_control"})  # moves from message to message in each request
+
+
+class Said(NamedTuple):
+    """One message: who says what; the ids of the calls that it makes, or that it answers."""
+
+    role: str
+    text: str
+    calls: tuple[str, ...] = ()
+
+
+def messages(dialect: str, body: Any) -> list[Said]:
+    """What a request body holds of its conversation; bodies may be any JSON, and nothing is raised."""
+    read = READERS.get(dialect)
+    return merged(read(body)) if read is not None and isinstance(body, dict) else []
+
+
+def merged(said: Iterable[Said]) -> list[Said]:
+    """Messages of one role in a row as one, and texts without the white space around them; empty ones are left out."""
+    found: list[Said] = []
+    for one in said:
+        before = found.pop() if found and found[-1].role == one.role else Said(one.role, "")
+        found.append(Said(one.role, before.text + one.text, before.calls + one.calls))
+    stripped = (Said(one.role, one.text.strip(), one.calls) for one in found)
+    return [one for one in stripped if one.text or one.calls]
+
+
+def chain(said: Iterable[Said]) -> Iterator[bytes]:
+    """For each message, a hash of it and of all before it."""
+    before = b""
+    for one in said:
+        now = hashlib.sha256(before)
+        for piece in (one.role, one.text, *one.calls):
+            data = piece.encode("utf-8", "surrogatepass")
+            now.update(b"%d:" % len(data))
+            now.update(data)
+        before = now.digest()
+        yield before
+
+
+def _chat(body: Fields) -> Iterator[Said]:
+    for message in _objects(body.get("messages")):
+        role = message.get("role")
+        if role == "assistant":
+            calls = [call.get("id") for call in _objects(message.get("tool_calls"))]
+            yield Said(ASSISTANT, _text(message.get("content")), _ids(calls))
+        elif role in ("tool", "function"):
+            yield Said(TOOL, _content(message.get("content")), _ids([message.get("tool_call_id")]))
+        elif role == "user":
+            yield Said(USER, _content(message.get("content")))
+
+
+def _responses(body: Fields) -> Iterator[Said]:
+    found = body.get("input")
+    if isinstance(found, str):
+        yield Said(USER, found)
+    for item in _objects(found):
+        yield from response_item(item)
+
+
+def response_item(item: Fields) -> Iterator[Said]:
+    """An item of the Responses API, of an input or an output."""
+    kind = item.get("type") or "message"
+    if kind == "message" and item.get("role") == "assistant":
+        yield Said(ASSISTANT, _text(item.get("content")))
+    elif kind == "message" and item.get("role") == "user":
+        yield Said(USER, _content(item.get("content")))
+    elif isinstance(kind, str) and isinstance(item.get("call_id"), str):
+        is_result = kind.endswith("_output")
+        yield Said(
+            TOOL if is_result else ASSISTANT, _content(item.get("output")) if is_result else "", _ids([item["call_id"]])
+        )
+
+
+def _anthropic(body: Fields) -> Iterator[Said]:
+    for message in _objects(body.get("messages")):
+        content = message.get("content")
+        if message.get("role") == "assistant":
+            yield assistant_blocks(content)
+            continue
+        for block in _objects(content):
+            if block.get("type") == "tool_result":
+                yield Said(TOOL, _content(block.get("content")), _ids([block.get("tool_use_id")]))
+            else:
+                yield Said(USER, _content([block]))
+        if isinstance(content, str):
+            yield Said(USER, content)
+
+
+def assistant_blocks(content: Any) -> Said:
+    """The content of an assistant's message of Anthropic's API."""
+    calls = [block.get("id") for block in _objects(content) if block.get("type") == "tool_use"]
+    return Said(ASSISTANT, _text(content), _ids(calls))
+
+
+def _gemini(body: Fields) -> Iterator[Said]:
+    contents = body.get("contents")
+    for content in _objects([contents] if isinstance(contents, dict) else contents):
+        if content.get("role") == "model":
+            yield model_parts(content.get("parts"))
+            continue
+        for part in _objects(content.get("parts")):
+            result = part.get("functionResponse", part.get("function_response"))
+            if isinstance(result, dict):
+                yield Said(TOOL, _content(result.get("response")), _ids([result.get("id") or result.get("name")]))
+            else:
+                yield Said(USER, _content([part]))
+
+
+def model_parts(parts: Any) -> Said:
+    """The parts of a model's content of Google's API."""
+    spoken = [part for part in _objects(parts) if not part.get("thought")]
+    calls = [part.get("functionCall", part.get("function_call")) for part in spoken]
+    ids = [call.get("id") or call.get("name") for call in calls if isinstance(call, dict)]
+    return Said(ASSISTANT, _text(spoken), _ids(ids))
+
+
+READERS: Final[dict[str, Callable[[Fields], Iterator[Said]]]] = {
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+    "openai-chat": _chat,
+    "openai-responses": _responses,
+}
+
+
+def _objects(value: Any) -> Iterator[Fields]:
+    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else iter(())
+
+
+def _ids(values: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(value for value in values if isinstance(value, str) and value)
+
+
+def _text(content: Any) -> str:
+    """The texts of a content, however it is cut; thoughts are none."""
+    if isinstance(content, str):
+        return content
+    pieces = (block.get("text") for block in _objects(content) if block.get("type") != "thinking")
+    return "".join(piece for piece in pieces if isinstance(piece, str))
+
+
+def _content(content: Any) -> str:
+    """The texts of a content, and hashes of all else in it."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return "" if content is None else _hash(content)
+    pieces = []
+    for block in content:
+        text = block.get("text") if isinstance(block, dict) else block
+        if isinstance(text, str):
+            pieces.append(text)
+        elif isinstance(block, dict):
+            pieces.append(_hash({key: value for key, value in block.items() if key not in UNMARKED}))
+    return "".join(pieces)
+
+
+def _hash(value: Any) -> str:
+    try:
+        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # a lone surrogate or an integer over 64 bits
+        data = encode({"value": value})
+    return f"\0{hashlib.sha256(data).hexdigest()}\0"

@@ -1,0 +1,154 @@
+"""What passes by in any thread, calls and runs: noted in a bounded queue, from which the publisher's loop takes it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from turnmill.clock import now_ms
+
+Subject = TypeVar("Subject")  # what notes are about: a call, a run
+
+log = logging.getLogger("turnmill.capture")
+
+PER_NOTE: Final = 200  # bytes of an entry of the queue beside its chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One HTTP request to a model.
+
+    `provider`: a name of PROVIDERS, or of a setting. `path`: without the query. `headers`: names in lower case; those
+    that tell of the conversation are read, and none is published. `client`: tells clients apart that may send the same
+    request, so that none is taken for another attempt of another's.
+    """
+
+    provider: str
+    dialect: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    client: str = ""
+
+
+class CapturedCall:
+    """One call on its way. None of its methods waits or raises; after the first end the others do nothing.
+
+    `thread_id`, `run_id`: where it is published; empty until its request was read, a moment later.
+    """
+
+    __slots__ = ("_lost", "_passing", "ended", "run_id", "thread_id")
+
+    def __init__(self, passing: Passing[CapturedCall]) -> None:
+        self._passing = passing
+        self.ended = False
+        self._lost = 0
+        self.thread_id = ""
+        self.run_id = ""
+
+    def answered(self, status: int, headers: Mapping[str, str]) -> None:
+        """The head of the answer; names of headers in lower case."""
+        if not self.ended:
+            self._passing.put(self, "answered", (status, dict(headers)), 0)
+
+    def data(self, chunk: bytes) -> None:
+        """A piece of the answer's body as it came, still encoded."""
+        if self.ended or not chunk:
+            return
+        if self._lost or not self._passing.put(self, "data", bytes(chunk), len(chunk)):
+            self._lost += len(chunk)
+
+    def finished(self) -> None:
+        """The answer's body is whole."""
+        self._end("finished", None)
+
+    def failed(self, error: BaseException | str) -> None:
+        """The connection failed: no answer came, or a part of one."""
+        self._end("failed", error if isinstance(error, str) else f"{type(error).__name__}: {error}")
+
+    def cancelled(self) -> None:
+        """The program wants no more of it."""
+        self._end("cancelled", None)
+
+    def _end(self, how: str, error: str | None) -> None:
+        if not self.ended:
+            self.ended = True
+            if self._lost:
+                self._passing.put(self, "gap", self._lost, 0, always=True)
+            self._passing.put(self, how, error, 0, always=True)
+
+
+class Note(NamedTuple, Generic[Subject]):
+    """What happened to a call or a run, at epoch ms; `size`: bytes that it takes in the queue."""
+
+    call: Subject
+    at: int
+    what: str
+    value: Any
+    size: int
+
+
+class Passing(Generic[Subject]):
+    """The queue of a process, of at most `room` bytes. `wake` is called when the first note comes into an idle one."""
+
+    def __init__(self, room: int) -> None:
+        self.size = 0  # bytes
+        self.wake: Callable[[], None] | None = None
+        self._room = room
+        self._lock = RLock()  # a collected answer notes its end, perhaps while another note is made
+        self._notes: deque[Note[Subject]] = deque()
+        self._woken = False
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+    def wake_by(self, more: asyncio.Event) -> None:
+        """Set this event, now and when a note comes into an idle queue, in the loop that runs now."""
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(more.set)
+            except RuntimeError:  # the loop is closed: the process ends
+                log.debug("the rest of what passes by is not published")
+
+        self.wake = wake
+        more.set()
+
+    def put(self, call: Subject, what: str, value: Any, size: int, *, always: bool = False) -> bool:
+        """Note what happened to a call or a run -> whether there was room; `always`: there is."""
+        size += PER_NOTE
+        with self._lock:
+            if self._room < 0 or (self.size + size > self._room and not always):
+                return False
+            self.size += size
+            self._notes.append(Note(call, now_ms(), what, value, size))
+            wake, self._woken = None if self._woken else self.wake, True
+        if wake is not None:
+            wake()
+        return True
+
+    def shut(self) -> None:
+        """Take nothing more. In a process that was forked, whose other threads are gone, the lock may be held."""
+        self._lock = RLock()
+        self._room, self.wake = -1, None
+        self._notes.clear()
+
+    def attend(self) -> None:
+        """The reader begins to take notes: for what comes from now on it is woken again."""
+        with self._lock:
+            self._woken = False
+
+    def take(self) -> Note[Subject] | None:
+        """-> the oldest note; None where there is none."""
+        with self._lock:
+            if not self._notes:
+                return None
+            note = self._notes.popleft()
+            self.size -= note.size
+            return note

@@ -1,0 +1,168 @@
+"""Runs whose events a framework hands over, from any thread of its own: queued, and published in the publisher's loop.
+
+    run = runtime().run(thread_id="chat-42", agent_id="weather", dialect="langgraph")
+    run.send(event)
+    run.end("complete")
+
+Neither waits nor raises, for what fails here is not the program's: it is logged, and the run does not end as complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import uuid4
+
+import orjson
+
+from turnmill.capture.own_failures import OwnFailures
+from turnmill.capture.passing import Note, Passing
+from turnmill.current_span import current
+from turnmill.envelope import ENDS
+from turnmill.errors import InvalidRecord
+from turnmill.published_run import PublishedRun
+from turnmill.publisher import Publisher
+from turnmill.sdk_objects import LEFT_OUT
+from turnmill.wires import WIRES, Wire
+
+QUEUE_BYTES: Final = 33_554_432  # in a process
+PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each event
+END_WITHIN: Final = 2.0  # seconds, for what is queued at the end
+LACKING: Final = "error"  # how a run ends that lacks events: it is never shown as complete
+
+log = logging.getLogger("turnmill.publisher")
+
+
+class PassingRun:
+    """One run on its way out. After its end it takes nothing more."""
+
+    __slots__ = ("_passing", "_wire", "ended", "lacking", "run_id", "thread_id")
+
+    def __init__(self, passing: Passing[PassingRun] | None, identity: dict[str, Any]) -> None:
+        self.thread_id, self.run_id = str(identity.get("thread_id")), str(identity.get("run_id"))
+        self._wire: Wire | None = WIRES.get(identity.get("dialect", ""))
+        self._passing = passing
+        self.lacking = False  # it lacks events that did not travel
+        self.ended = passing is None or not passing.put(self, "begin", identity, _size(identity.get("info")))
+
+    def send(self, event: Any) -> None:
+        """Publish one event, a dict or an object of the SDK, as it is now."""
+        if self.ended or self._passing is None:
+            return
+        try:
+            travels = event if self._wire is None else self._wire.event_of(event)
+            if travels is LEFT_OUT:
+                return
+            if not self._passing.put(self, "event", travels, _size(travels)) and not self.lacking:
+                self.lacking = True
+                log.warning("run %s: the publisher does not keep up: the run lacks events", self.run_id)
+        except Exception as error:  # whatever it is, it is no failure of the program's
+            self.lacking = True
+            log.warning("run %s: an event was not published: %s", self.run_id, error)
+
+    def end(self, end: str = "complete") -> None:
+        """Say how the run ended, once: one of complete, aborted, error, disconnected."""
+        if not self.ended and self._passing is not None:
+            self.ended = True
+            self._passing.put(self, "end", end if end in ENDS else LACKING, 0, always=True)
+
+
+def _size(value: Any) -> int:
+    """About how many bytes a value takes as JSON; what is none is refused later."""
+    if value is None:
+        return 0
+    try:
+        return len(orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError:
+        return 1_000
+
+
+class Runs:
+    """Those of a process. They are published inside of `async with`, in the loop of the publisher, which is open."""
+
+    def __init__(self, publisher: Publisher, *, queue_bytes: int = QUEUE_BYTES) -> None:
+        self._publisher = publisher
+        self._passing: Passing[PassingRun] = Passing(queue_bytes)
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._busy = self._ending = False
+        self._task: asyncio.Task[None] | None = None
+        self._open: dict[PassingRun, PublishedRun] = {}
+        self._log = OwnFailures(log)
+
+    def begin(self, **identity: Any) -> PassingRun:
+        """A run; the arguments are those of Publisher.run."""
+        identity["run_id"] = identity.get("run_id") or str(uuid4())
+        identity.setdefault("traceparent", current())  # of the caller's thread
+        return PassingRun(self._passing, identity)
+
+    def shut(self) -> None:
+        """Take nothing more: there is no loop, and will be none."""
+        self._passing.shut()
+
+    async def read(self) -> None:
+        """Return when all that is queued is with the publisher."""
+        while self._passing or self._busy:
+            self._idle.clear()
+            self._more.set()
+            await self._idle.wait()
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._work(), name="runs")
+        self._passing.wake_by(self._more)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        """Publish what is queued, for at most END_WITHIN; runs that are open end as aborted, as their program does."""
+        self._ending = True
+        self._more.set()
+        if self._task is not None:
+            try:
+                await asyncio.wait_for(self._task, END_WITHIN)
+            except TimeoutError:
+                log.warning("%d events were not published within %.0f s, and are lost", len(self._passing), END_WITHIN)
+        for run in self._open.values():
+            try:
+                await run.end("aborted")
+            except Exception:  # the others are to end, too
+                self._log("the end of a run is not published")
+        self._open.clear()
+
+    async def _work(self) -> None:
+        is_last = False
+        while not is_last:
+            await self._more.wait()
+            self._more.clear()
+            is_last = self._ending
+            await asyncio.sleep(0 if is_last else PAUSE)
+            self._busy = bool(self._passing)
+            self._passing.attend()
+            while (note := self._passing.take()) is not None:
+                try:
+                    await self._happened(note)
+                except InvalidRecord as error:
+                    note.call.lacking = True
+                    log.warning("run %s: an event was not published: %s", note.call.run_id, error)
+                except Exception:
+                    self._open.pop(note.call, None)
+                    self._log("the rest of a run is not published")
+            self._busy = False
+            self._idle.set()
+
+    async def _happened(self, note: Note[PassingRun]) -> None:
+        if note.what == "begin":
+            self._open[note.call] = self._publisher.run(**note.value)
+            return
+        run = self._open.get(note.call)
+        if run is None:
+            return
+        if note.what == "event":
+            await run.send(note.value, at=note.at)
+        else:
+            del self._open[note.call]
+            how = LACKING if note.call.lacking and note.value == "complete" else note.value
+            await run.end(how, at=note.at)

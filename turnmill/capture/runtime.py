@@ -1,0 +1,250 @@
+"""What a whole process publishes, by hooks, transports and helpers of frameworks: a thread with the publisher's loop.
+
+The thread starts with the first call or run, and ends with the program, after at most some seconds. A process that was
+forked begins anew. Nothing here raises into the program: what fails is logged, and the call or run is not published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from turnmill.capture.passing import Call, CapturedCall
+from turnmill.capture.process_end import before_exit, listen
+from turnmill.capture.providers import Known, Providers, more_hosts
+from turnmill.errors import TurnmillError
+
+if TYPE_CHECKING:  # loaded before the first call
+    from turnmill.capture.capture import Capture
+    from turnmill.capture.runs import PassingRun, Runs
+    from turnmill.publisher import Publisher
+    from turnmill.settings import ClientSettings
+
+LOADED: Final = ("turnmill.delivery", "turnmill.run_info", "turnmill.spool")  # what a publisher loads later
+END_WITHIN: Final = 6.0  # seconds, when the program ends
+KEEP_AFTER: Final = 2.0  # seconds of these for the broker, until what is left stays in the spool
+
+Result = TypeVar("Result")
+
+log = logging.getLogger("turnmill.capture")
+
+
+class Runtime:
+    """One for a process. `settings`: by default what the environment says, read when the first client is made."""
+
+    def __init__(self, settings: ClientSettings | None = None) -> None:
+        self._settings = settings
+        self._lock = Lock()
+        self._providers: Providers | None = None
+        self._publisher: Publisher | None = None
+        self._capture: Capture | None = None
+        self._runs: Runs | None = None
+        self._thread: Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # once `_begun` is set, while the thread lives
+        self._begun = Event()
+        self._ending: asyncio.Event | None = None
+        self._broken = False
+
+    def prepare(self) -> None:
+        """Load what publishing needs, and read the settings; once. A program does this when it makes a client, so that
+        its first call is not slower for it.
+        """
+        if self._providers is not None or self._broken:
+            return
+        with self._lock:
+            if self._providers is None:
+                try:
+                    listen()
+                    self._load()
+                except Exception:
+                    self._broken = True
+                    log.exception("model calls are not captured")
+
+    def _load(self) -> None:
+        for module in LOADED:
+            import_module(module)
+        from turnmill.capture.capture import Capture  # noqa: PLC0415  # they load pydantic
+        from turnmill.capture.runs import Runs  # noqa: PLC0415
+        from turnmill.environment import load_settings  # noqa: PLC0415
+        from turnmill.publisher import Publisher  # noqa: PLC0415
+
+        settings = self._settings or load_settings()
+        # Where the program sets up no log, ours says once what the Kafka client would say again and again.
+        logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+        import_module("turnmill.kafka.producer" if settings.publish_url is None else "turnmill.gateway_producer")
+        self._publisher = Publisher(settings, keep_after=KEEP_AFTER)
+        self._capture = Capture(self._publisher, agent_id=settings.capture_agent or program_name())
+        self._runs = Runs(self._publisher)
+        self._providers = Providers(more_hosts(settings.capture_hosts))
+
+    def begin(
+        self,
+        method: str,
+        host: str,
+        port: int | None,
+        path: str,
+        request: Callable[[], tuple[Mapping[str, str], bytes]],
+    ) -> CapturedCall | None:
+        """A request goes out -> the call, where it is one to a model. `path`: without the query. `request`: gives its
+        headers, with names in lower case, and its body; it is asked only then.
+        """
+        try:
+            self.prepare()
+            known = None if self._providers is None else self._providers.known(method, host, port, path)
+            return None if known is None else self._begin(known, path, *request())
+        except Exception:
+            if not self._broken:
+                self._broken = True
+                log.exception("model calls are not captured")
+            return None
+
+    def run(self, **identity: Any) -> PassingRun:
+        """A run of a framework; the arguments are those of Publisher.run, and it is published in the same thread."""
+        from turnmill.capture.runs import PassingRun  # noqa: PLC0415  # as above
+
+        try:
+            self.prepare()
+            if self._runs is not None and not self._broken:
+                if self._thread is None:
+                    self._start()
+                return self._runs.begin(**identity)
+        except Exception:
+            if not self._broken:
+                self._broken = True
+                log.exception("runs are not published")
+        return PassingRun(None, identity)
+
+    def _begin(self, known: Known, path: str, headers: Mapping[str, str], body: bytes) -> CapturedCall | None:
+        if self._capture is None or self._broken:
+            return None
+        if self._thread is None:
+            self._start()
+        return self._capture.begin(Call(known.provider, known.dialect, path, headers, body))
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = Thread(target=self._live, name="turnmill-capture", daemon=True)
+                self._thread.start()
+                before_exit(self.stop)
+
+    def _live(self) -> None:
+        loop = asyncio.new_event_loop()
+        loop.set_default_executor(_Here())
+        try:
+            loop.run_until_complete(self._publish())
+        except Exception:
+            self._broken = True
+            log.exception("model calls are not captured")
+        finally:
+            self._begun.set()
+            self.abandon()
+            loop.close()
+
+    async def _publish(self) -> None:
+        assert self._publisher is not None  # they were prepared
+        assert self._capture is not None
+        assert self._runs is not None
+        self._ending = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        async with self._publisher, self._capture, self._runs:
+            self._begun.set()
+            await self._ending.wait()
+
+    def stop(self, within: float = END_WITHIN) -> None:
+        """Publish what there is, for at most `within` seconds, and end the thread. A later call is not captured."""
+        self._broken = True
+        if self._thread is None or not self._thread.is_alive():
+            return
+        self._begun.wait(within)
+        if self._loop is not None and self._ending is not None:
+            try:
+                self._loop.call_soon_threadsafe(self._ending.set)
+            except RuntimeError:  # it has ended
+                return
+            self._thread.join(within)
+
+    def flush(self, within: float = END_WITHIN) -> None:
+        """See the function `flush`."""
+        if self._thread is None or not self._thread.is_alive():
+            return
+        self._begun.wait(within)
+        try:
+            if self._loop is not None:
+                asyncio.run_coroutine_threadsafe(self._kept(within), self._loop).result(within)
+        except (CancelledError, RuntimeError, TimeoutError, TurnmillError) as error:  # the loop may end meanwhile
+            log.warning("not all that was said is published yet: %r", error)
+
+    async def _kept(self, within: float) -> None:
+        assert self._publisher is not None  # as above
+        assert self._capture is not None
+        assert self._runs is not None
+        await self._capture.read()
+        await self._runs.read()
+        await self._publisher.kept(within)
+
+    def abandon(self) -> None:
+        """Take nothing more: the thread has ended, or this process was forked from the one that had it."""
+        if self._capture is not None:
+            self._capture.shut()
+        if self._runs is not None:
+            self._runs.shut()
+
+
+class _Here(ThreadPoolExecutor):
+    """Runs at once what our loop hands out to threads: while a program ends, none can be started."""
+
+    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
+        done: Future[Result] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
+_of_process: list[Runtime] = [Runtime()]
+
+
+def runtime() -> Runtime:
+    """The one of this process."""
+    return _of_process[0]
+
+
+def flush(within: float = END_WITHIN) -> None:
+    """Return when the broker or the spool has what hooks, clients and helpers have said so far, or after `within`
+    seconds: for a server that is about to end, and for a function that is frozen between two requests.
+    """
+    runtime().flush(within)
+
+
+def restart(settings: ClientSettings | None = None) -> Runtime:
+    """End the one of this process, and begin another -> it."""
+    _of_process[0].stop()
+    _of_process[0] = Runtime(settings)
+    return _of_process[0]
+
+
+def _forked() -> None:
+    _of_process[0].abandon()
+    _of_process[0] = Runtime(_of_process[0]._settings)  # noqa: SLF001  # of this module's own class
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def program_name() -> str:
+    """What the running program is called: the module of `python -m`, or the file's name without its suffix."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None and spec.name:
+        return str(spec.name.removesuffix(".__main__"))
+    return Path(sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c") else "python").stem or "python"

@@ -1,0 +1,29 @@
+"""What Python runs first in a program of `turnmill run`: the program's own file of this name, then our hooks.
+
+The folder of this file is in PYTHONPATH, so that child processes begin likewise; programs do not see it in `sys.path`.
+"""
+
+import os
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+
+HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # pathlib is not loaded yet, and need not be
+
+sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != HERE]  # noqa: PTH100  # as above
+sys.path_importer_cache.pop(HERE, None)
+_own = PathFinder.find_spec("sitecustomize", sys.path)
+if _own is not None and _own.loader is not None:
+    _module = module_from_spec(_own)
+    sys.modules["sitecustomize"] = _module
+    try:
+        _own.loader.exec_module(_module)
+    except Exception:  # as Python's own site has it: it is told, and the program goes on
+        sys.excepthook(*sys.exc_info())
+try:
+    import turnmill.auto  # noqa: F401  # that is all it takes
+except ModuleNotFoundError as error:
+    if error.name != "turnmill":  # a Python of another environment: nothing of it is captured
+        sys.stderr.write(f"turnmill: model calls are not captured: {error}\n")
+except Exception as error:
+    sys.stderr.write(f"turnmill: model calls are not captured: {error}\n")

@@ -1,0 +1,95 @@
+"""What a request itself says of its conversation, in our headers, in its API, or as known clients do. Pure.
+
+Read are, the first that says something:
+
+1. `Turnmill-Thread`, `-Run`, `-Agent`, `-Parent` (a run, or THREAD/RUN)
+2. `conversation` of the Responses API
+3. in `metadata` of the body: `thread_id`, `conversation_id`, `session_id`, `chat_id`; of Claude Code, the session in
+   `user_id`
+4. headers of Codex, Claude Code and others that name a session
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from turnmill.envelope import loads
+from turnmill.errors import InvalidRecord
+
+LONGEST: Final = 200  # characters of an id
+IN_METADATA: Final = ("thread_id", "conversation_id", "session_id", "chat_id")
+HEADERS: Final = (
+    "conversation_id",  # Codex
+    "conversation-id",
+    "x-conversation-id",
+    "session_id",
+    "session-id",
+    "x-session-id",
+    "x-claude-code-session-id",
+)
+CLAUDE_CODE: Final = re.compile(r"_session_([0-9a-fA-F-]{36})\Z")  # user_…_account_…_session_UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a request says of itself; None where it says nothing. `response`: the one that it goes on from."""
+
+    thread: str | None = None
+    run: str | None = None
+    agent: str | None = None
+    parent_run: str | None = None
+    parent_thread: str | None = None
+    response: str | None = None
+
+
+def told(headers: Mapping[str, str], body: Any) -> Told:
+    """`headers`: names in lower case. `body`: any JSON. -> what they say."""
+    body = body if isinstance(body, dict) else {}
+    parent = _id(headers.get("turnmill-parent"))
+    thread, _, run = (parent or "").rpartition("/")
+    return Told(
+        thread=next(_threads(headers, body), None),
+        run=_id(headers.get("turnmill-run")),
+        agent=_id(headers.get("turnmill-agent")),
+        parent_run=run or None,
+        parent_thread=thread or None,
+        response=_id(body.get("previous_response_id")),
+    )
+
+
+def _threads(headers: Mapping[str, str], body: Mapping[str, Any]) -> Iterator[str]:
+    conversation = body.get("conversation")
+    found = [
+        headers.get("turnmill-thread"),
+        conversation.get("id") if isinstance(conversation, dict) else conversation,
+    ]
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict):
+        found += [metadata.get(name) for name in IN_METADATA]
+        found.append(_session(metadata.get("user_id")))
+    found += [headers.get(name) for name in HEADERS]
+    return (name for name in map(_id, found) if name is not None)
+
+
+def _session(user_id: Any) -> str | None:
+    """Claude Code's session: at the end of its user's id, or in the JSON that newer ones write there."""
+    if not isinstance(user_id, str):
+        return None
+    found = CLAUDE_CODE.search(user_id)
+    if found:
+        return found[1]
+    if user_id.startswith("{"):
+        try:
+            value = loads(user_id.encode("utf-8", "replace"))
+        except InvalidRecord:
+            return None
+        session = value.get("session_id") if isinstance(value, dict) else None
+        return session if isinstance(session, str) else None
+    return None
+
+
+def _id(value: Any) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= LONGEST else None

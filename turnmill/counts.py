@@ -1,0 +1,44 @@
+"""What went through a publisher, and where its records are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Counts:
+    """What went through a publisher; `bytes` of record values. `adopted`: records from the spools of dead processes."""
+
+    runs: int = 0
+    events: int = 0
+    records: int = 0
+    bytes: int = 0
+    confirmed: int = 0
+    adopted: int = 0
+    dropped: int = 0
+    refused: int = 0
+
+    @property
+    def unconfirmed(self) -> int:
+        """Records that are still to be confirmed, in memory or on disk."""
+        return self.records + self.adopted - self.confirmed - self.dropped - self.refused
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Where a publisher's records are: sent + adopted = confirmed + waiting + spooled + dropped + refused.
+
+    `adopted`: found in the spools of dead processes. `waiting`: in memory. `spooled`: on disk. `dropped`: only with
+    TURNMILL_SPOOL_POLICY=drop. `refused`: by the broker for good, and kept in a file. `damaged`: places of adopted
+    files that could not be read, put aside. `trouble`: why nothing is confirmed just now, if that is so.
+    """
+
+    sent: int
+    confirmed: int
+    waiting: int
+    spooled: int
+    dropped: int
+    refused: int
+    adopted: int
+    damaged: int
+    trouble: str | None

@@ -1,0 +1,132 @@
+"""Records between the publisher and the broker: in order, bounded in memory, on disk where the broker is slow or gone.
+
+`turnmill.transit` holds those in memory, `turnmill.sending` hands them to the broker, `turnmill.spooling` writes
+to the disk what the broker does not take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from turnmill.counts import Counts
+from turnmill.ending import ended
+from turnmill.envelope import Headers
+from turnmill.errors import BrokerError
+from turnmill.sending import Connect, Sending
+from turnmill.spool import Spool
+from turnmill.spooling import Spooling
+from turnmill.transit import Transit
+
+UNCONFIRMED_BYTES: Final = 32 * 1024 * 1024  # in memory
+
+
+class Delivery:
+    """Takes records with `put`, and sees to it that they reach the broker; `room` keeps memory within bounds.
+
+    `connect` gives a producer, or raises BrokerError where there is no broker: it is called again and again, unless
+    there is no `spool`. `address` names the broker, or the gateway, in messages. With `drop`, records for which there
+    is no room anywhere are dropped and counted.
+    """
+
+    def __init__(
+        self,
+        connect: Connect,
+        address: str,
+        counts: Counts,
+        spool: Spool | None = None,
+        *,
+        drop: bool = False,
+    ) -> None:
+        self._address = address
+        self._counts = counts
+        self._drop = drop
+        self._transit = Transit(counts)
+        self._spooling = None if spool is None else Spooling(spool, self._transit, address, drop=drop)
+        sending = Sending(connect, address, self._transit, self._spooling)
+        self._task = asyncio.create_task(sending.run(), name="publisher")
+        self._task.add_done_callback(self._stopped)
+
+    @property
+    def waiting(self) -> int:
+        """Records that are in memory only."""
+        return sum(1 for _ in self._transit.memory_only())
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing is confirmed just now."""
+        return self._transit.trouble
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing will be confirmed any more."""
+        return self._transit.failure
+
+    def put(self, key: bytes, value: bytes, headers: Headers | None = None) -> None:
+        """Take a record; the caller has waited for `room`. On disk it loses its headers."""
+        transit, spooling = self._transit, self._spooling
+        self._counts.records += 1
+        self._counts.bytes += len(value)
+        if spooling is None or not spooling.active:
+            transit.waiting.append(transit.parcel(key, value, headers))
+            if spooling is not None:
+                spooling.watch()
+                if self._is_full:
+                    spooling.keep()
+        elif not spooling.put(key, value):
+            if self._drop and self._is_full:
+                self._counts.dropped += 1
+            else:
+                transit.overflow.append(transit.parcel(key, value, headers))
+        transit.more.set()
+
+    async def room(self) -> None:
+        """Wait while there is too much in memory. Raises BrokerError once there will be no more."""
+        spooling = self._spooling
+        while self._is_full and self.failure is None and not (self._drop and spooling is not None and spooling.active):
+            await self._transit.next_change()
+        if self.failure:
+            raise BrokerError(f"{self._address} refuses what is published: {self.failure}")
+
+    async def drained(self, within: float) -> int:
+        """Wait until all is confirmed, for at most `within` seconds. -> how many records are not."""
+        try:
+            async with asyncio.timeout(within):
+                while self._counts.unconfirmed and self.failure is None:
+                    await self._transit.next_change()
+        except TimeoutError:
+            pass
+        return self._counts.unconfirmed
+
+    async def kept(self, within: float) -> bool:
+        """Wait until all that was put so far is confirmed or on disk, for at most `within` seconds -> whether it is."""
+        transit, mark = self._transit, asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(within):
+                while (oldest := transit.oldest()) is not None and oldest.since <= mark and self.failure is None:
+                    await transit.next_change()
+        except TimeoutError:
+            return False
+        return self.failure is None
+
+    async def close(self, within: float) -> int:
+        """Send for at most `within` seconds, spool the rest, disconnect. -> how many could not be kept."""
+        try:
+            await self.drained(within)
+        finally:
+            if self._spooling is not None:
+                self._spooling.stop()
+            try:
+                await ended(self._task)
+            finally:
+                left = self._counts.unconfirmed if self._spooling is None else self._spooling.close()
+        return left
+
+    @property
+    def _is_full(self) -> bool:
+        return self._transit.bytes > UNCONFIRMED_BYTES
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        """The task of sending is over, as when an event loop ends, which cancels all its tasks."""
+        error = None if task.cancelled() else task.exception()
+        self._transit.fail(repr(error) if error else "sending was cancelled")

@@ -1,0 +1,68 @@
+"""Settings out of environment variables; nothing else in an agent's process reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from turnmill.errors import CallerError
+
+if TYPE_CHECKING:  # pydantic is loaded when settings are read
+    from turnmill.settings import ClientSettings
+
+    Kind = TypeVar("Kind", bound=ClientSettings)
+
+ALIKE: Final = 0.85  # how much a variable must be like one of ours to be taken for a misspelt one
+
+
+def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) -> ClientSettings:
+    """Read the environment. Raises CallerError that names each bad variable, and each that looks like a misspelt one.
+
+    Other variables with our prefix are the pipeline's: an agent may run in the same environment.
+    """
+    from turnmill.settings import PREFIX, ClientSettings  # noqa: PLC0415  # as above
+
+    environ = os.environ if environ is None else environ
+    ours = ClientSettings.model_fields
+    given = [name.removeprefix(PREFIX).lower() for name in sorted(environ) if name.startswith(PREFIX)]
+    misspelt = [
+        f"{PREFIX}{name.upper()} is no setting of Turnmill: is {PREFIX}{alike[0].upper()} meant?"
+        for name in given
+        if name not in ours and (alike := get_close_matches(name, ours, 1, ALIKE))
+    ]
+    return read(ClientSettings, environ, overrides, misspelt)
+
+
+def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, Any], problems: list[str]) -> Kind:
+    """-> settings of that kind. Raises CallerError with these `problems` and those of the values, a line each."""
+    from pydantic import ValidationError  # noqa: PLC0415  # as above
+
+    from turnmill.settings import PREFIX  # noqa: PLC0415
+
+    values = {name: environ[PREFIX + name.upper()] for name in kind.model_fields if environ.get(PREFIX + name.upper())}
+    settings = None
+    try:
+        settings = kind(**{**values, **overrides})
+    except ValidationError as error:
+        problems = problems + [
+            f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg'].removeprefix('Value error, ')}{_got(kind, e)}"
+            for e in error.errors(include_url=False)
+        ]
+    if settings is None or problems:
+        raise CallerError("\n".join(problems))
+    return settings
+
+
+def _got(kind: type[ClientSettings], error: Mapping[str, Any]) -> str:
+    """What was given, unless it is a secret."""
+    secret = "SecretStr" in str(kind.model_fields[error["loc"][0]].annotation) if error["loc"] else True
+    return "" if secret else f" (got {_shown(error['input'])})"
+
+
+def _shown(value: object) -> str:
+    from turnmill.settings import without_password  # noqa: PLC0415  # as above
+
+    text = str(value)
+    return repr(without_password(text) if "://" in text else text)

@@ -1,0 +1,275 @@
+"""A member of a consumer group: what it has heard, how far it is done, and what becomes of both in a rebalance.
+
+Kafka gives all partitions anew whenever a member comes or goes. What was done of a partition is committed before it is
+given away; what was heard of it and is not done belongs to whoever has it next. Each assignment is a *generation*: a
+record of an earlier one is neither handed out nor committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+
+from turnmill.ending import stopped
+from turnmill.errors import BrokerError
+from turnmill.kafka.client import client_options
+from turnmill.kafka.client_log import Chatter, client_log
+from turnmill.kafka.refusal import refusal
+from turnmill.settings import ClientSettings
+
+Start = Literal["earliest", "latest"] | datetime | Mapping[int, int]
+
+ANSWER_WITHIN: Final = 10.0  # seconds
+AGAIN: Final = 1.0  # seconds before the first further try to connect; doubled up to
+LONGEST: Final = 15.0
+POLL_MS: Final = 250  # so long a `close` may go unnoticed
+AT_ONCE: Final = 100  # records of one poll
+SESSION_MS: Final = 10_000  # without an answer, until others get the partitions
+GIVE_AWAY_WITHIN: Final = 10.0  # seconds that a rebalance waits for the turn at hand
+COMMIT_WITHIN: Final = 5.0  # seconds, before partitions are given away, and at the end
+COMMIT_EVERY: Final = 1.0  # seconds
+RARELY: Final = Chatter().filter
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A record, and the generation in which it was heard."""
+
+    generation: int
+    place: TopicPartition
+    record: Any  # aiokafka's ConsumerRecord
+
+
+class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """Reads one topic. Without a group it reads all partitions from `start`, and commits nothing."""
+
+    def __init__(
+        self, settings: ClientSettings, topic: str, group: str | None, start: Start, body_within: float
+    ) -> None:
+        self.settings = settings
+        self.topic = topic
+        self.group = group
+        self.start = start
+        self.body_within = body_within
+        self.generation = 0
+        self._consumer: AIOKafkaConsumer | None = None
+        self._flowing = asyncio.Event()  # from an assignment to the next rebalance
+        self._idle = asyncio.Event()  # no record is being worked on
+        self._idle.set()
+        self._done: dict[TopicPartition, int] = {}  # the offset behind what is done
+        self._committed: dict[TopicPartition, int] = {}
+        self._committing = asyncio.Lock()
+        self._commit_at = 0.0
+        self._placing: asyncio.Task[None] | None = None
+
+    # ---- reading
+
+    async def open(self) -> None:
+        """Connect; while no broker answers, this tries again. Raises CallerError for settings that can't work, and
+        BrokerError where the topic is missing.
+        """
+        pause, numbers = AGAIN, set[int]()
+        while self._consumer is None:
+            consumer = self._new_consumer()
+            try:
+                with client_log(RARELY):
+                    async with asyncio.timeout(ANSWER_WITHIN):
+                        await consumer.start()
+                        cluster = await consumer._client.fetch_all_metadata()  # noqa: SLF001  # `topics()` drops the rest
+                numbers = cluster.partitions_for_topic(self.topic)
+                if not numbers:
+                    raise BrokerError(
+                        f"{self.settings.brokers} has no topic {self.topic}: `turnmill topics apply` creates it"
+                    )
+            except (KafkaError, OSError, TimeoutError) as error:
+                await _stop(consumer)
+                if reason := await refusal(self.settings):
+                    raise reason from error
+                log.warning("no Kafka broker answers at %s: trying again in %.0f s", self.settings.brokers, pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST)
+            except BaseException:
+                await _stop(consumer)
+                raise
+            else:
+                self._consumer = consumer
+        if self.group is None:
+            places = [TopicPartition(self.topic, number) for number in numbers]
+            self._consumer.assign(places)
+            await self.on_partitions_assigned(places)
+        else:
+            self._consumer.subscribe([self.topic], listener=self)
+
+    def _new_consumer(self) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            **client_options(self.settings),
+            client_id=self.group or "turnmill",
+            group_id=self.group,
+            enable_auto_commit=False,
+            # Where retention has removed what comes next, it goes on at the first record that there is.
+            auto_offset_reset="earliest",
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=SESSION_MS // 5,
+            max_poll_interval_ms=int(self.body_within * 1000),
+        )
+
+    async def poll(self) -> list[Heard]:
+        """What has come, within POLL_MS. Commits what is done where that is due. Raises BrokerError."""
+        assert self._consumer is not None  # `open` came first
+        if not self._flowing.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_MS / 1000):
+                    await self._flowing.wait()
+            if not self._flowing.is_set():  # what aiokafka hands out now may be of another place
+                return []
+        try:
+            found = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=AT_ONCE)
+        except KafkaError as error:
+            if not error.retriable:
+                wrong = BrokerError(f"Kafka at {self.settings.brokers}: {error}")
+                raise await refusal(self.settings) or wrong from error
+            log.warning("Kafka at %s: %r; reading goes on when it answers", self.settings.brokers, error)
+            await asyncio.sleep(AGAIN)
+            return []
+        # aiokafka has taken these in this very step, after any rebalance while we waited: what is taken between a
+        # rebalance and its places is read again from there, all else is of this generation.
+        if not self._flowing.is_set():
+            return []
+        return [Heard(self.generation, place, record) for place, records in found.items() for record in records]
+
+    def current(self, heard: Heard) -> bool:
+        """Whether the partition of a record is still ours, and no rebalance is under way."""
+        return heard.generation == self.generation and self._flowing.is_set()
+
+    # ---- how far it is done
+
+    def begun(self) -> None:
+        """A record is being worked on: a rebalance waits for it a while."""
+        self._idle.clear()
+
+    def rested(self) -> None:
+        """No record is being worked on."""
+        self._idle.set()
+
+    def done(self, heard: Heard) -> None:
+        """All of the partition up to this record is done; nothing where the partition was given away meanwhile."""
+        if heard.generation == self.generation:
+            self._done[heard.place] = heard.record.offset + 1
+
+    async def commit_if_due(self) -> None:
+        """Commit what is done, at most every COMMIT_EVERY seconds."""
+        if time.monotonic() >= self._commit_at:
+            await self.commit()
+
+    async def commit(self) -> None:
+        """Commit what is done. A group that has gone on without us is no error: others hear it again."""
+        self._commit_at = time.monotonic() + COMMIT_EVERY
+        if self.group is None or self._consumer is None:
+            return
+        async with self._committing:
+            offsets = {place: end for place, end in self._done.items() if self._committed.get(place) != end}
+            if not offsets:
+                return
+            try:
+                await self._consumer.commit(offsets)
+            except (CommitFailedError, IllegalStateError):
+                log.info("%s: the group has gone on without this member: some records are heard again", self.group)
+            except KafkaError as error:
+                log.warning("%s: not committed, and tried again: %r", self.group, error)
+            else:
+                self._committed.update(offsets)
+
+    async def close(self) -> None:
+        """Commit what is done, and leave the group; within some seconds also where the broker is away."""
+        consumer = self._consumer
+        if consumer is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COMMIT_WITHIN):
+                await self.commit()
+        self._consumer = None
+        self._idle.set()
+        if self._placing is not None:
+            self._placing.cancel()
+        await _stop(consumer)
+
+    # ---- rebalances: aiokafka awaits these between two assignments
+
+    async def on_partitions_revoked(self, revoked: object) -> None:
+        """Wait for the record at hand, commit, and forget."""
+        self._flowing.clear()
+        if self._placing is not None:
+            self._placing.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GIVE_AWAY_WITHIN):
+                await self._idle.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(COMMIT_WITHIN):
+                await self.commit()
+        self.generation += 1
+        self._done, self._committed = {}, {}
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Find the places in a task of its own: while aiokafka waits for us, it does not answer the broker."""
+        self.generation += 1
+        self._placing = asyncio.create_task(self._place(list(assigned)))
+
+    async def _place(self, places: list[TopicPartition]) -> None:
+        """Go to where the group is in each partition; where it has been nowhere yet, to `start`, for good."""
+        generation = self.generation
+        while self._consumer is not None:
+            try:
+                async with asyncio.timeout(ANSWER_WITHIN):
+                    await self._seek(places, generation)
+            except IllegalStateError:  # the partitions are gone again
+                return
+            except (KafkaError, TimeoutError) as error:
+                log.warning("%s: where to begin is not known yet: %r", self.group or self.topic, error)
+                await asyncio.sleep(AGAIN)
+            else:
+                return
+
+    async def _seek(self, places: list[TopicPartition], generation: int) -> None:
+        assert self._consumer is not None  # it calls us
+        known = {place: await self._consumer.committed(place) for place in places} if self.group else {}
+        fresh = [place for place in places if known.get(place) is None]
+        starts = await self._starts(fresh) if fresh else {}
+        self._done |= starts  # so that a later start does not decide anew
+        await self.commit()
+        if generation != self.generation:  # aiokafka may swallow a cancellation
+            return
+        for place in places:
+            self._consumer.seek(place, starts[place] if place in starts else known[place])
+        self._flowing.set()  # in one step with the places: in between, records of others could be taken, and lost
+
+    async def _starts(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        consumer, start = self._consumer, self.start
+        assert consumer is not None  # as above
+        begins: dict[TopicPartition, int] = await consumer.beginning_offsets(places)
+        if start == "earliest":
+            return begins
+        ends: dict[TopicPartition, int] = await consumer.end_offsets(places)
+        if isinstance(start, datetime):
+            times = await consumer.offsets_for_times(dict.fromkeys(places, int(start.timestamp() * 1000)))
+            return {place: ends[place] if times.get(place) is None else times[place].offset for place in places}
+        if isinstance(start, Mapping):
+            given = {place: start.get(place.partition, begins[place]) for place in places}
+            return {place: min(max(given[place], begins[place]), ends[place]) for place in places}
+        return ends
+
+
+async def _stop(consumer: AIOKafkaConsumer) -> None:
+    with suppress(KafkaError, OSError, TimeoutError):
+        await stopped(asyncio.ensure_future(consumer.stop()))

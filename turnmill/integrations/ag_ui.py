@@ -1,0 +1,48 @@
+"""AG-UI's runs, published as a server makes them, without a web framework. None of its packages is imported here.
+
+The middleware of `turnmill.integrations.asgi` publishes what a web application answers; this one takes the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from contextlib import aclosing
+from typing import Any, Final, TypeVar
+
+from turnmill.integrations.stream_request import RunIdentity, RunInputs, StreamRequest, from_request, kept
+from turnmill.publisher import Publisher
+from turnmill.sdk_objects import model
+
+Event = TypeVar("Event")
+
+_of_process: Final = RunInputs()
+
+
+async def ag_ui_events(
+    publisher: Publisher,
+    run_input: Any,
+    events: AsyncIterable[Event] | Iterable[Event],
+    *,
+    agent_id: str = "agent",
+    thread_id: str | None = None,
+    tenant: str | None = None,
+) -> AsyncGenerator[Event]:
+    """The events of a run, unchanged, published on the way: objects of ag-ui-protocol, or dicts.
+
+    `run_input`: the RunAgentInput that is answered, or its JSON; thread, run and the user's words come from it.
+    `thread_id`: where the client does not choose the thread. Raises InvalidRecord for an input that can't be written.
+    """
+    body = model(run_input)
+    asked = from_request(StreamRequest({}, {}, body))
+    identity = _of_process.named(RunIdentity(thread_id or asked.thread_id, tenant=tenant), body)
+    run = publisher.run(
+        thread_id=identity.thread_id,
+        agent_id=agent_id,
+        dialect="ag-ui",
+        run_id=identity.run_id,
+        tenant=tenant,
+        info={"request": kept(body)},
+    )
+    async with run, aclosing(run.tee(events)) as each:
+        async for event in each:
+            yield event

@@ -1,0 +1,211 @@
+"""Event streams of a web application are published as they pass: Starlette, FastAPI, anything that speaks ASGI 3.
+
+    app.add_middleware(PublishStreams, agent_id="weather")
+
+The client comes first: each chunk is sent on, the same object, before it is read here, and whatever goes wrong with
+publishing is logged and does not reach the response.
+
+ASGI: https://asgi.readthedocs.io/en/latest/specs/www.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+import orjson
+
+from turnmill.current_span import current
+from turnmill.integrations.stream_request import Identify, RunInputs, Scope, StreamRequest, from_request, kept
+from turnmill.published_run import PublishedRun
+from turnmill.publisher import Publisher
+
+BODY_BYTES: Final = 4 * 1024 * 1024  # of a request that are looked at
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+
+class PublishStreams:
+    """ASGI middleware: responses of `text/event-stream` are published, as runs of `dialect` and `agent_id`.
+
+    `identify` says which run a stream is, from its request; None: it is not published. It runs when the response
+    starts, in the server's event loop. By default it is `from_request`; for `ag-ui` RunInputs, which knows its runs.
+    Without a `publisher` it has one of its own, open for the application's lifespan: where the server runs none, as for
+    an application that is mounted in another, give one.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        publisher: Publisher | None = None,
+        agent_id: str = "agent",
+        dialect: str = "vercel-ai",
+        identify: Identify | None = None,
+    ) -> None:
+        self.app = app
+        self.publisher = publisher
+        self._is_ours, self._is_told = publisher is None, False
+        self.agent_id = agent_id
+        self.dialect = dialect
+        self.identify = identify or (RunInputs() if dialect == "ag-ui" else from_request)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection."""
+        if scope["type"] != "http":
+            if scope["type"] != "lifespan" or not self._is_ours:
+                await self.app(scope, receive, send)
+                return
+            await self._live(scope, receive, send)
+            return
+        exchange = _Exchange(self, scope, receive, send)
+        try:
+            await self.app(scope, exchange.receive, exchange.send)
+        except BaseException as error:
+            await exchange.end("error" if isinstance(error, Exception) else "aborted")
+            raise
+        await exchange.end("aborted")  # unless it was complete
+
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application's lifespan, with a publisher: it starts and stops whatever is wrong with publishing."""
+        stack = AsyncExitStack()
+
+        async def close() -> None:
+            try:
+                await stack.aclose()
+            except Exception:
+                log.exception("the end of some streams may be lost")
+
+        async def closing(message: Message) -> None:
+            """A server ends its process when it hears of the end: what is left to publish comes before that."""
+            if message["type"].startswith(("lifespan.shutdown.", "lifespan.startup.failed")):
+                await close()
+            await send(message)
+
+        try:
+            self.publisher = await stack.enter_async_context(Publisher())
+        except Exception:
+            log.exception("streams are not published")
+        try:
+            await self.app(scope, receive, closing)
+        finally:
+            await close()
+
+    def run(self, request: StreamRequest) -> PublishedRun | None:
+        """-> the run of a stream that begins; None where the stream is not to be published."""
+        if self.publisher is None:
+            if not self._is_told:
+                log.error("streams are not published: give a publisher, as the application's lifespan has opened none")
+            self._is_told = True
+            return None
+        identity = self.identify(request)
+        if identity is None:
+            return None
+        info = dict(identity.info)
+        if request.body is not None:
+            info.setdefault("request", request.body)
+        return self.publisher.run(
+            thread_id=identity.thread_id,
+            agent_id=identity.agent_id or self.agent_id,
+            dialect=identity.dialect or self.dialect,
+            run_id=identity.run_id,
+            tenant=identity.tenant,
+            info=info,
+            traceparent=current() or request.headers.get("traceparent"),
+        )
+
+
+class _Exchange:
+    """One request and its response, on their way through."""
+
+    def __init__(self, middleware: PublishStreams, scope: Scope, receive: Receive, send: Send) -> None:
+        self._middleware = middleware
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        self._is_json = "json" in self._headers.get("content-type", "")
+        self._body: list[bytes] = []
+        self._body_size = 0
+        self._run: PublishedRun | None = None
+        self._client_gone = False
+
+    async def receive(self) -> Message:
+        """A message of the client, unchanged."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self._client_gone = True
+        elif self._is_json and message["type"] == "http.request":
+            self._body_size += len(message.get("body", b""))
+            if self._body_size <= BODY_BYTES:
+                self._body.append(message.get("body", b""))
+        return message
+
+    async def send(self, message: Message) -> None:
+        """A message of the application: to the client, unchanged, then to the topic."""
+        try:
+            await self._send(message)
+        except OSError:
+            self._client_gone = True
+            raise
+        finally:
+            await self._published(message)
+
+    async def end(self, verdict: str) -> None:
+        """The application has returned, or failed."""
+        if self._run is not None:
+            await self._try(self._run, self._run.end("disconnected" if self._client_gone else verdict))
+            self._run = None
+
+    async def _published(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if _is_event_stream(message):
+                self._begin()
+        elif self._run is not None and message["type"] == "http.response.body":
+            if message.get("body"):
+                await self._try(self._run, self._run.send_bytes(message["body"]))
+            if self._run is not None and not message.get("more_body", False):
+                await self._try(self._run, self._run.end("complete"))
+                self._run = None
+
+    def _begin(self) -> None:
+        try:
+            self._run = self._middleware.run(StreamRequest(self._scope, self._headers, self._json()))
+        except Exception:  # no failure of publishing may break the stream
+            log.exception("%s: the stream is not published", self._scope.get("path"))
+        self._body.clear()
+
+    async def _try(self, run: PublishedRun, call: Awaitable[None]) -> None:
+        try:
+            await call
+        except asyncio.CancelledError:
+            raise
+        except Exception:  # as above
+            log.exception("%s: the rest of the stream is not published", self._scope.get("path"), extra=run.log_extra)
+            self._run = None
+
+    def _json(self) -> Any:
+        if not self._body or self._body_size > BODY_BYTES:
+            return None
+        try:
+            return kept(orjson.loads(b"".join(self._body)))
+        except orjson.JSONDecodeError:
+            return None
+
+
+def _is_event_stream(start: Message) -> bool:
+    headers = {name.lower(): value for name, value in start.get("headers", ())}
+    if not headers.get(b"content-type", b"").lower().startswith(b"text/event-stream"):
+        return False
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        log.warning("a compressed event stream can't be published: add the compressing middleware after this one")
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""Runs of the Claude Agent SDK, published as the wire `claude-code`: `query()`, and clients that hold a conversation.
+
+    async for message in turnmill.claude_query(prompt="What's the weather?", options=options):
+        ...
+    async with turnmill.claude_client(ClaudeSDKClient(options)) as client:
+        ...  # client.query(…), client.receive_response(), as ever
+
+Each prompt and what follows it up to its `ResultMessage` is a run. The SDK is imported when `claude_query` is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from importlib import import_module
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from turnmill.capture.runs import PassingRun
+from turnmill.capture.runtime import runtime
+
+AGENT = "claude-code"  # the default of `agent_id`: the SDK does not say which agent it runs
+
+Client = TypeVar("Client")
+
+log = logging.getLogger("turnmill.publisher")
+
+
+async def claude_query(
+    *,
+    prompt: Any,
+    thread_id: str | None = None,
+    agent_id: str = AGENT,
+    tenant: str | None = None,
+    **options: Any,
+) -> AsyncGenerator[Any]:
+    """The messages of `claude_agent_sdk.query(prompt=prompt, **options)`, unchanged, published on the way.
+
+    `thread_id` is by default the session's id, which stays the same where a session is resumed.
+    """
+    spoken = _Spoken(thread_id, agent_id, tenant)
+    messages = import_module("claude_agent_sdk").query(prompt=spoken.noted(prompt), **options)
+    try:
+        async with aclosing(messages) as each:
+            async for message in each:
+                spoken.hear(message)
+                yield message
+    except Exception:
+        spoken.end("error")
+        raise
+    except (asyncio.CancelledError, GeneratorExit):
+        spoken.end("aborted")
+        raise
+    spoken.end("complete")  # a run without a result is interrupted all the same
+
+
+def claude_client(
+    client: Client, *, thread_id: str | None = None, agent_id: str = AGENT, tenant: str | None = None
+) -> Client:
+    """A `ClaudeSDKClient`, before it is connected -> the same client, whose conversation is published.
+
+    `thread_id` as in `claude_query`.
+    """
+    spoken = _Spoken(thread_id, agent_id, tenant)
+    given: Any = client
+    given.connect = spoken.prompted(given.connect)
+    given.query = spoken.prompted(given.query)
+    given.receive_messages = spoken.heard(given.receive_messages)
+    given.disconnect = spoken.left(given.disconnect)
+    return client
+
+
+class _Spoken:
+    """One conversation: prompts that wait for an answer, and the run that is open. Nothing of it raises."""
+
+    def __init__(self, thread_id: str | None, agent_id: str, tenant: str | None) -> None:
+        self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
+        self._asked: deque[Any] = deque()  # lines of prompts
+        self._run: PassingRun | None = None
+        runtime().prepare()
+
+    def noted(self, prompt: Any) -> Any:
+        """A prompt -> the same, noted; of several messages each when the SDK takes it."""
+        if isinstance(prompt, AsyncIterable):
+            return self._each(prompt)
+        if isinstance(prompt, str):
+            self._ask({"type": "user", "message": {"role": "user", "content": prompt}, "parent_tool_use_id": None})
+        return prompt
+
+    def prompted(self, method: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        """A method whose first argument is a prompt, or nothing."""
+
+        @functools.wraps(method)
+        async def asked(*arguments: Any, **named: Any) -> None:
+            if arguments:
+                arguments = (self.noted(arguments[0]), *arguments[1:])
+            elif "prompt" in named:
+                named["prompt"] = self.noted(named["prompt"])
+            await method(*arguments, **named)
+
+        return asked
+
+    def heard(self, method: Callable[[], AsyncIterator[Any]]) -> Callable[[], AsyncIterator[Any]]:
+        """A method that gives messages; who stops early may go on later."""
+
+        @functools.wraps(method)
+        async def messages() -> AsyncIterator[Any]:
+            try:
+                async for message in method():
+                    self.hear(message)
+                    yield message
+            except Exception:
+                self.end("error")
+                raise
+
+        return messages
+
+    def left(self, method: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """A method that ends the conversation."""
+
+        @functools.wraps(method)
+        async def disconnected() -> None:
+            try:
+                await method()
+            finally:
+                self.end("aborted")
+
+        return disconnected
+
+    def hear(self, message: Any) -> None:
+        """A message of the SDK's."""
+        try:
+            run = self._run or self._begun(message)
+            run.send(message)
+            if type(message).__name__ == "ResultMessage":
+                self.end("error" if getattr(message, "is_error", False) else "complete")
+        except Exception:  # what fails here is not the program's
+            log.exception("a run of the Claude Agent SDK is not published as a whole")
+
+    def end(self, end: str) -> None:
+        """The open run is over."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.end(end)
+
+    def _begun(self, message: Any) -> PassingRun:
+        """A run begins with its first message, which names the session, and with the oldest prompt that waits."""
+        data = getattr(message, "data", None)
+        session = getattr(message, "session_id", None) or (data.get("session_id") if isinstance(data, dict) else None)
+        self._run = runtime().run(
+            thread_id=self._thread_id or session or str(uuid4()),
+            agent_id=self._agent_id,
+            dialect="claude-code",
+            tenant=self._tenant,
+        )
+        if self._asked:
+            self._run.send(self._asked.popleft())
+        return self._run
+
+    def _ask(self, line: Any) -> None:
+        """A prompt while a run is open is a word in it."""
+        if self._run is None:
+            self._asked.append(line)
+        else:
+            self._run.send(line)
+
+    async def _each(self, prompts: AsyncIterable[Any]) -> AsyncIterator[Any]:
+        async for line in prompts:
+            self._ask(dict(line) if isinstance(line, dict) else line)
+            yield line

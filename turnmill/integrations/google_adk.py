@@ -1,0 +1,214 @@
+"""A plugin for Google's ADK: what its runners say is published as it happens.
+
+    Runner(…, plugins=[AdkPlugin()])        # or App(…, plugins=[AdkPlugin()])
+    adk web --extra_plugins turnmill.AdkPlugin
+
+One invocation of a runner is a run, of the dialect `google-adk`. Nothing is published where the runner lives: its
+events go to a thread with the publisher, so nothing here waits or raises. ADK 1.7 and newer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import sys
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from turnmill.capture.own_failures import OwnFailures
+from turnmill.capture.runs import PassingRun
+from turnmill.capture.runtime import runtime
+from turnmill.errors import CallerError
+from turnmill.integrations.stream_request import RunIdentity
+
+try:
+    _Base: Any = import_module("google.adk.plugins.base_plugin").BasePlugin
+except ImportError:  # who makes a plugin without it is told
+    _Base = None
+
+DIALECT: Final = "google-adk"
+USER: Final = "user"
+CLOSED_WITHIN: Final = 4.0  # seconds; ADK waits for 5
+
+Callback = Callable[..., Awaitable[None]]
+
+log = logging.getLogger("turnmill.publisher")
+
+# The call in which an agent may run as a tool, in a session of its own; each call has a context of its own.
+calling: ContextVar[tuple[str, str] | None] = ContextVar("turnmill_calling", default=None)
+
+
+@dataclass(slots=True)
+class _Open:
+    """An invocation on its way. `answered`: its newest event was an answer that may be the last; `failed`: a model or
+    a tool has raised, which ends the invocation unless another plugin helps.
+    """
+
+    run: PassingRun
+    answered: bool = False
+    failed: str | None = None
+
+
+def from_session(invocation_context: Any) -> RunIdentity:
+    """The thread is the session: its id where that is a UUID, as ADK makes them, else APP:USER:SESSION, since ids that
+    people choose are unique for one user of one app only. The agent is the root agent.
+    """
+    session = invocation_context.session
+    agent = invocation_context.agent
+    root = getattr(agent, "root_agent", None) or agent
+    thread = session.id if _is_uuid(session.id) else f"{session.app_name}:{session.user_id}:{session.id}"
+    return RunIdentity(thread, agent_id=getattr(root, "name", None) or session.app_name)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def _quiet(callback: Callback) -> Callback:
+    """A callback whose failures are logged: ADK would end the invocation for them."""
+
+    @functools.wraps(callback)
+    async def quiet(self: AdkPlugin, **told: Any) -> None:
+        try:
+            await callback(self, **told)
+        except Exception:
+            self._log(f"{callback.__name__}: the rest of an invocation is not published")
+
+    return quiet
+
+
+class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK may look at the class
+    """The plugin. `identify` says which run an invocation is, None: it is not published; `name` as plugins have one.
+
+    Put it first in the list: ADK does not ask plugins behind one that changes an event. Raises CallerError where ADK is
+    not installed.
+    """
+
+    def __init__(self, name: str = "turnmill", *, identify: Callable[[Any], RunIdentity | None] = from_session) -> None:
+        if _Base is None:
+            raise CallerError("AdkPlugin needs google-adk 1.7 or newer")
+        super().__init__(name=name)
+        self._identify = identify
+        self._open: dict[str, _Open] = {}
+        self._log = OwnFailures(log)
+        self._has_run_errors = hasattr(_Base, "on_run_error_callback")
+        runtime().prepare()
+
+    @_quiet
+    async def before_run_callback(self, *, invocation_context: Any) -> None:
+        """An invocation begins: the user's message is in its session."""
+        identity = self._identify(invocation_context)
+        if identity is None:
+            return
+        key = invocation_context.invocation_id
+        run = runtime().run(
+            thread_id=identity.thread_id,
+            agent_id=identity.agent_id or invocation_context.agent.name,
+            dialect=identity.dialect or DIALECT,
+            run_id=identity.run_id or str(uuid4()),
+            tenant=identity.tenant,
+            info={**self._parent(), **_asked(invocation_context), **identity.info},
+        )
+        self._open[key] = _Open(run)
+        # A task that is cancelled calls no plugin, nor does a failure in ADK before 2: then its context goes away.
+        weakref.finalize(invocation_context, self._gone, key, run).atexit = False
+
+    @_quiet
+    async def on_event_callback(self, *, invocation_context: Any, event: Any) -> None:
+        """An event, before it is kept and handed out."""
+        found = self._open.get(invocation_context.invocation_id)
+        if found is not None:
+            found.run.send(event)
+            found.answered = bool(event.is_final_response()) and not event.partial
+            found.failed = None
+
+    @_quiet
+    async def after_run_callback(self, *, invocation_context: Any) -> None:
+        """It is over: to its end, or because nobody reads on, which ADK takes for the same.
+
+        Who stops reading behind an answer has all of it; behind anything else the run was given up. Only the exception
+        that is under way says which it is.
+        """
+        found = self._open.pop(invocation_context.invocation_id, None)
+        if found is not None:
+            stopped = sys.exc_info()[0] is not None or getattr(invocation_context, "is_aborted", False)
+            found.run.end("aborted" if stopped and not found.answered else "complete")
+
+    async def close(self) -> None:
+        """The runner is closed, as a server does that is about to end by a signal: publish what it has said."""
+        await asyncio.to_thread(runtime().flush, CLOSED_WITHIN)
+
+    @_quiet
+    async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:
+        """It failed, and the program sees the exception."""
+        found = self._open.pop(invocation_context.invocation_id, None)
+        if found is not None:
+            _fail(found.run, str(error) or type(error).__name__)
+
+    @_quiet
+    async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
+        """A model raised; another plugin may answer for it."""
+        self._note(callback_context, error)
+
+    @_quiet
+    async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
+        """A call begins, in which an agent may run."""
+        found = self._open.get(tool_context.invocation_id)
+        calling.set(None if found is None else (found.run.thread_id, str(found.run.run_id)))
+
+    @_quiet
+    async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
+        """A call is over."""
+        calling.set(None)
+
+    @_quiet
+    async def on_tool_error_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, error: Exception) -> None:
+        """A tool raised; another plugin may answer for it."""
+        calling.set(None)
+        self._note(tool_context, error)
+
+    def _note(self, context: Any, error: BaseException) -> None:
+        found = self._open.get(context.invocation_id)
+        if found is not None:
+            found.failed = str(error) or type(error).__name__
+
+    def _parent(self) -> Mapping[str, Any]:
+        """The run whose call this invocation is, where it is one."""
+        parent = calling.get()
+        return {} if parent is None else {"parent_thread_id": parent[0], "parent_run_id": parent[1]}
+
+    def _gone(self, key: str, run: PassingRun) -> None:
+        """An invocation has gone away without a word; it may be any thread that collects it."""
+        found = self._open.get(key)
+        if found is not None and found.run is run:
+            del self._open[key]
+            if found.failed is not None and not self._has_run_errors:
+                _fail(run, found.failed)
+            else:
+                run.end("aborted")
+
+
+def _fail(run: PassingRun, why: str) -> None:
+    """As ADK's own server says it."""
+    run.send({"error": why})
+    run.end("error")
+
+
+def _asked(context: Any) -> Mapping[str, Any]:
+    """What the user said, as the body that ADK's server is called with. A resumed invocation may have no new word."""
+    newest = context.session.events[-1] if context.session.events else None
+    if newest is None or newest.author != USER or newest.invocation_id != context.invocation_id:
+        return {}
+    if newest.content is None:
+        return {}
+    content = newest.content.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {"request": {"newMessage": content}}

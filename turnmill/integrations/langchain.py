@@ -1,0 +1,269 @@
+"""Runs of LangChain and LangGraph, published by a callback handler: chains, models and graphs, synchronous or not.
+
+    chain.invoke("What's the weather?", config={"callbacks": [turnmill.langchain_handler()]})
+
+Each call of the outermost Runnable is a run of the wire `langgraph`, in the form of its platform: what models stream is
+`messages`, what nodes write `updates`, the state before and after the run `values`. A chain has no state: there the
+first prompt is the state before the run, and each answer of a model and each result of a tool is an update.
+
+Source: langchain_core/callbacks/base.py; langgraph/pregel. LangChain is imported when a handler is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from threading import Lock
+from typing import Any, Final
+from uuid import uuid4
+
+from turnmill.capture.runs import PassingRun
+from turnmill.capture.runtime import runtime
+from turnmill.errors import CallerError
+from turnmill.integrations.langchain_calls import (
+    TOLD,
+    Call,
+    Fields,
+    Root,
+    is_interrupt,
+    is_update,
+    messages_of,
+    result_of,
+    thread_configured,
+    thread_named,
+    told_with,
+    updates_of,
+    whole,
+)
+
+GIVEN_UP: Final = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
+
+log = logging.getLogger("turnmill.publisher")
+
+
+def langchain_handler(*, thread_id: str | None = None, agent_id: str | None = None, tenant: str | None = None) -> Any:
+    """-> a `BaseCallbackHandler` for `config={"callbacks": [...]}`; one serves any number of runs, also at once.
+
+    `thread_id`: where the config names none, under `configurable` or in its metadata. `agent_id`: by default the
+    agent's name, or what LangChain calls the run (`run_name`). Raises CallerError where LangChain is not installed.
+    """
+    try:
+        base = import_module("langchain_core.callbacks").BaseCallbackHandler
+    except ImportError as error:
+        raise CallerError("langchain-core is not installed") from error
+    runtime().prepare()
+    publishing = _Publishing(thread_id, agent_id, tenant)
+    methods: Fields = {name: _guarded(getattr(publishing, name)) for name in HEARD}
+    return type("TurnmillHandler", (base,), {**methods, "run_inline": True, "raise_error": False})()
+
+
+def _guarded(hear: Callable[..., None]) -> Callable[..., None]:
+    """A callback as a method that raises nothing."""
+
+    def heard(_: Any, *arguments: Any, **named: Any) -> None:
+        try:
+            hear(*arguments, **named)
+        except Exception:  # what fails here is not the program's
+            log.exception("a run of LangChain is not published as a whole")
+
+    return heard
+
+
+class _Publishing:
+    """What a handler hears. Its methods may be called from any thread."""
+
+    def __init__(self, thread_id: str | None, agent_id: str | None, tenant: str | None) -> None:
+        self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
+        self._calls: dict[Any, Call] = {}
+        self._lock = Lock()
+
+    def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: Any, **more: Any) -> None:
+        """A chain, a graph, or a node of one."""
+        call = self._begun(run_id, serialized, inputs, more)
+        if not call.is_node:
+            return
+        root, messages = call.root, messages_of(inputs)
+        if call.namespace:
+            self._tell_new(call, messages)
+        else:
+            root.is_graph = root.is_graph or call.parent == root.run_id
+            if messages and not root.based:
+                self._base(root, messages)
+
+    def on_chain_end(self, outputs: Any, *, run_id: Any, **_: Any) -> None:
+        """What it gave."""
+        call = self._calls.pop(run_id, None)
+        if call is None:
+            return
+        if call.is_node and not call.namespace and is_update(outputs):
+            call.root.has_state = call.root.has_state or any(map(messages_of, updates_of(outputs)))
+            self._send(call.root, "updates", {call.name: outputs})
+        if call.parent is None and call.root.is_graph and isinstance(outputs, dict):
+            self._send(call.root, "values", outputs)
+        self._over(call)
+
+    def on_chain_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        """It failed, or waits for somebody (`interrupt`)."""
+        call = self._calls.pop(run_id, None)
+        if call is None:
+            return
+        if call.is_node and not call.namespace and is_interrupt(error):
+            self._send(call.root, "updates", {"__interrupt__": list(error.args[0])})
+        self._over(call, error)
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: Any, **more: Any) -> None:
+        """A model is asked."""
+        self._asked(self._begun(run_id, serialized, None, more), messages[0])
+
+    def on_llm_start(self, serialized: Any, prompts: Sequence[str], *, run_id: Any, **more: Any) -> None:
+        """A model of texts is asked."""
+        self._asked(self._begun(run_id, serialized, None, more), [{"type": "human", "content": prompts[0]}])
+
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: Any, **_: Any) -> None:
+        """A piece of an answer."""
+        call = self._calls.get(run_id)
+        message = getattr(chunk, "message", None)
+        if call is not None and message is not None:
+            self._send(call.root, f"messages{call.namespace}", [message, told_with(call, run_id)])
+
+    def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
+        """A whole answer. In a graph its node writes it into the state, or does not."""
+        call = self._calls.pop(run_id, None)
+        if call is None:
+            return
+        generation = response.generations[0][0]
+        message = getattr(generation, "message", None) or {"type": "ai", "content": generation.text, "id": str(run_id)}
+        if call.task:
+            self._send(call.root, f"messages{call.namespace}", [whole(message), told_with(call, run_id)])
+        else:
+            self._send(call.root, "updates", {call.name: {"messages": [whole(message)]}})
+        call.root.calls.extend(getattr(message, "tool_calls", ()))
+        self._over(call)
+
+    def on_llm_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        """No answer."""
+        self.on_chain_error(error, run_id=run_id)
+
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: Any, inputs: Any = None, **more: Any) -> None:
+        """A tool is called."""
+        self._begun(run_id, serialized, inputs, more)
+
+    def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
+        """What it gave. In a graph the state has it."""
+        call = self._calls.pop(run_id, None)
+        if call is None:
+            return
+        result = None if call.task or call.root.run is None else result_of(call, output)
+        if result is not None:
+            self._send(call.root, "updates", {call.name: {"messages": [result]}})
+        self._over(call)
+
+    def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        """It gave nothing; what becomes of that, its caller decides."""
+        self.on_chain_error(error, run_id=run_id)
+
+    def on_retriever_start(self, serialized: Any, query: str, *, run_id: Any, **more: Any) -> None:
+        """Documents are looked for, perhaps with a model's help."""
+        self._begun(run_id, serialized, query, more)
+
+    def on_retriever_end(self, documents: Any, *, run_id: Any, **_: Any) -> None:
+        """They were found."""
+        call = self._calls.pop(run_id, None)
+        if call is not None:
+            self._over(call)
+
+    def on_retriever_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+        """They were not."""
+        self.on_chain_error(error, run_id=run_id)
+
+    def on_custom_event(self, name: str, data: Any, *, run_id: Any, **_: Any) -> None:
+        """What `dispatch_custom_event` says."""
+        call = self._calls.get(run_id)
+        if call is not None:
+            self._send(call.root, "custom", {"type": name, "data": data})
+
+    def _begun(self, run_id: Any, serialized: Any, inputs: Any, more: Fields) -> Call:
+        metadata, parent_id = more.get("metadata") or {}, more.get("parent_run_id")
+        name = more.get("name") or (serialized or {}).get("name") or "agent"
+        parent = self._calls.get(parent_id)
+        if parent is None:
+            thread = thread_named(metadata) or thread_configured()
+            root = Root(str(run_id), str(metadata.get("lc_agent_name") or name), metadata, inputs, thread)
+        else:
+            root = parent.root
+            root.thread_id = root.thread_id or thread_named(metadata) or thread_configured()
+        told = {key: metadata[key] for key in TOLD if key in metadata}
+        above = None if parent is None else str(parent_id)
+        call = self._calls[run_id] = Call(root, name, above, told, inputs)
+        return call
+
+    def _asked(self, call: Call, prompt: Any) -> None:
+        """The first prompt is the state before the run, where no state has messages. Later ones have what a program's
+        own tools gave.
+        """
+        root = call.root
+        for message in () if root.has_state else prompt:
+            identity = getattr(message, "tool_call_id", None)
+            if not any(asked["id"] == identity for asked in root.calls):
+                continue
+            if call.task:
+                self._send(root, f"messages{call.namespace}", [result_of(call, message), call.metadata])
+            else:
+                self._send(root, "updates", {"tools": {"messages": [result_of(call, message)]}})
+        is_graphs = bool(call.task) and isinstance(root.inputs, dict) and "messages" in root.inputs
+        if not root.based and not call.namespace and not is_graphs:
+            self._base(root, prompt)
+
+    def _base(self, root: Root, messages: Sequence[Any]) -> None:
+        root.based = True
+        self._send(root, "values", {"messages": list(messages)})
+
+    def _tell_new(self, call: Call, messages: Sequence[Any]) -> None:
+        """Messages of a graph inside that no model has said: what its nodes were given has ids by now."""
+        for message in messages:
+            identity = getattr(message, "id", None)
+            if isinstance(identity, str) and identity not in call.root.seen:
+                call.root.seen.add(identity)
+                if getattr(message, "type", None) != "ai":
+                    self._send(call.root, f"messages{call.namespace}", [message, call.metadata])
+
+    def _send(self, root: Root, mode: str, data: Any) -> None:
+        run = root.run or self._opened(root)
+        run.send({"event": mode, "data": data})
+
+    def _opened(self, root: Root) -> PassingRun:
+        with self._lock:  # nodes of a graph may begin at once
+            if root.run is None:
+                root.run = runtime().run(
+                    thread_id=root.thread_id or self._thread_id or str(uuid4()),
+                    agent_id=self._agent_id or root.name,
+                    dialect="langgraph",
+                    run_id=root.run_id,
+                    tenant=self._tenant,
+                )
+            return root.run
+
+    def _over(self, call: Call, error: BaseException | None = None) -> None:
+        """The run ends with the outermost call. Where no model was asked there is none, unless something failed."""
+        root = call.root
+        if call.parent is not None:
+            return
+        if error is None:
+            end = "complete"
+        elif isinstance(error, GIVEN_UP):
+            end = "aborted"
+        else:
+            end = "error"
+            asked = messages_of(root.inputs)
+            if root.run is None and not asked:  # nobody has said anything
+                return
+            if root.run is None:
+                self._base(root, asked)
+            self._send(root, "error", {"error": type(error).__name__, "message": str(error)})
+        if root.run is not None:
+            root.run.end(end)
+
+
+HEARD: Final = tuple(name for name in vars(_Publishing) if name.startswith("on_"))

@@ -1,0 +1,139 @@
+"""What is known of one call of LangChain's, and how its messages are written on the wire `langgraph`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from turnmill.capture.runs import PassingRun
+
+NODE: Final = "langgraph_node"  # of the metadata: which node of a graph it is
+TASK: Final = "langgraph_checkpoint_ns"  # which of its tasks, and of which graph
+TOLD: Final = (NODE, TASK, "langgraph_step", "langgraph_path", "checkpoint_id")  # what the wire reads of the metadata
+THREADS: Final = ("thread_id", "session_id", "conversation_id")  # by which LangSmith's metadata name a thread
+
+Fields = dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Root:
+    """The outermost call of a Runnable. `run`: None until the first event is published. `based`: the state before the
+    run is published. `has_state`: its graph's nodes write messages.
+    """
+
+    run_id: str
+    name: str
+    metadata: Mapping[str, Any]
+    inputs: Any
+    thread_id: str | None
+    run: PassingRun | None = None
+    based: bool = False
+    is_graph: bool = False
+    has_state: bool = False
+    seen: set[str] = field(default_factory=set)  # ids of messages given to graphs inside, that are published
+    calls: list[Fields] = field(default_factory=list)  # of tools, that wait for a result
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call inside: of a chain, a model or a tool. `task`: which task of a graph makes it; empty outside of any."""
+
+    root: Root
+    name: str
+    parent: str | None
+    metadata: Fields
+    inputs: Any = None
+
+    @property
+    def task(self) -> str:
+        return str(self.metadata.get(TASK) or "")
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is in a `@task` of an `@entrypoint`: no graph, whatever its task says."""
+        path: Any = self.metadata.get("langgraph_path") or ()
+        return len(path) > 1 and not isinstance(path[1], str | int) and self.task.count("|") == 1
+
+    @property
+    def namespace(self) -> str:
+        """The graph inside which it is, as the platform writes it behind a mode."""
+        inner = "" if self.is_function else self.task.rpartition("|")[0]
+        return f"|{inner}" if inner else ""
+
+    @property
+    def is_node(self) -> bool:
+        return bool(self.task) and self.metadata.get(NODE) == self.name and not self.is_function
+
+
+def messages_of(given: Any) -> Sequence[Any]:
+    """The messages of a state, of an input, or of a prompt; none where there are none."""
+    if isinstance(given, dict):
+        given = given.get("messages")
+    if isinstance(given, str):
+        return [{"type": "human", "content": given}]
+    if given is None or not isinstance(given, list | tuple):
+        return ()
+    return given
+
+
+def updates_of(written: Any) -> list[Any]:
+    """What a node has written: an update, a command with one, or several of them."""
+    several = written if isinstance(written, list) else [written]
+    return [update if isinstance(update, dict) else getattr(update, "update", None) for update in several]
+
+
+def is_update(written: Any) -> bool:
+    """Whether all that a node has written is updates of the state."""
+    return all(isinstance(update, dict) for update in updates_of(written))
+
+
+def thread_named(metadata: Mapping[str, Any]) -> str | None:
+    """The thread that a call's metadata name."""
+    return next((str(metadata[key]) for key in THREADS if metadata.get(key)), None)
+
+
+def thread_configured() -> str | None:
+    """The thread of the config that is current inside of a chain: later releases don't copy it into the metadata."""
+    module = sys.modules.get("langchain_core.runnables.config")
+    current = getattr(module, "var_child_runnable_config", None)
+    config = None if current is None else current.get()
+    thread = ((config or {}).get("configurable") or {}).get("thread_id")
+    return str(thread) if thread else None
+
+
+def told_with(call: Call, run_id: Any) -> Fields:
+    """The metadata of a message. Its task, or else the model's call, tells a reader which pieces make one message."""
+    return call.metadata if call.task else {TASK: f"{call.name}:{run_id}"}
+
+
+def whole(message: Any) -> Any:
+    """An answer; what was added up of chunks is none any more."""
+    if not hasattr(message, "model_dump"):
+        return message
+    fields = message.model_dump(mode="json", warnings=False)
+    return {**fields, "type": "ai"} if fields.get("type") == "AIMessageChunk" else fields
+
+
+def result_of(call: Call, output: Any) -> Any:
+    """A tool's message; of a tool that was given no call, the oldest one that it may answer is looked for."""
+    waiting = call.root.calls
+    identity = getattr(output, "tool_call_id", None)
+    if identity is None:
+        fits = [asked for asked in waiting if asked["name"] == call.name and call.inputs in (None, asked["args"])]
+        if not fits:
+            return None
+        identity = fits[0]["id"]
+        output = {"type": "tool", "name": call.name, "tool_call_id": identity, "content": _text(output)}
+    waiting[:] = [asked for asked in waiting if asked["id"] != identity]
+    return output
+
+
+def _text(output: Any) -> str:
+    return output if isinstance(output, str) else str(output)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether this error stops a graph until the program resumes it with an answer (`interrupt`)."""
+    return type(error).__name__ == "GraphInterrupt" and bool(error.args)

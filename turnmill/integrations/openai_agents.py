@@ -1,0 +1,205 @@
+"""Runs of OpenAI's Agents SDK, published by a tracing processor: `Runner.run`, `run_sync` and `run_streamed` alike.
+
+    agents.add_trace_processor(turnmill.openai_agents_processor())
+
+A trace tells of each run what its models were asked and answered, and what its tools returned. These become the events
+that the SDK streams (wire `openai-agents`), with whole answers. Of agents in tools and in guardrails it is the result
+that counts, as in the SDK's own items.
+
+Source: openai-agents, src/agents/tracing. The SDK is not imported here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from turnmill.capture.runs import PassingRun
+from turnmill.capture.runtime import runtime
+from turnmill.integrations.openai_agents_items import Fields, output_of, raw, reason_of, response_of, short, state_of
+
+MODELS: Final = ("response", "generation")  # types of spans: of the Responses API, of any other
+INSIDE: Final = ("function", "guardrail")  # what runs within them is no part of the conversation
+THREADS: Final = ("thread_id", "session_id", "conversation_id")
+FAILED: Final = "a run of the Agents SDK is not published as a whole"
+
+log = logging.getLogger("turnmill.publisher")
+
+
+def openai_agents_processor(
+    *, thread_id: str | None = None, agent_id: str | None = None, tenant: str | None = None
+) -> Any:
+    """-> a `TracingProcessor` for `agents.add_trace_processor`, or for the list of `set_trace_processors`.
+
+    `thread_id`: where neither the trace's `group_id` nor its metadata name one; else a trace is a thread. `agent_id`:
+    by default the name of the run's first agent.
+    """
+    runtime().prepare()
+    return _Processor(thread_id, agent_id, tenant)
+
+
+@dataclass(slots=True, eq=False)
+class _Told:
+    """One run of the SDK's. `calls`: by id, those without a result; `results`: what they gave that is no text."""
+
+    run_id: str
+    thread_id: str
+    agent: str = ""
+    speaker: str = ""
+    run: PassingRun | None = None
+    calls: dict[str, Fields] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
+    failed: str | None = None
+    given_up: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Trace:
+    """`spans`: those that are open, by id -> the run that they belong to; None: to none."""
+
+    thread_id: str
+    told: dict[str, _Told] = field(default_factory=dict)
+    spans: dict[str, tuple[str, _Told | None]] = field(default_factory=dict)
+
+
+class _Processor:
+    """What the SDK tells, from any of its threads, one trace from one at a time. Nothing of it raises."""
+
+    def __init__(self, thread_id: str | None, agent_id: str | None, tenant: str | None) -> None:
+        self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
+        self._traces: dict[str, _Trace] = {}
+
+    def on_trace_start(self, trace: Any) -> None:
+        """A trace begins: of one run, or around several."""
+        try:
+            metadata = getattr(trace, "metadata", None) or {}
+            named = (metadata.get(key) for key in THREADS) if isinstance(metadata, Mapping) else ()
+            thread = getattr(trace, "group_id", None) or next(filter(None, named), None) or self._thread_id
+            self._traces[trace.trace_id] = _Trace(str(thread or trace.trace_id))
+        except Exception:  # what fails here is not the program's
+            log.exception(FAILED)
+
+    def on_trace_end(self, trace: Any) -> None:
+        """Runs of releases that mark none end here."""
+        try:
+            known = self._traces.pop(trace.trace_id, None)
+            for told in list(known.told.values()) if known is not None else ():
+                self._over(told)
+        except Exception:
+            log.exception(FAILED)
+
+    def on_span_start(self, span: Any) -> None:
+        """A run, an agent, a call of a model or of a tool begins."""
+        try:
+            trace = self._traces.get(span.trace_id)
+            if trace is None:
+                return
+            kind = span.span_data.type
+            told = self._owner(trace, span, kind)
+            trace.spans[span.span_id] = (kind, told)
+            if told is not None and kind == "agent":
+                told.speaker = span.span_data.name
+                told.agent = told.agent or told.speaker
+        except Exception:
+            log.exception(FAILED)
+
+    def on_span_end(self, span: Any) -> None:
+        """It is over, and has what it gave, or an error."""
+        try:
+            trace = self._traces.get(span.trace_id)
+            kind, told = trace.spans.pop(span.span_id, ("", None)) if trace is not None else ("", None)
+            if trace is None or told is None:
+                return
+            if kind in MODELS:
+                self._answered(told, span)
+            elif kind == "function":
+                self._returned(told, span.span_data)
+            elif kind == "agent" and span.error:
+                told.failed = reason_of(span.error)
+            elif kind == "task":
+                trace.told.pop(told.run_id, None)
+                self._over(told)
+        except Exception:
+            log.exception(FAILED)
+
+    def shutdown(self) -> None:
+        """The SDK's tracing ends: publish what it has told."""
+        runtime().flush()
+
+    def force_flush(self) -> None:
+        """Return when what was told is published, or kept on disk; after some seconds anyway."""
+        runtime().flush()
+
+    def _owner(self, trace: _Trace, span: Any, kind: str) -> _Told | None:
+        above, owner = trace.spans.get(span.parent_id, ("", None))
+        if above in INSIDE or (above and owner is None):
+            return None
+        if kind == "task" or not above:
+            run_id = str(span.span_id if kind == "task" else span.trace_id)
+            return trace.told.setdefault(run_id, _Told(run_id, trace.thread_id))
+        return owner
+
+    def _answered(self, told: _Told, span: Any) -> None:
+        """A model has answered. What it was asked says what tools gave, as the model has seen it."""
+        data = span.span_data
+        response = response_of(data)
+        asked = [item for item in data.input if isinstance(item, dict)] if isinstance(data.input, list) else data.input
+        if response is None:
+            told.failed, told.given_up = reason_of(span.error) if span.error else None, not span.error
+            if told.run is None and asked:
+                self._begin(told, asked)
+            return
+        run = told.run or self._begin(told, asked)
+        for item in asked if isinstance(asked, list) else ():
+            output = output_of(item)
+            if output is not None and output["call_id"] in told.calls:
+                self._give(told, run, output)
+        told.failed, told.given_up = None, False
+        run.send({"type": "agent_updated_stream_event", "new_agent": {"name": told.speaker or told.agent}})
+        run.send(raw("response.created", {"id": response.get("id")}))
+        run.send(raw(f"response.{state_of(response)}", response))
+        told.calls = {item["call_id"]: item for item in response.get("output") or () if item.get("call_id")}
+        told.results.clear()
+
+    def _returned(self, told: _Told, data: Any) -> None:
+        """A tool has given something. The span does not say which call it was: its name and arguments do."""
+        named = [call for call in told.calls.values() if call.get("name") == data.name]
+        same = [call for call in named if call.get("arguments") == data.input] or named
+        waiting = [call for call in same if call["call_id"] not in told.results]
+        if not waiting or told.run is None or data.output is None:
+            return
+        call_id = waiting[0]["call_id"]
+        if isinstance(data.output, str):
+            self._give(told, told.run, {"type": "function_call_output", "call_id": call_id, "output": data.output})
+        else:
+            told.results[call_id] = data.output
+
+    def _give(self, told: _Told, run: PassingRun, output: Fields) -> None:
+        told.calls.pop(output["call_id"], None)
+        item = {"type": "tool_call_output_item", "raw_item": output, "output": output["output"]}
+        run.send({"type": "run_item_stream_event", "name": "tool_output", "item": item})
+
+    def _begin(self, told: _Told, asked: Any) -> PassingRun:
+        agent = told.agent or "agent"
+        told.run = runtime().run(
+            thread_id=told.thread_id,
+            agent_id=self._agent_id or agent,
+            dialect="openai-agents",
+            run_id=told.run_id,
+            tenant=self._tenant,
+            info={"agent_name": agent, "request": {"input": short(asked)}},
+        )
+        return told.run
+
+    def _over(self, told: _Told) -> None:
+        """The run has ended. Where nothing was told of any model, tracing leaves out what is said: there is none."""
+        run = told.run or (self._begin(told, None) if told.failed else None)
+        if run is None:
+            return
+        for call_id, result in told.results.items():
+            self._give(told, run, {"type": "function_call_output", "call_id": call_id, "output": str(result)})
+        if told.failed is not None:
+            run.send({"type": "raw_response_event", "data": {"type": "error", "message": told.failed}})
+        run.end("error" if told.failed is not None else "aborted" if told.given_up else "complete")

@@ -1,0 +1,149 @@
+"""The options of every Kafka client of ours: addresses of the brokers, TLS, and the login.
+
+Protocols and mechanisms: https://kafka.apache.org/documentation/#security
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from typing import Any, Final
+
+from turnmill.credentials import cause, secret, trusting, variable
+from turnmill.errors import CallerError
+from turnmill.kafka.tokens import ClientCredentials, TokenFile, TokenProvider
+from turnmill.settings import ClientSettings
+
+Names = tuple[str, ...]
+SASL_AUTHENTICATE: Final = 36  # the request that holds a password or token
+
+
+def client_options(settings: ClientSettings) -> dict[str, Any]:
+    """-> the arguments of any aiokafka client. Raises CallerError that names each setting that is missing or idle.
+
+    Secrets and certificates are read from their files now; a token file is read for each connection.
+    """
+    if problems := _missing(settings) + _idle(settings):
+        raise CallerError("\n".join(problems))
+    if settings.speaks_sasl:
+        logging.getLogger("aiokafka.conn").addFilter(_without_logins)
+    mechanism = settings.sasl_mechanism
+    options: dict[str, Any] = {
+        "bootstrap_servers": settings.broker_list,
+        "security_protocol": settings.security_protocol,
+        "ssl_context": _tls(settings) if settings.speaks_tls else None,
+        "sasl_mechanism": mechanism or "PLAIN",
+        "sasl_plain_username": None,
+        "sasl_plain_password": None,
+        "sasl_oauth_token_provider": None,
+    }
+    if mechanism == "OAUTHBEARER":
+        options["sasl_oauth_token_provider"] = TokenProvider(_token_source(settings))
+    elif mechanism is not None:
+        options["sasl_plain_username"] = settings.sasl_username
+        options["sasl_plain_password"] = secret(settings, "sasl_password")
+    return options
+
+
+def _without_logins(record: logging.LogRecord) -> bool:
+    """Whether a line holds no login: at DEBUG, aiokafka logs what it sends, also a password."""
+    return not any(getattr(value, "API_KEY", None) == SASL_AUTHENTICATE for value in record.args or ())
+
+
+def _missing(settings: ClientSettings) -> list[str]:
+    """-> a problem for each setting that another one needs and that is not there, or is there twice."""
+    protocol, mechanism = settings.security_protocol, settings.sasl_mechanism
+    needs: list[tuple[bool, str, Names]] = [
+        (settings.speaks_sasl, f"{variable('security_protocol')}={protocol}", ("sasl_mechanism",)),
+        (_by_password(settings), f"{variable('sasl_mechanism')}={mechanism}", ("sasl_username",)),
+        (_by_password(settings), f"{variable('sasl_mechanism')}={mechanism}", ("sasl_password", "sasl_password_file")),
+        (_by_token(settings), f"{variable('sasl_mechanism')}={mechanism}", ("oauth_token_file", "oauth_token_url")),
+        (_asks_for_token(settings), variable("oauth_token_url"), ("oauth_client_id",)),
+        (
+            _asks_for_token(settings),
+            variable("oauth_token_url"),
+            ("oauth_client_secret", "oauth_client_secret_file"),
+        ),
+        (settings.ssl_key_file is not None, variable("ssl_key_file"), ("ssl_certificate_file",)),
+        (settings.ssl_key_password is not None, variable("ssl_key_password"), ("ssl_certificate_file",)),
+    ]
+    problems = []
+    for needed, why, names in needs:
+        given = [name for name in names if getattr(settings, name) is not None]
+        if needed and not given:
+            problems.append(f"{why} needs {' or '.join(map(variable, names))}: set it")
+        elif len(given) > 1:
+            problems.append(f"{' and '.join(map(variable, given))} are both set: unset one")
+    return problems
+
+
+def _idle(settings: ClientSettings) -> list[str]:
+    """-> a problem for each setting that would not be used: who set it believes in a protection that is not there."""
+    uses: list[tuple[bool, str, Names]] = [
+        (settings.speaks_tls or _asks_for_token(settings), "TLS (SSL or SASL_SSL)", ("ssl_ca_file",)),
+        (settings.speaks_tls, "TLS (SSL or SASL_SSL)", ("ssl_certificate_file", "ssl_key_file", "ssl_key_password")),
+        (settings.speaks_sasl, "SASL (SASL_SSL or SASL_PLAINTEXT)", ("sasl_mechanism",)),
+        (_by_password(settings), "PLAIN and SCRAM", ("sasl_username", "sasl_password", "sasl_password_file")),
+        (_by_token(settings), "OAUTHBEARER", ("oauth_token_file", "oauth_token_url")),
+        (
+            _asks_for_token(settings),
+            variable("oauth_token_url"),
+            ("oauth_client_id", "oauth_client_secret", "oauth_client_secret_file", "oauth_scope"),
+        ),
+    ]
+    wire = f"{variable('security_protocol')}={settings.security_protocol}"
+    if settings.sasl_mechanism is not None:
+        wire += f", {variable('sasl_mechanism')}={settings.sasl_mechanism}"
+    return [
+        f"{variable(name)} is set and would not be used, as it is for {who} ({wire}): unset it, or change those"
+        for used, who, names in uses
+        for name in names
+        if not used and getattr(settings, name) is not None
+    ]
+
+
+def _by_password(settings: ClientSettings) -> bool:
+    return settings.speaks_sasl and settings.sasl_mechanism not in (None, "OAUTHBEARER")
+
+
+def _by_token(settings: ClientSettings) -> bool:
+    return settings.speaks_sasl and settings.sasl_mechanism == "OAUTHBEARER"
+
+
+def _asks_for_token(settings: ClientSettings) -> bool:
+    return _by_token(settings) and settings.oauth_token_url is not None
+
+
+def _tls(settings: ClientSettings) -> ssl.SSLContext:
+    """TLS 1.2 or later; the broker's certificate and its name are always checked."""
+    context = trusting(settings.ssl_ca_file)
+    certificate, key, password = settings.ssl_certificate_file, settings.ssl_key_file, settings.ssl_key_password
+    if certificate is None:
+        return context
+    # An empty answer where no password is set: OpenSSL would ask for one on the terminal.
+    passphrase = password.get_secret_value() if password else ""
+    names = variable("ssl_certificate_file") + (f", {variable('ssl_key_file')}" if key else "")
+    try:
+        context.load_cert_chain(certificate, key, lambda: passphrase)
+    except FileNotFoundError as error:
+        raise CallerError(f"{names}: {key or certificate} or {certificate} is not there") from error
+    except OSError as error:
+        hint = f"one PEM certificate with its own private key, and {variable('ssl_key_password')} if that is encrypted"
+        raise CallerError(f"{names}: {certificate} can't be used ({cause(error)}): {hint}, is expected") from error
+    return context
+
+
+def _token_source(settings: ClientSettings) -> TokenFile | ClientCredentials:
+    if settings.oauth_token_file is not None:
+        return TokenFile(settings.oauth_token_file)
+    assert settings.oauth_token_url is not None  # `_missing` has checked it
+    assert settings.oauth_client_id is not None
+    client_secret = secret(settings, "oauth_client_secret")
+    assert client_secret is not None
+    return ClientCredentials(
+        settings.oauth_token_url,
+        settings.oauth_client_id,
+        client_secret,
+        settings.oauth_scope,
+        trusting(settings.ssl_ca_file) if settings.oauth_token_url.startswith("https:") else None,
+    )

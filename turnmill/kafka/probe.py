@@ -1,0 +1,65 @@
+"""Is there a Kafka broker at this address, and of which cluster? One Metadata request over a plain socket.
+
+A client library's connection would do more than is wanted here: no event loop, no retries, no log lines.
+Layout: https://kafka.apache.org/protocol#The_Messages_Metadata (version 2: the first with a cluster id).
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+from io import BytesIO
+
+METADATA, VERSION = 3, 2
+MAX_ANSWER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A broker's view of its cluster: its id, the ids of the brokers that take part, the controller or -1."""
+
+    cluster_id: str | None
+    brokers: tuple[int, ...]
+    controller: int
+
+
+def host_port(address: str) -> tuple[str, int]:
+    """'host:port' or '[::1]:port' -> (host, port)."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def ask(address: str, timeout: float = 1.0) -> Answer | None:
+    """The answer of the broker at host:port; None where nothing that speaks Kafka answers within `timeout` seconds."""
+    client = b"turnmill"
+    body = struct.pack(">hhih", METADATA, VERSION, 1, len(client)) + client + struct.pack(">i", 0)  # of no topics
+    try:
+        with socket.create_connection(host_port(address), timeout) as connection:
+            connection.settimeout(timeout)
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            stream = connection.makefile("rb")
+            (size,) = struct.unpack(">i", stream.read(4))
+            return _parse(stream.read(size)) if 0 < size <= MAX_ANSWER else None
+    except (OSError, struct.error, UnicodeDecodeError):
+        return None
+
+
+def _parse(data: bytes) -> Answer:
+    stream = BytesIO(data)
+
+    def number(form: str) -> int:
+        return int(struct.unpack(form, stream.read(struct.calcsize(form)))[0])
+
+    def text() -> str | None:
+        length = number(">h")
+        return None if length < 0 else stream.read(length).decode()
+
+    number(">i")  # correlation id
+    brokers = []
+    for _ in range(number(">i")):
+        brokers.append(number(">i"))
+        text()  # host
+        number(">i")  # port
+        text()  # rack
+    return Answer(text(), tuple(sorted(brokers)), number(">i"))

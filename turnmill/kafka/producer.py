@@ -1,0 +1,108 @@
+"""The Kafka producer of a publisher: made, used, and given up without waiting for a broker that is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from itertools import chain
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    ProducerClosed,
+    RecordListTooLargeError,
+)
+
+from turnmill.envelope import Headers
+from turnmill.errors import BrokerError
+from turnmill.kafka.client import client_options
+from turnmill.kafka.client_log import Chatter, client_log
+from turnmill.kafka.refusal import refusal
+from turnmill.settings import ClientSettings
+
+CONNECT_WITHIN: Final = 10.0  # seconds
+TOPIC_WITHIN: Final = 3.0  # seconds for a topic that was created just now to be known to the broker that is asked
+REQUEST_TIMEOUT_MS: Final = 10_000
+BATCH_BYTES: Final = 512 * 1024  # of one produce request's part for a partition
+REFUSED: Final = (MessageSizeTooLargeError, RecordListTooLargeError)  # for good, whenever it is tried
+RARELY: Final = Chatter().filter  # while a broker is away, each try is a line in the log of the agent's program
+
+log = logging.getLogger(__name__)
+
+
+class KafkaProducer:
+    """An idempotent producer for one topic; see `turnmill.producer`."""
+
+    def __init__(self, producer: AIOKafkaProducer, topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+
+    async def send(self, key: bytes, value: bytes, headers: Headers | None) -> asyncio.Future[Any]:
+        """Put a record into the batch of its partition; waits where that is full."""
+        try:
+            future: asyncio.Future[Any] = await self._producer.send(self._topic, value, key, headers=headers)
+        except KafkaTimeoutError as error:
+            raise TimeoutError from error
+        except REFUSED:
+            raise
+        except KafkaError as error:
+            raise BrokerError(repr(error)) from error
+        return future
+
+    def refuses(self, error: BaseException) -> bool:
+        """Whether a record, or a batch with it, is larger than what the topic or the client takes."""
+        return isinstance(error, REFUSED)
+
+    async def close(self) -> None:
+        """Disconnect within a second."""
+        await _disconnect(self._producer)
+
+
+async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
+    """A producer that knows `topic`. Raises BrokerError after about 10 s, with the address."""
+    producer = AIOKafkaProducer(
+        **client_options(settings),
+        client_id=f"{settings.topic_prefix}-publisher",
+        acks="all",
+        enable_idempotence=True,
+        compression_type=None if settings.compression == "none" else settings.compression,
+        max_batch_size=BATCH_BYTES,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+    )
+    brokers = settings.brokers
+    wrong = f"no Kafka broker answers at {brokers}: start one (`turnmill up`), or set TURNMILL_BROKERS"
+    try:
+        with client_log(RARELY):
+            async with asyncio.timeout(CONNECT_WITHIN):
+                await producer.start()
+        wrong = f"{brokers} has no topic {topic}: `turnmill topics apply` creates it"
+        async with asyncio.timeout(TOPIC_WITHIN):
+            await producer.partitions_for(topic)
+    except (KafkaError, OSError, TimeoutError) as error:
+        await _disconnect(producer)
+        raise await refusal(settings) or BrokerError(wrong) from error
+    except BaseException:
+        await _disconnect(producer)
+        raise
+    return KafkaProducer(producer, topic)
+
+
+async def _disconnect(producer: AIOKafkaProducer) -> None:
+    """Stop a producer, also one whose broker is gone: its own `stop` would wait for the broker."""
+    try:
+        async with asyncio.timeout(1.0):
+            await producer.stop()
+    except TimeoutError:
+        sender: asyncio.Task[None] = producer._sender.sender_task  # noqa: SLF001  # it would go on trying for ever
+        sender.cancel()
+        await producer.client.close()
+        await asyncio.wait([sender], timeout=1.0)
+        accumulator = producer._message_accumulator  # noqa: SLF001  # its batches have waiters
+        accumulator.fail_all(ProducerClosed())
+        for batch in chain(*accumulator._batches.values(), accumulator._pending_batches):  # noqa: SLF001
+            batch._drain_waiter.exception()  # noqa: SLF001  # else asyncio logs it as never retrieved
+    except KafkaError as error:
+        log.debug("while disconnecting: %r", error)

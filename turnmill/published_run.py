@@ -1,0 +1,204 @@
+"""One run on its way out: its events numbered, dated, packed into records, and handed to the publisher's delivery."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from turnmill import traceparent as w3c
+from turnmill.clock import now_ms
+from turnmill.counts import Counts
+from turnmill.envelope import ENDS, MAX_BYTES, Headers
+from turnmill.errors import CallerError, InvalidRecord
+from turnmill.framing import Decoder, Framed, decoder_for
+from turnmill.log_ids import log_ids
+from turnmill.micro_batch import MicroBatch
+from turnmill.sdk_objects import LEFT_OUT
+from turnmill.traceparent import TraceParent
+from turnmill.wires import Wire
+
+if TYPE_CHECKING:  # it loads aiokafka
+    from turnmill.delivery import Delivery
+
+Event = TypeVar("Event")
+Chunk = TypeVar("Chunk", bytes, str)
+
+log = logging.getLogger("turnmill.publisher")
+
+
+class Owner(Protocol):
+    """The publisher of a run, as far as the run needs it."""
+
+    counts: Counts
+
+    @property
+    def delivery(self) -> Delivery: ...
+    def linger(self) -> None: ...
+    def forget(self, run: PublishedRun) -> None: ...
+
+
+class PublishedRun:
+    """One run on its way out. Leaving its context ends it: complete; aborted when cancelled; error on an exception."""
+
+    def __init__(self, publisher: Owner, wire: Wire, batch: MicroBatch, span: TraceParent | None) -> None:
+        self._publisher = publisher
+        self._wire = wire
+        self._batch = batch
+        self._key = batch.identity["thread_id"].encode()
+        self.log_extra = log_ids(self.thread_id, self.run_id, span and span.text)  # for lines about it
+        self._headers = None if span is None else w3c.headers(span.text)
+        self._decoder: Decoder | None = None
+        self._over = False
+        self.records = 0
+        self.verdict = "complete"  # how the run ends when its context is left without an exception
+
+    @property
+    def thread_id(self) -> str:
+        """The thread's UUID; over HTTP its name, as the caller gave it."""
+        return str(self._batch.identity["thread_id"])
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return str(self._batch.identity["run_id"])
+
+    def tell(self, headers: Headers) -> None:
+        """Headers of the run's records from now on, each once; a record that was in the spool comes without them."""
+        told = [name for name, _ in headers]
+        self._headers = [*(pair for pair in self._headers or () if pair[0] not in told), *headers]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if self._over:
+            return
+        if error is None:
+            await self.end(self.verdict)
+        elif isinstance(error, (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)):
+            await self.end("aborted")
+        else:
+            await self.end("error")
+
+    async def send(self, event: Any, *, at: int | None = None) -> None:
+        """Publish one event, a dict or an object of the SDK; `at` is epoch ms where it is not now.
+
+        Waits only where there is no room, neither in memory nor on disk. Raises InvalidRecord for an event that can't
+        travel (no JSON, over 900 KB): it is left out, the run goes on. Raises BrokerError where the broker refuses
+        what was sent, and there is no spool.
+        """
+        event = self._wire.event_of(event)
+        if event is not LEFT_OUT:
+            await self._add(event, at)
+
+    async def _add(self, event: Any, at: int | None = None) -> None:
+        """Publish one event as it travels."""
+        if self._over:
+            raise CallerError(f"run {self.run_id} is over: nothing can be sent after its end")
+        await self._publisher.delivery.room()
+        for record in self._batch.add(event, now_ms() if at is None else at):
+            self._put(record)
+        self._publisher.counts.events += 1
+        if len(self._batch):
+            self._publisher.linger()
+
+    async def offer(self, event: Any) -> None:
+        """As `send`; an event that can't travel is logged and left out."""
+        try:
+            await self.send(event)
+        except InvalidRecord as error:
+            self._left_out(error)
+
+    async def send_bytes(self, chunk: bytes | str) -> None:
+        """Publish the events that a chunk of SSE or JSON lines completes; data that are no event are logged."""
+        if self._decoder is None:
+            self._decoder = decoder_for(self._wire, MAX_BYTES)
+        for framed in self._decoder.feed(chunk.encode() if isinstance(chunk, str) else chunk):
+            await self._take(framed)
+
+    def tee(self, events: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerator[Event]:
+        """Each event, unchanged, after it was published. One that can't travel is logged and passed on all the same.
+
+        A consumer that stops early leaves the run aborted, also where nothing is raised.
+        """
+        return self._pass_on(events, self.offer)
+
+    def tee_bytes(self, chunks: AsyncIterable[Chunk] | Iterable[Chunk]) -> AsyncGenerator[Chunk]:
+        """Each chunk of SSE or JSON lines, unchanged, after what it completes was published; else as `tee`."""
+        return self._pass_on(chunks, self.send_bytes)
+
+    async def _pass_on(
+        self, items: AsyncIterable[Event] | Iterable[Event], publish: Callable[[Any], Awaitable[None]]
+    ) -> AsyncGenerator[Event]:
+        self.verdict = "aborted"
+        try:
+            async with aclosing(_each(items)) as each:
+                async for item in each:
+                    await publish(item)
+                    yield item
+        except Exception:
+            self.verdict = "error"
+            raise
+        self.verdict = "complete"
+
+    async def end(self, end: str = "complete", *, at: int | None = None) -> None:
+        """Say how the run ended: complete, aborted, error or disconnected; `at` is epoch ms where it is not now.
+
+        Once; the context then adds nothing.
+        """
+        if end not in ENDS:
+            raise CallerError(f"a run ends as one of {', '.join(sorted(ENDS))}, not {end!r:.80}")
+        if self._over:
+            raise CallerError(f"run {self.run_id} is over already")
+        for framed in self._decoder.close() if self._decoder else ():
+            await self._take(framed)
+        self._over = True
+        self._publisher.forget(self)
+        self._put(self._batch.take(end, at=now_ms() if at is None else at))
+
+    def flush(self) -> None:
+        """Hand the events that wait for more to the delivery now."""
+        if len(self._batch):
+            self._put(self._batch.take(at=now_ms()))
+
+    def leave(self) -> None:
+        """Flush, and take no more events, without an end: another process goes on with the run."""
+        self.flush()
+        self._over = True
+        self._publisher.forget(self)
+
+    def _put(self, record: bytes) -> None:
+        self.records += 1
+        self._publisher.delivery.put(self._key, record, self._headers)
+
+    async def _take(self, framed: Framed) -> None:
+        if framed.error is not None:
+            self._left_out(framed.error)
+            return
+        try:
+            await self._add(framed.event)
+        except InvalidRecord as error:
+            self._left_out(error)
+
+    def _left_out(self, error: InvalidRecord) -> None:
+        log.warning("run %s: an event was not published: %s", self.run_id, error, extra=self.log_extra)
+
+
+async def _each(source: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerator[Event]:
+    """The items of any iterable; one that is a context manager, too, is entered (as streams of Pydantic AI 2)."""
+    if isinstance(source, AbstractAsyncContextManager):
+        async with source as entered:
+            async for item in entered:
+                yield item
+    elif isinstance(source, AsyncIterable):
+        async for item in source:
+            yield item
+    else:
+        for item in source:
+            yield item

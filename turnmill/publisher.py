@@ -1,0 +1,242 @@
+"""Publishing runs from an agent worker: one object for the process, one context for each run.
+
+    async with Publisher() as publisher:
+        async with publisher.run(thread_id="chat-17", agent_id="weather", dialect="vercel-ai") as run:
+            async for chunk in run.tee(chunks):  # unchanged, and published on the way
+                yield chunk
+
+A run's events are numbered, dated, packed into records for at most 50 ms, and sent by an idempotent producer, or to a
+gateway over HTTP where TURNMILL_PUBLISH_URL names one. What is not confirmed within a second, has no broker, or does
+not fit into memory, goes to a spool on disk, which drains in order when the broker takes records again: now, or at the
+next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from turnmill import traceparent as w3c
+from turnmill.counts import Counts, Report
+from turnmill.current_span import current
+from turnmill.envelope import MAX_TENANT
+from turnmill.errors import BrokerError, CallerError
+from turnmill.identity import thread_uuid
+from turnmill.micro_batch import MicroBatch
+from turnmill.published_run import PublishedRun
+from turnmill.wires import WIRES
+
+if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when something is published
+    from turnmill.delivery import Delivery
+    from turnmill.producer import Producer
+    from turnmill.run_info import RunInfo
+    from turnmill.sending import Connect
+    from turnmill.settings import ClientSettings
+    from turnmill.spool import Spool
+
+LINGER = 0.05  # seconds that an event waits for the next ones
+FLUSH_WITHIN = 30.0  # seconds, on exit
+KEEP_AFTER = 5.0  # seconds, on exit, until what is unconfirmed stays in the spool
+
+log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """The connection to the broker, or to the gateway, that all runs of a process share.
+
+    With the spool, a broker that is away is no error. Without (`spool=False`), its absence at the start is a
+    BrokerError, `send` waits for a slow one, and what is not confirmed at the end is a BrokerError, too.
+    """
+
+    def __init__(
+        self, settings: ClientSettings | None = None, *, spool: bool = True, keep_after: float | None = None
+    ) -> None:
+        """`settings`: by default what the environment says. `keep_after`: seconds, on exit, until what is unconfirmed
+        stays in the spool, by default 5. Raises CallerError where the environment is wrong.
+        """
+        if settings is None:
+            from turnmill.environment import load_settings  # noqa: PLC0415  # as above
+
+            settings = load_settings()
+        self._settings = settings
+        self._spooled = spool
+        self._keep_after = keep_after
+        self._spool: Spool | None = None
+        self._delivery: Delivery | None = None
+        self._runs: set[PublishedRun] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self.counts = Counts()
+
+    async def __aenter__(self) -> Self:
+        """Raises CallerError for settings that can't work, and BrokerError without a spool."""
+        from turnmill.delivery import Delivery  # noqa: PLC0415  # as above
+        from turnmill.spool import Spool  # noqa: PLC0415
+
+        settings = self._settings
+        connect, folder = _over_kafka(settings) if settings.publish_url is None else _over_http(settings)
+        self.counts = Counts()  # what an earlier block has left on disk is adopted
+        if self._spooled:
+            self._spool = await asyncio.to_thread(Spool, settings.spool_folder / folder, settings.spool_bytes)
+            self.counts.adopted += self._spool.adopted
+        else:
+            connect = partial(_given, await connect())
+        drop = settings.spool_policy == "drop"
+        self._delivery = Delivery(connect, settings.address, self.counts, self._spool, drop=drop)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        self._linger_is_over()
+        delivery, self._delivery = self.delivery, None
+        keep_after = KEEP_AFTER if self._keep_after is None else self._keep_after
+        within = keep_after if self._spool else FLUSH_WITHIN
+        left = await delivery.close(within)
+        if self._spool and (kept := self.counts.unconfirmed - left):
+            log.warning("%d records are in %s: the next publisher there sends them", kept, self._spool.folder)
+        if not left:
+            return
+        why = delivery.failure or delivery.trouble or f"no answer for {within:.0f} s"
+        message = (
+            f"{self._settings.address} has not confirmed {left} record{'' if left == 1 else 's'}, which may be lost "
+            f"({why}): `turnmill doctor` says what is wrong"
+        )
+        if error is not None:
+            log.error(message)
+        else:
+            raise BrokerError(message)
+
+    def report(self) -> Report:
+        """Where the records are now; after the end, where they were left."""
+        counts, delivery = self.counts, self._delivery
+        waiting = delivery.waiting if delivery else 0
+        return Report(
+            sent=counts.records,
+            confirmed=counts.confirmed,
+            waiting=waiting,
+            spooled=counts.unconfirmed - waiting,
+            dropped=counts.dropped,
+            refused=counts.refused,
+            adopted=counts.adopted,
+            damaged=self._spool.damaged if self._spool else 0,
+            trouble=(delivery.failure or delivery.trouble) if delivery else None,
+        )
+
+    def run(
+        self,
+        *,
+        thread_id: str,
+        agent_id: str,
+        dialect: str,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        info: RunInfo | Mapping[str, Any] | None = None,
+        max_events: int | None = None,
+        first_seq: int = 0,
+        traceparent: str | None = None,
+    ) -> PublishedRun:
+        """One run; `run_id` is a new UUID where it is not given, `max_events` bounds its records beside their size.
+        `first_seq`: the number of the first event, where others of the run were published before. `traceparent` (W3C):
+        the span of which the run is a part, by default OpenTelemetry's current one; one of another form is left out.
+
+        A `thread_id` that is no UUID becomes one, and is kept as the thread's external id; over HTTP the gateway makes
+        it, which knows the tenant. Raises CallerError for
+        arguments that can't be right, InvalidRecord for an `info` that is too large.
+        """
+        from pydantic import ValidationError  # noqa: PLC0415  # as above
+
+        from turnmill.run_info import RunInfo  # noqa: PLC0415
+
+        for name, value in (("thread_id", thread_id), ("agent_id", agent_id)):
+            if not isinstance(value, str) or not value:
+                raise CallerError(f"{name} must be a string that is not empty, got {value!r:.80}")
+        if tenant and (not isinstance(tenant, str) or len(tenant) > MAX_TENANT):
+            raise CallerError(f"tenant must be a string of at most {MAX_TENANT} characters, got {tenant!r:.80}")
+        if dialect not in WIRES:
+            raise CallerError(f"no dialect is called {dialect!r:.80}: choose one of {', '.join(WIRES)}")
+        try:
+            known = RunInfo.model_validate(info or {})
+        except ValidationError as error:
+            raise CallerError(f"info: {error.errors(include_url=False)[0]['msg']}") from error
+        uuid, external_id = thread_uuid(thread_id, tenant)
+        named = uuid if self._settings.publish_url is None else thread_id
+        identity = {"thread_id": named, "run_id": run_id or str(uuid4()), "agent_id": agent_id, "dialect": dialect}
+        if tenant:
+            identity["tenant"] = tenant
+        facts = known.model_dump(exclude_none=True)
+        if external_id:
+            facts.setdefault("external_id", external_id)
+        span = w3c.parse(traceparent or facts.pop("traceparent", None) or current())
+        if span is not None:
+            facts["traceparent"] = span.text  # a record that was in the spool comes without its headers
+        batch = MicroBatch(identity, facts, max_events=max_events, first_seq=first_seq)
+        run = PublishedRun(self, WIRES[dialect], batch, span)
+        self._runs.add(run)
+        self.counts.runs += 1
+        return run
+
+    async def put(self, key: bytes, value: bytes) -> None:
+        """Publish a finished envelope as it is (the caller has checked it); waits while too much is unconfirmed."""
+        await self.delivery.room()
+        self.delivery.put(key, value)
+
+    async def flush(self, within: float = FLUSH_WITHIN) -> None:
+        """Return when all that was sent so far is confirmed. Raises BrokerError after `within` seconds."""
+        self._linger_is_over()
+        if await self.delivery.drained(within):
+            raise BrokerError(f"{self._settings.address} did not confirm all records within {within:.0f} s")
+
+    async def kept(self, within: float = FLUSH_WITHIN) -> None:
+        """Return when all that was sent so far is confirmed, or in the spool. Raises BrokerError after `within` s."""
+        self._linger_is_over()
+        if not await self.delivery.kept(within):
+            why = self.delivery.failure or self.delivery.trouble or f"no answer for {within:.0f} s"
+            raise BrokerError(f"{self._settings.address} has not confirmed what was published: {why}")
+
+    @property
+    def delivery(self) -> Delivery:
+        """The records on their way. Raises CallerError outside of `async with`."""
+        if self._delivery is None:
+            raise CallerError("the publisher is closed: use it inside `async with Publisher()`")
+        return self._delivery
+
+    def linger(self) -> None:
+        """Let all runs' events wait a moment for the next ones, so that one request takes them all."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LINGER, self._linger_is_over)
+
+    def _linger_is_over(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for run in self._runs:
+            run.flush()
+
+    def forget(self, run: PublishedRun) -> None:
+        """A run is over."""
+        self._runs.discard(run)
+
+
+def _over_kafka(settings: ClientSettings) -> tuple[Connect, str]:
+    """-> how to connect, and the spool's folder. Raises CallerError for settings that can't work."""
+    from turnmill.kafka.client import client_options  # noqa: PLC0415  # as above
+    from turnmill.kafka.producer import connected  # noqa: PLC0415
+
+    client_options(settings)
+    return partial(connected, settings, settings.events_topic), settings.events_topic
+
+
+def _over_http(settings: ClientSettings) -> tuple[Connect, str]:
+    """The same for a gateway. Its spool is another one: its records name threads as the caller does."""
+    from turnmill.credentials import secret  # noqa: PLC0415  # as above
+    from turnmill.gateway_producer import connected  # noqa: PLC0415
+
+    secret(settings, "publish_token")
+    return partial(connected, settings), f"gateway-{urlsplit(settings.address).netloc.replace(':', '_')}"
+
+
+async def _given(producer: Producer) -> Producer:
+    return producer

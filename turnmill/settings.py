@@ -1,0 +1,185 @@
+"""The options of what runs in an agent's process, in one frozen class.
+
+Each field is the variable TURNMILL_<NAME>, which `turnmill.environment` reads. The pipeline's own options
+(`pipeline.settings`) extend this class.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from turnmill.capture.providers import more_hosts
+from turnmill.envelope import TOPIC
+from turnmill.errors import CallerError
+
+PREFIX: Final = "TURNMILL_"
+
+Count = Annotated[int, Field(ge=1)]
+
+
+def _brokers(value: str) -> str:
+    for address in value.split(","):
+        host, _, port = address.strip().rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError("host:port[,host:port] is expected")
+    return ",".join(address.strip() for address in value.split(","))
+
+
+def _gateway(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme in ("http", "https") and parts.hostname and not (parts.username or parts.query or parts.fragment):
+        return value.rstrip("/")
+    raise ValueError("https://host[:port][/path] is expected, the address of a gateway, without a token in it")
+
+
+def _token_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme in ("http", "https") and parts.hostname and not parts.username:
+        return value
+    raise ValueError("https://host/path is expected, without a user or a password in it")
+
+
+def _hosts(value: str) -> str:
+    try:
+        more_hosts(value)
+    except CallerError as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+class ClientSettings(BaseSettings):
+    """How to reach the brokers and where to spool, with the defaults; sizes in bytes."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
+
+    brokers: Annotated[str, AfterValidator(_brokers)] = Field(
+        "127.0.0.1:9092", description="Kafka bootstrap addresses, host:port,…; `turnmill up` listens on the first."
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT",
+        description="How the brokers are spoken to: `PLAINTEXT`, `SSL` (TLS), `SASL_SSL` (TLS and a login), or "
+        "`SASL_PLAINTEXT` (a login that others on the network can read).",
+    )
+    ssl_ca_file: Path | None = Field(
+        None,
+        description="PEM file of the authorities whose brokers, or gateway, are trusted; by default those that "
+        "the system trusts.",
+    )
+    ssl_certificate_file: Path | None = Field(
+        None, description="PEM file of our own certificate, for brokers that ask for one (mutual TLS)."
+    )
+    ssl_key_file: Path | None = Field(
+        None, description="PEM file of its private key, where that is not in the same file."
+    )
+    ssl_key_password: SecretStr | None = Field(None, description="The private key's password, if it has one.")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
+        None, description="How to log in to the brokers: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`."
+    )
+    sasl_username: str | None = Field(None, description="The user, for `PLAIN` and `SCRAM`.")
+    sasl_password: SecretStr | None = Field(None, description="The user's password.")
+    sasl_password_file: Path | None = Field(None, description="File that holds the user's password instead.")
+    oauth_token_file: Path | None = Field(
+        None,
+        description="For `OAUTHBEARER`: file that holds a token, read for each connection, as it is renewed.",
+    )
+    oauth_token_url: Annotated[str, AfterValidator(_token_url)] | None = Field(
+        None, description="For `OAUTHBEARER`: endpoint that gives tokens for client credentials, `https://…`."
+    )
+    oauth_client_id: str | None = Field(None, description="The client's id at the token endpoint.")
+    oauth_client_secret: SecretStr | None = Field(None, description="The client's secret there.")
+    oauth_client_secret_file: Path | None = Field(None, description="File that holds the client's secret instead.")
+    oauth_scope: str | None = Field(None, description="The scope to ask for, if the endpoint wants one.")
+    topic_prefix: str = Field(
+        "turnmill",
+        pattern=r"^[A-Za-z0-9._-]{1,100}$",
+        description="Topics are named PREFIX.events, PREFIX.turns, …; consumer groups likewise.",
+    )
+    publish_url: Annotated[str, AfterValidator(_gateway)] | None = Field(
+        None,
+        description="Address of a gateway, `https://…`: publishers send to it over HTTP, instead of to the brokers.",
+    )
+    publish_token: SecretStr | None = Field(
+        None, description="The token that the gateway of TURNMILL_PUBLISH_URL asks for."
+    )
+    publish_token_file: Path | None = Field(
+        None, description="File that holds that token instead; it is read for each connection, as it is renewed."
+    )
+    home: Path = Field(
+        Path(".turnmill"),
+        description="Folder for the development broker's data, the SQLite file, the spool and logs; also "
+        "for the records of a large run while a worker builds it.",
+    )
+    spool: Path | None = Field(
+        None,
+        description="Folder where publishers keep what the broker can't take now; by default `spool` in TURNMILL_HOME.",
+    )
+    spool_bytes: Count = Field(1_073_741_824, description="Most bytes that one publisher keeps there.")
+    spool_policy: Literal["block", "drop"] = Field(
+        "block",
+        description="When there is no room either: `block` lets the agent wait, `drop` loses what comes, and counts "
+        "it.",
+    )
+    capture_hosts: Annotated[str, AfterValidator(_hosts)] = Field(
+        "",
+        description="Hosts whose model calls are captured beside those of the known providers: "
+        "`host[:port][=provider],…`.",
+    )
+    capture_agent: str | None = Field(
+        None, description="The agent id of captured calls; by default the name of the program."
+    )
+    compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments, then the environment; no dotenv, no secret files."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return init_settings, env_settings
+
+    @property
+    def spool_folder(self) -> Path:
+        """The publishers' spool, the default filled in."""
+        return self.spool or self.home / "spool"
+
+    @property
+    def address(self) -> str:
+        """Where publishers send to, as messages name it: the gateway, or the brokers."""
+        return self.publish_url or self.brokers
+
+    @property
+    def broker_list(self) -> list[str]:
+        """The bootstrap addresses, one string each."""
+        return self.brokers.split(",")
+
+    @property
+    def events_topic(self) -> str:
+        """The topic that agents publish to, as it is called on the broker."""
+        return f"{self.topic_prefix}.{TOPIC}"
+
+    @property
+    def speaks_tls(self) -> bool:
+        """Whether the brokers are spoken to over TLS."""
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def speaks_sasl(self) -> bool:
+        """Whether we log in to the brokers."""
+        return self.security_protocol.startswith("SASL")
+
+
+def without_password(url: str) -> str:
+    """A URL fit to be printed, also one whose password breaks it in two."""
+    url = re.sub(r"([?&]password=)[^&]*", r"\1***", url)
+    return re.sub(r"(://[^:/?#@]*):.*@", r"\1:***@", url)

@@ -1,0 +1,132 @@
+"""The publisher for programs without an event loop: it has one of its own, in a thread.
+
+    with SyncPublisher() as publisher, publisher.run(thread_id=…, agent_id=…, dialect="vercel-ai") as run:
+        for event in run.tee(events):
+            ...
+
+All methods may be called from any thread; those of one run from one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from threading import Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from turnmill.counts import Report
+from turnmill.current_span import current
+from turnmill.errors import CallerError
+from turnmill.published_run import PublishedRun
+from turnmill.publisher import FLUSH_WITHIN, Publisher
+
+if TYPE_CHECKING:  # it loads pydantic
+    from turnmill.settings import ClientSettings
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class SyncPublisher:
+    """As Publisher, with the same arguments and errors."""
+
+    def __init__(self, settings: ClientSettings | None = None, *, spool: bool = True) -> None:
+        self._publisher = Publisher(settings, spool=spool)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="turnmill-publisher", daemon=True)
+        self._thread.start()
+        try:
+            self.wait_for(self._publisher.__aenter__())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        try:
+            self.wait_for(self._publisher.__aexit__(kind, error, None))
+        finally:
+            self._stop()
+
+    def run(self, **identity: Any) -> SyncRun:
+        """One run; the arguments are those of Publisher.run."""
+        identity.setdefault("traceparent", current())  # of the caller's thread
+
+        async def made() -> PublishedRun:
+            return self._publisher.run(**identity)
+
+        return SyncRun(self, self.wait_for(made()))
+
+    def flush(self, within: float = FLUSH_WITHIN) -> None:
+        """Return when all that was sent so far is confirmed. Raises BrokerError after `within` seconds."""
+        self.wait_for(self._publisher.flush(within))
+
+    def report(self) -> Report:
+        """Where the records are."""
+        return self._publisher.report()
+
+    def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+        """-> the result of a coroutine that runs in the publisher's own loop. Raises CallerError outside of `with`."""
+        if self._loop is None:
+            call.close()
+            raise CallerError("the publisher is closed: use it inside `with SyncPublisher()`")
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+
+    def _stop(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None and self._thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+
+
+class SyncRun:
+    """As PublishedRun. Leaving its context ends it: complete; aborted when interrupted; error on an exception."""
+
+    def __init__(self, publisher: SyncPublisher, run: PublishedRun) -> None:
+        self._publisher = publisher
+        self._run = run
+        self.thread_id, self.run_id = run.thread_id, run.run_id
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._publisher.wait_for(self._run.__aexit__(kind, error, None))
+
+    def send(self, event: Any, *, at: int | None = None) -> None:
+        """Publish one event."""
+        self._publisher.wait_for(self._run.send(event, at=at))
+
+    def send_bytes(self, chunk: bytes | str) -> None:
+        """Publish what a chunk of SSE or JSON lines completes."""
+        self._publisher.wait_for(self._run.send_bytes(chunk))
+
+    def end(self, end: str = "complete", *, at: int | None = None) -> None:
+        """Say how the run ended."""
+        self._publisher.wait_for(self._run.end(end, at=at))
+
+    def tee(self, events: Iterable[Item]) -> Iterator[Item]:
+        """Each event, unchanged, after it was published."""
+        return self._pass_on(events, self._run.offer)
+
+    def tee_bytes(self, chunks: Iterable[Any]) -> Iterator[Any]:
+        """Each chunk, unchanged, after what it completes was published."""
+        return self._pass_on(chunks, self._run.send_bytes)
+
+    def _pass_on(self, items: Iterable[Item], publish: Callable[[Any], Coroutine[Any, Any, None]]) -> Iterator[Item]:
+        """Iterate in the caller's thread, as the iterator may block, and publish in the publisher's loop."""
+        self._run.verdict = "aborted"
+        try:
+            for item in items:
+                self._publisher.wait_for(publish(item))
+                yield item
+        except Exception:
+            self._run.verdict = "error"
+            raise
+        self._run.verdict = "complete"

@@ -1,0 +1,89 @@
+"""Finished turns and notices, as they come: `async for turn in Turns(group="billing")`. See `docs/consuming.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+
+from turnmill import notice, turn
+from turnmill.consuming import Consumed, Item, Unreadable
+from turnmill.notice import Notice
+from turnmill.turn import Turn
+
+if TYPE_CHECKING:
+    from turnmill.group_reader import Start
+    from turnmill.settings import ClientSettings
+
+
+class Options(TypedDict, total=False):
+    """What all loops take. `start`: where a group begins that has been nowhere yet: "earliest", "latest", a datetime,
+    or an offset of each partition. `unreadable`: "skip" logs a record that can't be read, "raise" raises InvalidRecord.
+    `body_within`: seconds, 300 by default, after which other members get the partitions of one whose body still runs.
+    `settings`: by default what the environment says.
+    """
+
+    start: Start
+    unreadable: Unreadable
+    body_within: float
+    settings: ClientSettings
+
+
+class TurnOptions(Options, total=False):
+    """`tenants` ("" for turns without one), `agents` (agent_id), `statuses` (complete, interrupted): only these.
+    `facts`: also records that only state facts about a thread, and have no turn.
+    """
+
+    tenants: Collection[str]
+    agents: Collection[str]
+    statuses: Collection[str]
+    facts: bool
+
+
+class Turns(Consumed[Item]):
+    """The turns of a consumer group, at least once each; without a group (None) all from `start`, and no memory.
+
+    `raw`: the TurnRecord as a dict instead of a `Turn`. Raises CallerError; its loop raises BrokerError where the
+    topic is missing or Kafka refuses us. While no broker answers, it waits.
+    """
+
+    @overload
+    def __init__(
+        self: Turns[Turn], group: str | None, *, raw: Literal[False] = ..., **options: Unpack[TurnOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Turns[dict[str, Any]], group: str | None, *, raw: Literal[True], **options: Unpack[TurnOptions]
+    ) -> None: ...
+    def __init__(self, group: str | None, *, raw: bool = False, **options: Unpack[TurnOptions]) -> None:
+        read = _turns(options, raw=raw)
+        super().__init__(turn.TOPIC, group, read, **_common(options))
+
+
+class Notices(Consumed[Notice]):
+    """What is no turn and others want to hear: deleted threads, budgets that are reached. As `Turns`."""
+
+    def __init__(self, group: str | None, **options: Unpack[Options]) -> None:
+        super().__init__(notice.TOPIC, group, lambda record: notice.notice_of(record.value), **options)
+
+
+def _common(options: TurnOptions) -> Options:
+    return {name: value for name, value in options.items() if name in Options.__annotations__}  # type: ignore[return-value]  # its own keys
+
+
+def _turns(options: TurnOptions, *, raw: bool) -> Callable[[Any], Any]:
+    wanted = {
+        name: frozenset(options[key])  # type: ignore[literal-required]  # a key of the TypedDict
+        for name, key in (("tenant", "tenants"), ("agent_id", "agents"), ("status", "statuses"))
+        if key in options
+    }
+    facts = options.get("facts", False)
+
+    def read(record: Any) -> Any:
+        value = turn.record_of(record.value)
+        if any((value.get(name) or "") not in some for name, some in wanted.items()):
+            return None
+        if value.get("turn") is None and not facts:
+            return None
+        return value if raw else turn.turn_of(value, record.partition, record.offset, record.timestamp)
+
+    return read

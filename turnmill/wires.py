@@ -1,0 +1,82 @@
+"""The wires that agents speak: the registry, one line each, with what an agent's process needs to know of a wire.
+
+All else that knows a wire is in its folder, `pipeline/dialects/NAME` with `-` as `_`, whose `DIALECT` is found by this
+name. What is called a dialect in the envelope is the name of a wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from turnmill.sdk_objects import (
+    LEFT_OUT,
+    anthropic_event,
+    claude_code_event,
+    gemini_event,
+    langgraph_event,
+    model,
+    openai_agents_event,
+    openai_chat_event,
+    openai_responses_event,
+    pydantic_ai_event,
+)
+
+Framing = Literal["sse", "named-sse", "data-lines", "sse-or-array"]  # as `turnmill.framing` describes them
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How the events of one wire are cut out of a stream, and told apart.
+
+    `kind`: the key that holds an event's type. `untyped`: an event may also lack it, or hold null there. `framing`: see
+    `turnmill.framing`. `done_marker`: SSE data that ends a stream and is no event. `boxed`: an event may be any JSON
+    value, and what is no object travels as {"event": null, "data": VALUE}; so does the done marker, which says
+    something on such a wire. `as_event`: an event as an object of the SDK -> a dict, or another JSON value where the
+    wire is boxed; LEFT_OUT where others have said it. It may raise InvalidRecord, and gives back what it does not know,
+    for its reader to refuse. `holds_objects`: a dict, too, may hold such objects.
+    """
+
+    kind: str = "type"
+    framing: Framing = "sse"
+    done_marker: str | None = None
+    as_event: Callable[[Any], Any] = model
+    untyped: bool = False
+    boxed: bool = False
+    holds_objects: bool = False
+
+    def event_of(self, event: Any) -> Any:
+        """An event as its SDK hands it out -> as it travels, or LEFT_OUT. Raises InvalidRecord."""
+        found = event if type(event) is dict and not self.holds_objects else self.as_event(event)
+        return box(found) if self.boxed and found is not LEFT_OUT and not isinstance(found, dict) else found
+
+    def takes(self, kind: Any) -> bool:
+        """Whether this is what an event of this wire may hold under `kind`; None: nothing."""
+        return isinstance(kind, str) or (kind is None and (self.untyped or self.boxed))
+
+
+def box(value: Any) -> dict[str, Any]:
+    """A JSON value that is no object, as an event."""
+    return {"event": None, "data": value}
+
+
+WIRES: Final[dict[str, Wire]] = {
+    "ag-ui": Wire(),
+    "agents-sdk": Wire(kind="event", framing="named-sse"),
+    "anthropic": Wire(done_marker="[DONE]", untyped=True, as_event=anthropic_event),
+    "claude-code": Wire(as_event=claude_code_event),
+    "gemini": Wire(untyped=True, boxed=True, framing="sse-or-array", as_event=gemini_event),
+    "google-adk": Wire(untyped=True, boxed=True),
+    "langgraph": Wire(
+        kind="event", framing="named-sse", untyped=True, boxed=True, as_event=langgraph_event, holds_objects=True
+    ),
+    "openai-agents": Wire(done_marker="[DONE]", as_event=openai_agents_event),
+    "openai-chat": Wire(kind="object", done_marker="[DONE]", untyped=True, boxed=True, as_event=openai_chat_event),
+    "openai-responses": Wire(done_marker="[DONE]", untyped=True, as_event=openai_responses_event),
+    "pi-agent": Wire(),
+    "pi-proxy": Wire(framing="data-lines"),
+    "pydantic-ai": Wire(kind="event_kind", as_event=pydantic_ai_event),
+    "thread-protocol": Wire(),
+    "vercel-ai": Wire(done_marker="[DONE]"),
+}
