@@ -1,4 +1,4 @@
-"""Write the tables of the documentation, and the schemas, that come from the code: `make docs`; `--check` compares.
+"""Write the tables and install commands of the documentation, and the schemas: `make docs`; `--check` compares.
 
 A page says where a table stands: `<!-- generated: NAME -->`, the table, `<!-- end -->`.
 """
@@ -43,6 +43,13 @@ AT_A_GLANCE: Final = (
     "sub-agents",
 )  # of the page of each wire
 GLANCE: Final = re.compile(r"^\| at a glance \| \|\n\|---\|---\|\n((?:\|.*\n)+)", re.MULTILINE)
+# The first release sets this, and `make docs` rewrites every command that installs Turnmill. Until then the name on a
+# registry is nobody's, and could be a stranger's package.
+RELEASED: Final = False
+SOURCE: Final = "turnmill" if RELEASED else "./turnmill"
+INSTALL: Final = re.compile(
+    r"((?:pip install|pipx install|uv add|uv tool install|uvx --from) +)'?(?:\./)?turnmill(\[[a-z,]+\])?'?(?![\w/.-])"
+)
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -213,10 +220,34 @@ def run_states_table() -> str:
     return states + "\n" + markdown(("from", "when", "to"), rows)
 
 
+BY_NAME: Final = """\
+```sh
+uvx --from 'turnmill[demo]' turnmill demo
+pip install 'turnmill[demo]' && turnmill demo
+```
+"""
+FROM_A_CHECKOUT: Final = """\
+Turnmill is on no package registry yet: install it from a checkout, as here in the folder that holds the checkout
+`turnmill`, or from the wheel that `make wheel` puts into `dist/`. After the first release, `turnmill` replaces
+`./turnmill` in these commands.
+
+```sh
+uvx --from './turnmill[demo]' turnmill demo
+pip install './turnmill[demo]' && turnmill demo
+```
+"""
+
+
+def install_note() -> str:
+    """Return the commands that install the demo, and before the first release where from."""
+    return BY_NAME if RELEASED else FROM_A_CHECKOUT
+
+
 TABLES: Final[dict[str, Callable[[], str]]] = {
     "extras": extras_table,
     "gateway-endpoints": endpoints_table,
     "gateway-problems": problems_table,
+    "install": install_note,
     "metrics": metrics_table,
     "packages": packages_table,
     "roles": roles_table,
@@ -231,8 +262,13 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
 
 
 def generated(text: str) -> str:
-    """A page with its tables as the code has them now. KeyError for a table that is not in TABLES."""
-    return BLOCK.sub(lambda block: block[1] + TABLES[block[2]]() + block[3], text)
+    """Return a page with its tables and install commands as they are now. KeyError for a table not in TABLES."""
+    return INSTALL.sub(_from_source, BLOCK.sub(lambda block: block[1] + TABLES[block[2]]() + block[3], text))
+
+
+def _from_source(command: re.Match[str]) -> str:
+    extras = command[2] or ""
+    return f"{command[1]}'{SOURCE}{extras}'" if extras else f"{command[1]}{SOURCE}"
 
 
 def main() -> int:
