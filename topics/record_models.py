@@ -28,10 +28,10 @@ class StateSegment(BaseModel):
     """
 
     v: Literal[1]
-    tenant: str | None = None
+    tenant: str | None
     at: int
     sizes: list[int]
-    clocks: tuple[int, int | None, int | None] | None = None
+    clocks: tuple[int, int | None, int | None]
     read: int | None = None
     traceparent: str | None = None
 
@@ -40,7 +40,7 @@ class StateMark(BaseModel):
     """A run that is over; all events up to `seq` were seen."""
 
     v: Literal[1]
-    tenant: str | None = None
+    tenant: str | None
     seq: int
     complete: bool
     at: int

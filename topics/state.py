@@ -6,8 +6,7 @@ There are two kinds of entries. Both stay true for ever, so that a late writer c
     thread_id/run_id#closed-AT   the run was closed; its newest record is at raw offset AT
 
 A key doesn't name the run's tenant, and need not: two tenants may have a run of the same ids, but each raw offset
-belongs to one of them. The tenant stands in the value, null where the run has none. Older versions, which told runs
-apart by their ids alone, neither write nor read it.
+belongs to one of them. The tenant stands in the value, null where the run has none.
 
 A tombstone removes an entry that no worker needs any more; else the topic's retention does.
 """
@@ -16,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -25,8 +24,6 @@ from turnmill.errors import InvalidRecord, Reason
 
 VERSION = 1
 MAX_SEGMENT_BYTES = 800_000
-
-ANYONE: Final = ""  # the tenant of an older version's entry; no record has it, since an empty one counts as none
 
 
 class RunKey(NamedTuple):
@@ -48,10 +45,10 @@ class Clocks(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last, `clocks`
-    the run's own behind it (None: an older version did not write them). `read`: the raw offset up to which the events
-    of a parked run were read, and their telemetry and dead letters sent; None: it was not parked.
+    the run's own behind it. `read`: the raw offset up to which the events of a parked run were read, and their
+    telemetry and dead letters sent; None: it was not parked.
 
-    A large segment is split into several parts. Its value is a line of JSON, {"v", "tenant", "at", "sizes", "clocks"?,
+    A large segment is split into several parts. Its value is a line of JSON, {"v", "tenant", "at", "sizes", "clocks",
     "read"?, "traceparent"?}, and behind it the records as they came, byte for byte: decoding could refuse them, or
     change a number. `traceparent` is the run's, which may have been a header of its first record.
     """
@@ -59,10 +56,10 @@ class Segment:
     first_offset: int
     last_offset: int
     at: int
+    clocks: Clocks
     records: list[bytes] = field(default_factory=list)
     part: int = 0
     traceparent: str | None = None
-    clocks: Clocks | None = None
     read: int | None = None
 
     @property
@@ -106,9 +103,7 @@ def encode(run: RunKey, entry: Segment | Closed) -> bytes:
         mark = {**head, "seq": entry.seq, "complete": entry.complete, "revision": entry.revision}
         mark = {**mark, "cut": True} if entry.cut else mark
         return json_text.trimmed(orjson.dumps(mark))
-    head["sizes"] = [len(record) for record in entry.records]
-    if entry.clocks is not None:
-        head["clocks"] = list(entry.clocks)
+    head |= {"sizes": [len(record) for record in entry.records], "clocks": list(entry.clocks)}
     if entry.read is not None:
         head["read"] = entry.read
     if entry.traceparent is not None:
@@ -133,14 +128,14 @@ def _split(key: bytes) -> tuple[str, str, str]:
 
 
 def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
-    """Record key and value -> (run, entry); of an older version's entry the tenant is ANYONE. Raises InvalidRecord."""
+    """Record key and value -> (run, entry). Raises InvalidRecord."""
     try:
         thread_id, run_id, which = _split(key)
         head, _, rest = value.partition(b"\n")
         body: dict[str, Any] = orjson.loads(head)
         if body["v"] != VERSION:
             raise InvalidRecord(Reason.UNSUPPORTED_VERSION, f"state entry of version {body['v']!r:.80}")
-        run = RunKey(_tenant(body.get("tenant", ANYONE)), thread_id, run_id)
+        run = RunKey(_tenant(body["tenant"]), thread_id, run_id)
         first, _, last = which.partition("-")
         if first == "closed":
             seq, at, revision = (_whole(body[name]) for name in ("seq", "at", "revision"))
@@ -152,9 +147,9 @@ def decode(key: bytes, value: bytes) -> tuple[RunKey, Segment | Closed]:
         records = [rest[start:end] for start, end in pairwise(ends)]
         parent = body.get("traceparent")
         known = parent if isinstance(parent, str) and parent.isascii() else None
-        clocks = _clocks(*body["clocks"]) if "clocks" in body else None
+        clocks = _clocks(*body["clocks"])
         read = _whole(body["read"]) if "read" in body else None
-        return run, Segment(int(first), int(last), _whole(body["at"]), records, int(part), known, clocks, read)
+        return run, Segment(int(first), int(last), _whole(body["at"]), clocks, records, int(part), known, read)
     except (KeyError, ValueError, TypeError) as error:
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"not a state entry: {error}") from None
 

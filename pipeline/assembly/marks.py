@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Final
 
 from pipeline.assembly.shares import Shares
-from topics.state import ANYONE, Closed, RunKey
+from topics.state import Closed, RunKey
 
 # Tests set it: compiled code would not look again at what is Final.
 PAGE = 65_536  # bytes, and the step from the places of one page to those of the next
@@ -55,15 +55,7 @@ class Marks:
         return (self._key(place) for place in self._places())
 
     def get(self, key: RunKey) -> Closed | None:
-        """How a run was closed; None without a mark. A mark of ANYONE counts for all tenants."""
-        own = self.own(key)
-        if ANYONE not in self._ends:
-            return own
-        other = self.own(key._replace(tenant=ANYONE))
-        return other if own is None or (other is not None and other.rank > own.rank) else own
-
-    def own(self, key: RunKey) -> Closed | None:
-        """How this very run was closed, as its mark has it; None without a mark."""
+        """How a run was closed; None without a mark."""
         slot = self._find(*_packed(key))
         return None if slot is None else self._closed(self._slots[slot] - 1)
 

@@ -53,7 +53,7 @@ class OutlinedSegment:
     last_offset: int
     at: int
     part: int
-    clocks: Clocks | None
+    clocks: Clocks
     read: int | None
     size: int
     head: Fields

@@ -9,17 +9,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
-from itertools import groupby
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.parking import OutlinedSegment, outlined
 from pipeline.assembly.spilled_run import SpilledRun
 from topics import state
-from topics.state import ANYONE, RunKey, Segment
-from turnmill.envelope import decode
-from turnmill.errors import InvalidRecord
+from topics.state import RunKey, Segment
 
 Segments = dict[str, Segment | OutlinedSegment]  # by their keys on the state topic
 
@@ -51,12 +47,12 @@ class RestoredState:
         if isinstance(entry, Segment):
             self._remove(key)
             self.sizes[run] += entry.size
-            if run.tenant != ANYONE and self.room < entry.size and self.sizes[run] >= self.light:
+            if self.room < entry.size and self.sizes[run] >= self.light:
                 self.segments[key] = run, outlined(entry, self.dialects)
             else:
                 self.room -= entry.size
                 self.segments[key] = run, entry
-        elif (known := self.marks.own(run)) is None or entry.rank > known.rank:
+        elif (known := self.marks.get(run)) is None or entry.rank > known.rank:
             self.marks.add(run, entry)
 
     def _remove(self, key: bytes) -> bool:
@@ -71,14 +67,10 @@ class RestoredState:
         return True
 
     def by_run(self) -> dict[RunKey, Segments]:
-        """The segments of each run. Those of an older version are split: several runs may have the same one then."""
+        """The segments of each run."""
         found: dict[RunKey, Segments] = {}
         for key, (run, segment) in self.segments.items():
             found.setdefault(run, {})[key.decode()] = segment
-        for run in [run for run in found if run.tenant == ANYONE]:
-            whole = {name: one for name, one in found.pop(run).items() if isinstance(one, Segment)}  # never outlined
-            for tenant, own in split(whole).items():
-                found.setdefault(run._replace(tenant=tenant), {}).update(own)
         return found
 
     def runs(
@@ -106,42 +98,4 @@ class RestoredState:
                 reopenable[key] = SpilledRun.restored(
                     segments, self.dialects, closed.offset, closed.revision, is_open=False
                 )
-                self.marks.add(key, closed)  # of its own, where it was that of ANYONE
         return spilled, reopenable, complete
-
-
-def split(segments: Mapping[str, Segment]) -> dict[str | None, dict[str, Segment]]:
-    """The segments of a run that an older version wrote, which took equal ids of two tenants for one run -> those of
-    each tenant, by the envelopes of their records.
-
-    Offsets of single records are not known. Where tenants share a segment, their `last_offset` differ all the same, so
-    that their runs will have marks of their own: the later a tenant's last record the higher it is, and never below it.
-    """
-    found: dict[str | None, dict[str, Segment]] = {}
-    ordered = sorted(segments.items(), key=lambda item: (*_range(item[1]), item[1].part))
-    for (_, last), parts in groupby(ordered, key=lambda item: _range(item[1])):
-        owned = [(name, segment, _tenants(segment)) for name, segment in parts]
-        latest_first = dict.fromkeys(tenant for *_, tenants in reversed(owned) for tenant in reversed(tenants))
-        for behind, tenant in enumerate(latest_first):
-            for name, segment, tenants in owned:
-                records = [record for record, owner in zip(segment.records, tenants, strict=True) if owner == tenant]
-                if records:
-                    parent = segment.traceparent if len(latest_first) == 1 else None  # it is one of these tenants'
-                    own = replace(segment, last_offset=last - behind, records=records, traceparent=parent)
-                    found.setdefault(tenant, {})[name] = own
-    return found
-
-
-def _range(segment: Segment) -> tuple[int, int]:
-    return segment.first_offset, segment.last_offset
-
-
-def _tenants(segment: Segment) -> list[str | None]:
-    """Of each record; one that can't be read any more goes with the one before it."""
-    tenants: list[str | None] = []
-    for record in segment.records:
-        try:
-            tenants.append(decode(record).get("tenant"))
-        except InvalidRecord:
-            tenants.append(tenants[-1] if tenants else None)
-    return tenants

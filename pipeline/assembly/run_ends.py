@@ -14,7 +14,7 @@ from pipeline.assembly.run_states import CLOSED, REOPENABLE, Event, ImpossibleTr
 from pipeline.assembly.segment_names import SegmentNames
 from pipeline.assembly.spilled_run import segments_of
 from topics import state as state_topic
-from topics.state import Closed, RunKey, Segment
+from topics.state import Clocks, Closed, RunKey, Segment
 from turnmill.errors import Reason
 
 
@@ -94,8 +94,8 @@ class RunEnds:
 
     def _hand_over(self, key: RunKey, run: Run) -> None:
         """Its turns are larger than their topic takes: the host reads what of it is spilled, and cuts it off."""
-        parent = run.builder.context.traceparent
-        rest = Segment(run.first_offset, run.last_offset, run.last_at, run.unspilled, 0, parent)
+        parent, clocks = run.builder.context.traceparent, Clocks(run.opened_at, run.gap_at, run.ended_at)
+        rest = Segment(run.first_offset, run.last_offset, run.last_at, clocks, run.unspilled, 0, parent)
         self.out.oversized.append(Oversized(key, self.segments.of(key), rest, run.revision))
 
     def give_up(self, key: RunKey, run: Run | None, detail: str) -> None:

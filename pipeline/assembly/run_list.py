@@ -60,7 +60,7 @@ class RunList:
         self._open: dict[RunKey, ListedRun] = {}
         self._closed: OrderedDict[RunKey, ListedRun] = OrderedDict()
         self._marks = Marks()
-        self._segments: dict[bytes, set[RunKey]] = {}  # of open runs, by their keys on the state topic
+        self._segments: dict[bytes, RunKey] = {}  # the run of each, by their keys on the state topic
         self._spilled: Counter[RunKey] = Counter()  # how many of these each run has
 
     def __len__(self) -> int:
@@ -82,16 +82,14 @@ class RunList:
                 return
             run, entry = state.decode(key or b"", value)
             if isinstance(entry, Segment):
-                self._take_segment(key or b"", entry)
+                self._take_segment(key or b"", run, entry)
                 return
-            known = self._marks.own(run)
+            known = self._marks.get(run)
             if known is None or entry.rank > known.rank:
                 self._marks.add(run, entry)
                 if len(self._marks) > MARKS:
                     self._marks.remove(self._marks.of_most())
-            older = run.tenant == state.ANYONE
-            for own in [own for own in self._open if own[1:] == run[1:]] if older else [run]:
-                self._settle(own)
+            self._settle(run)
 
     def _take(self, envelope: dict[str, Any], offset: int, at: int) -> None:
         key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
@@ -107,24 +105,19 @@ class RunList:
         self._fold(key, envelope, offset, at)
         self._settle(key)
 
-    def _take_segment(self, name: bytes, segment: Segment) -> None:
-        """Its records, which stand for those on the events topic; of an older version, they may be several runs'."""
-        runs = self._segments.setdefault(name, set())
+    def _take_segment(self, name: bytes, key: RunKey, segment: Segment) -> None:
+        """Take a run's records, which stand for those on the events topic."""
+        known = key in self._open or key in self._closed
         for value in segment.records:
             with suppress(InvalidRecord):
-                envelope = decode(value)
-                key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
-                known = key in self._open or key in self._closed
-                run = self._fold(key, envelope, segment.last_offset, segment.at)
+                run = self._fold(key, decode(value), segment.last_offset, segment.at)
+                run.started_at = min(run.started_at, segment.clocks.opened)
                 if not known:
                     run.longest = None  # a segment does not hold the times of its records
-                if segment.clocks is not None:
-                    run.started_at = min(run.started_at, segment.clocks.opened)
-                if key not in runs:
-                    runs.add(key)
-                    self._spilled[key] += 1
-        for key in list(runs):
-            self._settle(key)
+        if name not in self._segments:
+            self._segments[name] = key
+            self._spilled[key] += 1
+        self._settle(key)
 
     def _fold(self, key: RunKey, envelope: dict[str, Any], offset: int, at: int) -> ListedRun:
         run = self._open.get(key) or self._closed.get(key)
@@ -171,7 +164,8 @@ class RunList:
 
     def _remove(self, name: bytes) -> None:
         """A tombstone. A run that has lost all of its segments was given up."""
-        for key in self._segments.pop(name, ()):
+        key = self._segments.pop(name, None)
+        if key is not None:
             self._spilled[key] -= 1
             if not self._spilled[key]:
                 del self._spilled[key]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pipeline.assembly.restored_state import Segments
 from topics.state import RunKey
@@ -14,7 +13,6 @@ class SegmentNames:
 
     def __init__(self) -> None:
         self._of: dict[RunKey, dict[str, int]] = {}
-        self._shared: dict[str, int] = {}  # those that several runs have, of an older version; and how many
         self._buried: dict[RunKey, int] = {}  # of how many of a run's segments the records are dead letters already
 
     def __len__(self) -> int:
@@ -26,8 +24,6 @@ class SegmentNames:
     def restore(self, found: Mapping[RunKey, Segments]) -> None:
         """Take those that a restart has found."""
         self._of = {key: {name: segment.size for name, segment in own.items()} for key, own in found.items()}
-        holders = Counter(name for own in found.values() for name in own)
-        self._shared = {name: count for name, count in holders.items() if count > 1}
 
     def add(self, key: RunKey, name: str, size: int) -> None:
         """Of a segment that goes to the state topic; `size`: bytes of its records."""
@@ -49,12 +45,7 @@ class SegmentNames:
         """The records of all segments of a run are dead letters."""
         self._buried[key] = len(self._of.get(key, ()))
 
-    def remove(self, key: RunKey) -> Iterator[str]:
-        """A run has no more use for its segments -> those that no other run has, either."""
+    def remove(self, key: RunKey) -> tuple[str, ...]:
+        """Forget the segments of a run, which has no more use for them -> their keys."""
         self._buried.pop(key, None)
-        for name in self._of.pop(key, ()):
-            others = self._shared.pop(name, 1) - 1
-            if others:
-                self._shared[name] = others
-            else:
-                yield name
+        return tuple(self._of.pop(key, ()))

@@ -52,7 +52,7 @@ class SpilledRun:
         """A run that a restart has found. `since`: the offset of the mark that closed it last, -1 where none has."""
         newer = [segment for segment in segments if segment.last_offset > since] if is_open else list(segments)
         newest = max(newer, key=_place)
-        opened_at, gap_at, ended_at = newest.clocks or Clocks(min(segment.at for segment in newer))
+        opened_at, gap_at, ended_at = newest.clocks
         restored = cls(list(segments), newest.at, opened_at, revision, sum(segment.size for segment in segments))
         if is_open:
             restored.gap_at, restored.ended_at = gap_at, ended_at
@@ -144,7 +144,7 @@ def rebuild(
             run.last_offset = max(run.last_offset, segment.last_offset)
             if unread is not None:
                 unread(run, segment, record)
-        if run is not None and segment.clocks is not None:  # as it was: its records have the time of the last of them
+        if run is not None:  # as it was: its records have the time of the last of them
             run.opened_at, run.gap_at, ended_at = segment.clocks
             if ended_at is not None and run.builder.ended is not None:
                 run.ended_at = ended_at
@@ -190,7 +190,7 @@ def segments_of(run: Run) -> Iterator[Segment]:
     size = part = 0
     for value in [*run.unspilled, b""]:
         if batch and (not value or size + len(value) > MAX_SEGMENT_BYTES):
-            yield Segment(run.first_offset, run.last_offset, run.last_at, batch, part, parent, clocks, run.read)
+            yield Segment(run.first_offset, run.last_offset, run.last_at, clocks, batch, part, parent, run.read)
             batch, size, part = [], 0, part + 1
         batch.append(value)
         size += len(value)

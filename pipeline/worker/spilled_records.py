@@ -14,13 +14,12 @@ from typing import IO, Final
 from aiokafka import TopicPartition
 
 from pipeline.assembly.records import Refused, buried
-from pipeline.assembly.restored_state import split
 from pipeline.assembly.results import Unbuilt
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
 from topics import state
 from topics.catalog import STATE
-from topics.state import ANYONE, RunKey, Segment
+from topics.state import RunKey, Segment
 from turnmill.errors import InvalidRecord
 
 AT_ONCE: Final = 1000  # records
@@ -41,28 +40,21 @@ class SpilledRecords:
         self.places: dict[tuple[int, int, int, bytes], tuple[int, int]] = {}  # by its order -> where in the file
 
     def add(self, name: bytes, value: bytes, begin: int) -> None:
-        """A segment as it is on the state topic, which the file has from `begin` on; of what an older version mixed the
-        run's own part counts.
-        """
+        """Add a segment as it is on the state topic, which the file has from `begin` on."""
         try:
-            own = list(self._own(name, value))
+            run, entry = state.decode(name, value)
         except InvalidRecord as error:  # a newer worker has written it again
             log.warning("state entry %r skipped: %s", name[:80], error)
             return
-        for segment in own:
-            self.places[segment.first_offset, segment.last_offset, segment.part, name] = begin, len(value)
+        if isinstance(entry, Segment) and run == self.run:
+            self.places[entry.first_offset, entry.last_offset, entry.part, name] = begin, len(value)
 
     def __iter__(self) -> Iterator[Segment]:
         for (*_, name), (begin, size) in sorted(self.places.items()):
             self.file.seek(begin)
-            yield from self._own(name, self.file.read(size))
-
-    def _own(self, name: bytes, value: bytes) -> Iterator[Segment]:
-        run, entry = state.decode(name, value)
-        if isinstance(entry, Segment) and run.tenant == ANYONE:
-            yield from split({"": entry}).get(self.run.tenant, {}).values()
-        elif isinstance(entry, Segment) and run == self.run:
-            yield entry
+            _, entry = state.decode(name, self.file.read(size))
+            if isinstance(entry, Segment):
+                yield entry
 
 
 async def spilled_records(
@@ -82,17 +74,13 @@ async def spilled_records(
     settings.home.mkdir(parents=True, exist_ok=True)
     file = TemporaryFile(dir=settings.home)  # noqa: SIM115  # the runs hold it
     found = {run: SpilledRecords(run, names, file) for run, names in runs.items()}
-    wanted: dict[bytes, list[SpilledRecords]] = {}  # an older version has mixed runs in one segment
-    for run, records in found.items():
-        for text in runs[run]:
-            wanted.setdefault(text.encode(), []).append(records)
+    wanted = {name.encode(): records for run, records in found.items() for name in runs[run]}
 
     def keep(name: bytes, value: bytes) -> None:
         begin = file.seek(0, SEEK_END)
         file.write(value)
         file.flush()  # so that a full disk shows here
-        for each in wanted[name]:
-            each.add(name, value, begin)
+        wanted[name].add(name, value, begin)
 
     missing = set(wanted)
     for key, entry in here.items():

@@ -22,7 +22,6 @@ from pipeline.worker.budget_watch import BudgetWatch
 from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.notifying import Notifying
-from pipeline.worker.older_threads import OlderThreads
 from pipeline.worker.search_steps import SearchSteps
 from pipeline.worker.spending import Spending
 from pipeline.worker.summing import Summing
@@ -119,13 +118,12 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
 
 class StoreWork(GroupWork):
     """Writes turns; in between, it keeps the sums of usage up, and what searches need, says what is spent, lets threads
-    expire, sends notices, and moves what an older version has stored.
+    expire, and sends notices.
     """
 
     def __init__(
         self,
         writer: TurnWriter,
-        older: OlderThreads,
         summing: Summing,
         expiring: Expiring,
         searches: SearchSteps,
@@ -134,7 +132,6 @@ class StoreWork(GroupWork):
         budgets: BudgetWatch,
     ) -> None:
         super().__init__("store", writer.apply, writer.metrics)
-        self.older = older
         self.summing = summing
         self.expiring = expiring
         self.searches = searches
@@ -155,7 +152,6 @@ class StoreWork(GroupWork):
         self.spending.step()
         self.notifying.step()
         self.budgets.step()
-        await self.older.step()
 
 
 def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> StoreWork:
@@ -166,4 +162,4 @@ def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> Stor
     searches, spending = SearchSteps(writer.opened), Spending(writer.opened, metrics)
     notifying = Notifying(settings, writer.opened, metrics)
     budgets = BudgetWatch(settings, writer.opened, metrics)
-    return StoreWork(writer, OlderThreads(writer.opened), summing, expiring, searches, spending, notifying, budgets)
+    return StoreWork(writer, summing, expiring, searches, spending, notifying, budgets)

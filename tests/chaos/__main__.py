@@ -38,9 +38,12 @@ WHOLE = list(ON)
 @click.option("--seeds", default="1,2,3", show_default=True, help="Seeds 1 and 3 are on SQLite, 2 on Postgres.")
 @click.option("--only", multiple=True, type=click.Choice(list(BY_NAME)), help="Scenarios; all by default.")
 @click.option("--store", type=click.Choice(["sqlite", "postgres"]), help="The store of every seed.")
+@click.option("--beside", metavar="COMMIT", help="The other version of `versions`; by default one made of this tree.")
 @click.option("--again", is_flag=True, help="Put what is played in its place in the table of docs/reliability.md.")
 @click.pass_context
-def chaos(context: click.Context, seeds: str, only: tuple[str, ...], store: str | None, *, again: bool) -> None:
+def chaos(
+    context: click.Context, seeds: str, only: tuple[str, ...], store: str | None, beside: str | None, *, again: bool
+) -> None:
     """Play scenarios on three brokers and three workers. Exit status 1 where one failed.
 
     Where all are played, docs/reliability.md is written.
@@ -49,7 +52,7 @@ def chaos(context: click.Context, seeds: str, only: tuple[str, ...], store: str 
     if context.invoked_subcommand is not None:
         return
     numbers = [int(seed) for seed in seeds.split(",")]
-    whole = not only and store is None and numbers == WHOLE
+    whole = not only and store is None and beside is None and numbers == WHOLE
     plan = [
         (scenario, seed, store or ON.get(seed, "sqlite"))
         for scenario in SCENARIOS
@@ -67,7 +70,7 @@ def chaos(context: click.Context, seeds: str, only: tuple[str, ...], store: str 
         if whole or again:
             keep(OUTCOMES, line_of(one, again=again))
 
-    played = asyncio.run(_play(plan, tell))
+    played = asyncio.run(_play(plan, beside, tell))
     if whole or again:
         write_part("chaos", chaos_part(kept(OUTCOMES), "make chaos"))
     failed = [one for one in played if one.outcome.problems]
@@ -75,10 +78,12 @@ def chaos(context: click.Context, seeds: str, only: tuple[str, ...], store: str 
     sys.exit(1 if failed else 0)
 
 
-async def _play(plan: Sequence[tuple[Scenario, int, str]], tell: Callable[[Played], None]) -> list[Played]:
+async def _play(
+    plan: Sequence[tuple[Scenario, int, str]], beside: str | None, tell: Callable[[Played], None]
+) -> list[Played]:
     shutil.rmtree(FOLDER, ignore_errors=True)
     async with three_brokers(FOLDER / "cluster", CACHE) as brokers:
-        stage = Stage(brokers, FOLDER, CACHE)
+        stage = Stage(brokers, FOLDER, CACHE, beside=beside)
         try:
             return await play_all(stage, plan, tell)
         finally:

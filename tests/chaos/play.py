@@ -18,7 +18,7 @@ from tests.chaos.stores import Postgres, PostgresServer, Sqlite, Store
 class Stage:
     """Where scenarios are played; Postgres is started when one needs it.
 
-    What is given replaces what is usual: seconds and runs of a load, workers, settings.
+    What is given replaces what is usual: seconds and runs of a load, workers, settings. `beside`: as in `Scene`.
     """
 
     brokers: Brokers
@@ -28,6 +28,7 @@ class Stage:
     runs: int | None = None
     workers: int = WORKERS
     settings: Mapping[str, Any] = field(default_factory=dict)
+    beside: str | None = None
     server: PostgresServer | None = None
 
     async def store(self, kind: str, *, small_disk: bool) -> Store:
@@ -64,7 +65,7 @@ async def play(stage: Stage, scenario: Scenario, seed: int, kind: str) -> Played
         store = await stage.store(kind, small_disk=scenario.small_disk)
         settings = {**scenario.settings, **stage.settings}
         scene = Scene(scenario.name, seed, stage.brokers, store, load, stage.folder, stage.cache, **settings)
-        scene.pace, scene.workers = stage.pace, stage.workers
+        scene.pace, scene.workers, scene.beside = stage.pace, stage.workers, stage.beside
         async with scene:
             try:
                 await scenario.act(scene)

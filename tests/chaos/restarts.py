@@ -35,7 +35,7 @@ from tests.support.places import CACHE, ROOT
 from tests.support.workers import WorkerProcess
 from topics import state
 from topics.catalog import EVENTS, STATE, TURNS
-from topics.state import Closed, RunKey, Segment
+from topics.state import Clocks, Closed, RunKey, Segment
 from turnmill.envelope import encode, loads
 from turnmill.kafka.client import client_options
 
@@ -171,7 +171,7 @@ async def _fill_state(scene: Scene) -> None:
                 closed = Closed(0, 40, complete=True, at=now)
                 key, value = state.closed_key(run, closed), state.encode(run, closed)
             else:
-                segment = Segment(0, 0, now, [_beginning(run.thread_id, run.run_id)])
+                segment = Segment(0, 0, now, Clocks(now), [_beginning(run.thread_id, run.run_id)])
                 key, value = state.segment_key(run, segment), state.encode(run, segment)
             topic = STATE.full_name(scene.settings.topic_prefix)
             await producer.send(topic, value, key=key.encode(), partition=number % scene.settings.partitions)

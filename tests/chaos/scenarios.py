@@ -179,9 +179,9 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
         "versions",
         "two versions of the worker side by side",
-        "two workers of an older commit and one of this; then the other way round",
+        "two workers of another version and one of this; then the other way round",
         versions.side_by_side,
-        versions.both_agree,
+        versions.every_second_a_tenants,
     ),
     Scenario(
         "large",

@@ -131,7 +131,10 @@ class Outcome:
 
 
 class Scene:
-    """`async with Scene(…) as scene`: on leaving, workers are ended, and topics and store are removed."""
+    """`async with Scene(…) as scene`: on leaving, workers are ended, and topics and store are removed.
+
+    `beside`: the commit of the other version, where a scenario has one; None: it is made of this tree.
+    """
 
     def __init__(
         self,
@@ -163,6 +166,7 @@ class Scene:
         self.publishing: Publishing | None = None
         self.pace = PACE
         self.workers = WORKERS
+        self.beside: str | None = None
         self.note = ""
         self._mended_at = 0.0
 

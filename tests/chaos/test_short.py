@@ -1,4 +1,4 @@
-"""Five of the scenarios of `make chaos`, on one broker and with a small load."""
+"""Six of the scenarios of `make chaos`, on one broker and with a small load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNS = 120
 QUICKER = {"session_timeout": 3.0}
 
 
-@pytest.mark.parametrize("name", ["mid-turn", "after-store", "after-produce", "zombie", "poison"])
+@pytest.mark.parametrize("name", ["mid-turn", "after-store", "after-produce", "zombie", "poison", "versions"])
 async def test_nothing_is_lost(name: str, broker: Cluster, tmp_path: Path) -> None:
     scenario: Scenario = BY_NAME[name]
     stage = Stage(Brokers(broker), tmp_path, CACHE, pace=4.0, runs=RUNS, workers=2, settings=QUICKER)

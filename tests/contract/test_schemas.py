@@ -98,7 +98,7 @@ def test_real_records_are_as_the_schemas_say() -> None:
             look(DEAD_LETTERS, {name: text.decode() for name, text in letter.headers()})
     look(NOTICES, json.loads(notice.encode(deleted(ThreadKey.of(THREAD_ID, "acme"), "expired", START))))
     run = state.RunKey("acme", THREAD_ID, "r")
-    segment = Segment(0, 1, START, [b"a", b"bc"], clocks=state.Clocks(START, None, START), read=1, traceparent="00-1")
+    segment = Segment(0, 1, START, state.Clocks(START, None, START), [b"a", b"bc"], read=1, traceparent="00-1")
     look(STATE, json.loads(state.encode(run, segment).partition(b"\n")[0]))
     look(STATE, json.loads(state.encode(run, Closed(1, 2, complete=True, at=START))))
     assert all(count > 0 for count in seen.values()), seen

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline.assembly import marks as marks_module
 from pipeline.assembly.marks import Marks
-from topics.state import ANYONE, Closed, RunKey
+from topics.state import Closed, RunKey
 
 KEYS: Final = [
     RunKey(tenant, f"thread-{number % 5}", f"run/{number}" + "ü" * number)
@@ -126,23 +126,6 @@ def test_a_mark_is_found_by_what_its_entry_is_called(
     entry = 10 * KEYS.index(wanted) + number
     marks.remove_entry(wanted.thread_id, wanted.run_id, entry)
     assert {*marks} == {key for key, offset in right.items() if offset != entry}
-
-
-def test_of_a_run_that_anyone_may_have_closed_the_mark_that_counts_is_found() -> None:
-    marks = Marks()
-    anyones = RunKey(ANYONE, "thread", "run")
-    mine, others = anyones._replace(tenant="acme"), anyones._replace(tenant=None)
-    first, again, last = (Closed(5 + revision, 3, False, 1, revision) for revision in range(3))
-    marks.add(mine, first)
-    assert (marks.get(mine), marks.get(others)) == (first, None)
-    marks.add(anyones, again)
-    assert marks.get(mine) == marks.get(others) == again
-    assert marks.own(mine) == first
-    marks.add(mine, last)
-    assert marks.get(mine) == last
-    assert marks.get(RunKey("acme", "thread", "other")) is None
-    marks.remove(anyones)
-    assert marks.get(others) is None
 
 
 def held_by(marks: Marks) -> int:

@@ -62,7 +62,7 @@ class WorkerProcess:
 
     def start(self) -> WorkerProcess:
         arguments = ["worker", "--roles", self.roles]
-        if self.processes > 1:  # a worker whose roles are named has one, and an older version has no such option
+        if self.processes > 1:  # a worker whose roles are named has one
             arguments += ["--processes", str(self.processes)]
         variables = environment(self.settings, **self.variables)
         with self.log.open("ab") as out:

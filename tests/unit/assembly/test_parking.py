@@ -15,7 +15,7 @@ from tests.support.partitions import built, fed, remembered, taken
 from tests.support.toy import START, THREAD, TOYS, Event, envelope, text
 from topics import CORE
 from topics import state as state_topic
-from topics.state import RunKey, Segment
+from topics.state import Clocks, RunKey, Segment
 from turnmill.envelope import encode
 from turnmill.errors import Reason
 
@@ -143,7 +143,7 @@ def test_of_a_run_that_only_a_newer_worker_can_read_each_record_becomes_a_dead_l
     goes_on: bool,  # noqa: FBT001  # a parameter of the test
 ) -> None:
     key, newer = RunKey(None, THREAD, "r"), encode(envelope(0, text("a"))).replace(b'"v":1', b'"v":2')
-    segment = Segment(0, 0, START, [newer])
+    segment = Segment(0, 0, START, Clocks(START), [newer])
     state = {state_topic.segment_key(key, segment): state_topic.encode(key, segment)}
     found = RestoredState(TOYS, room)
     for name, value in state.items():

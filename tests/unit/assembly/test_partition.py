@@ -12,7 +12,6 @@ import pytest
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import assemble
 from pipeline.assembly.partition import Partition
-from pipeline.assembly.restored_state import RestoredState
 from pipeline.dialects import DIALECTS
 from tests.support.partitions import fed, partition_of, remembered, taken
 from tests.support.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, envelope, right, said, text
@@ -103,36 +102,6 @@ def test_a_record_that_names_another_tenant_belongs_to_another_run() -> None:
     assert [record for record in partition.out.turns if record.get("tenant") == "acme"] == assembled_of(acme)
     assert not any("acme" in refused.detail for refused in partition.out.dead)
     assert [record["tenant"] for record in partition.out.telemetry if record.get("tenant") == "acme"] == ["acme"]
-
-
-def mixed_by_an_older_version() -> RestoredState:
-    """It took the runs of two tenants for one, and moved them to the state topic."""
-    records = [encode(envelope(0, text(tenant), tenant=tenant)) for tenant in ("acme", "evil")]
-    segment = Segment(0, 1, START, records)
-    head, _, rest = state.encode(KEY, segment).partition(b"\n")
-    found = RestoredState()
-    found.take(state.segment_key(KEY, segment).encode(), head.replace(b'"tenant":null,', b"") + b"\n" + rest)
-    return found
-
-
-def test_runs_that_share_a_segment_of_an_older_version_do_not_take_it_from_each_other() -> None:
-    log, found = Log(), mixed_by_an_older_version()
-    partition = Partition(TOYS, Limits(), 0)
-    partition.restore(found)
-    log.add(envelope(1, text("more"), tenant="acme", end="complete"))
-    partition.feed(log.records)
-    assert [(record["tenant"], words(record)) for record in partition.out.turns] == [("acme", ["acme", "more"])]
-    assert [value is None for _, value in partition.out.marks] == [False]  # nothing is removed yet
-    for name, value in partition.out.marks:
-        found.take(name.encode(), value)
-    restarted = Partition(TOYS, Limits(), partition.next)
-    restarted.restore(found)
-    assert [run.tenant for run in restarted.runs.spilled] == ["evil"]
-    log.add(envelope(1, text("too"), tenant="evil", end="complete"))
-    for worker in (partition, restarted):
-        worker.feed(log.records)
-        assert [words(record) for record in worker.out.turns if record["tenant"] == "evil"] == [["evil", "too"]]
-    assert [name for name, value in partition.out.marks if value is None] == [f"{THREAD}/r#0-1.0"]
 
 
 def test_who_ends_a_run_before_it_begins_ends_his_own() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pipeline.assembly.run_list import RunList, kind_of
 from pipeline.assembly.usual_silence import FEWEST, UsualSilence
 from topics import state
-from topics.state import ANYONE, Clocks, Closed, RunKey, Segment
+from topics.state import Clocks, Closed, RunKey, Segment
 from turnmill.envelope import encode
 
 THREAD = "7b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11"
@@ -93,36 +93,29 @@ def test_an_interrupted_run_goes_on_with_a_new_event_and_not_with_an_old_or_a_la
 
 
 def test_a_run_whose_beginning_is_on_the_state_topic_alone_is_whole(runs: RunList) -> None:
-    take(runs, key(), Segment(3, 7, 500, [record(0, 2), record(2, 2)], clocks=Clocks(100)))
+    take(runs, key(), Segment(3, 7, 500, Clocks(100), [record(0, 2), record(2, 2)]))
     (run,) = runs
     assert (run.started_at, run.last_at, run.events, run.last_event) == (100, 500, 4, "event-3")
     runs.take_event(record(4, 2), 9, 900)
     assert (run.started_at, run.last_at, run.events, run.last_event) == (100, 900, 6, "event-5")
-    take(runs, key(), Segment(3, 7, 500, [record(0, 2)], clocks=Clocks(100)))
+    take(runs, key(), Segment(3, 7, 500, Clocks(100), [record(0, 2)]))
     assert (run.last_at, run.events) == (900, 6), "written once more by a worker that was thought dead"
 
 
 def test_segments_of_a_closed_run_open_nothing_and_those_behind_its_mark_do(runs: RunList) -> None:
     take(runs, key(), Closed(7, 3, complete=False, at=500))
-    take(runs, key(), Segment(3, 7, 500, [record(0, 4)]))
+    take(runs, key(), Segment(3, 7, 500, Clocks(500), [record(0, 4)]))
     assert named(runs) == []
-    take(runs, key(), Segment(8, 9, 700, [record(4, 2)]))
+    take(runs, key(), Segment(8, 9, 700, Clocks(700), [record(4, 2)]))
     assert named(runs) == ["r"]
 
 
 def test_a_run_that_is_given_up_loses_its_segments_and_is_over(runs: RunList) -> None:
-    names = [take(runs, key(), Segment(n, n, 500, [record(n, 1)])) for n in (3, 4)]
+    names = [take(runs, key(), Segment(n, n, 500, Clocks(500), [record(n, 1)])) for n in (3, 4)]
     runs.take_state(names[0], None)
     assert named(runs) == ["r"]
     runs.take_state(names[1], None)
     assert named(runs) == []
-
-
-def test_an_older_versions_segment_may_be_of_several_runs(runs: RunList) -> None:
-    take(runs, key(tenant=ANYONE), Segment(3, 7, 500, [record(0, 1, tenant="acme"), record(0, 1)]))
-    assert sorted(run.key.tenant or "" for run in runs) == ["", "acme"]
-    take(runs, key(tenant=ANYONE), Closed(7, 3, complete=True, at=500))
-    assert len(runs) == 0
 
 
 def test_the_same_ids_of_two_tenants_are_two_runs(runs: RunList) -> None:

@@ -29,9 +29,8 @@ from tests.support.toy import START, THREAD, TOYS, Log, envelope, text
 from topics import dead_letter, state, turn_record
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
-from topics.state import RunKey, Segment
+from topics.state import RunKey
 from topics.turn_record import TurnRecord
-from turnmill.envelope import encode
 from turnmill.errors import InvalidRecord, Reason
 
 SETTINGS = Settings(spill_after=1, idle_timeout=10)
@@ -400,30 +399,6 @@ async def test_a_spilled_run_that_can_not_be_built_leaves_all_of_its_records(
     assert sorted(letter.value or b"" for letter in letters_of(producer)) == sorted(r.value for r in log.records[:3])
     assert producer.topics().count("turns") == 1
     assert (work.floor(0), work.held[0].core.out.unbuilt) == (4, [])
-
-
-async def test_of_what_an_older_version_mixed_only_the_runs_own_records_become_dead_letters(
-    work: AssembleWork, producer: Producer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = RunKey(None, THREAD, "r")
-    records = [encode(envelope(0, [*text(t), {"type": "poison"}], tenant=t)) for t in ("acme", "evil")]
-    segment = Segment(0, 1, START, records)
-    head, _, rest = state.encode(run, segment).partition(b"\n")
-    found = RestoredState()
-    name, value = state.segment_key(run, segment).encode(), head.replace(b'"tenant":null,', b"") + b"\n" + rest
-    found.take(name, value)
-
-    async def on_the_topic(*_: object) -> AsyncIterator[tuple[bytes, bytes]]:
-        yield name, value
-
-    monkeypatch.setattr(spilled_records_module, "read_entries", on_the_topic)
-    work.held[0].core.restore(found)
-    broker = asyncio.ensure_future(delivering(producer))
-    ends = [encode(envelope(2, [], tenant=tenant, end="complete")) for tenant in ("acme", "evil")]
-    for count in (1, 2):
-        await work.handle(0, [StoredRecord(ends[count - 1], 1 + count, START)])
-        assert sorted(letter.value or b"" for letter in letters_of(producer)) == sorted(records[:count] + ends[:count])
-    broker.cancel()
 
 
 async def test_large_turns_of_two_tenants_are_told_apart_though_their_ids_are_equal(
