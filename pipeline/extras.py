@@ -42,7 +42,6 @@ EXTRAS: Final[dict[str, Extra]] = {
         "`turnmill demo`, and a Kafka for development on this machine", includes=("worker", "gateway")
     ),
     "all": Extra("everything", includes=("worker", "gateway", "archive", "otlp", "demo")),
-    "lake": Extra("what `archive` is; its older name", includes=("archive",)),
 }
 
 

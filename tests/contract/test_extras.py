@@ -63,10 +63,10 @@ def test_an_extra_brings_its_modules_and_those_it_includes(name: str) -> None:
 
 def test_developers_have_all() -> None:
     assert "turnmill[all]" in PROJECT["dependency-groups"]["dev"]
-    assert set(EXTRAS["all"].includes) == set(EXTRAS) - {"all", "lake"}
+    assert set(EXTRAS["all"].includes) == set(EXTRAS) - {"all"}
 
 
-@pytest.mark.parametrize("extra", [CLIENT, *(name for name in EXTRAS if name not in ("lake", "otlp"))])
+@pytest.mark.parametrize("extra", [CLIENT, *(name for name in EXTRAS if name != "otlp")])
 def test_with_an_extra_alone_its_commands_can_be_imported(extra: str) -> None:
     wanted = {f"pipeline.cli.{module}" for module, needed, _ in COMMANDS.values() if needed == extra}
     wanted.update(LATER.get(extra, ()))
