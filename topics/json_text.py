@@ -7,16 +7,15 @@ more than 254 levels of nesting.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from turnmill import deep_json
-from turnmill.nesting import too_deep
+from turnmill.nesting import OWN_LEVELS, too_deep
 
 # orjson reads an integer over 64 bits as a float. 20 digits in a row may be one; in text they cost only time.
 MAYBE_LARGE = re.compile(r"\d{20}")
-STORED_LEVELS: Final = 5000  # more than a record may have: earlier versions stored such values
 
 Fields = dict[str, Any]  # a JSON object
 
@@ -55,12 +54,12 @@ def line(value: Any) -> str:
 
 
 def loads(text: str) -> Any:
-    """JSON text -> value. Raises ValueError, also for more than STORED_LEVELS levels of nesting."""
+    """JSON text -> value. Raises ValueError, also for more than OWN_LEVELS levels of nesting."""
     if not MAYBE_LARGE.search(text):
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError:
             pass
-    if too_deep(text.encode("utf-8", "surrogatepass"), STORED_LEVELS):
-        raise ValueError(f"JSON is nested too deeply: at most {STORED_LEVELS:,} levels are read")
+    if too_deep(text.encode("utf-8", "surrogatepass"), OWN_LEVELS):
+        raise ValueError(f"JSON is nested too deeply: at most {OWN_LEVELS:,} levels are read")
     return deep_json.loads(text)

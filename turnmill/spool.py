@@ -129,7 +129,6 @@ class Spool:
         line = {"time": now_ms(), "reason": reason}
         line |= {"key": key.decode("utf-8", "replace"), "value": value.decode("utf-8", "replace")}
         with open(path, "a", opener=_private) as file:
-            os.fchmod(file.fileno(), 0o600)  # an earlier version made it readable for all
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
         return path
 

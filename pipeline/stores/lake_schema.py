@@ -31,10 +31,9 @@ TYPES: Final[Mapping[pa.DataType, IcebergType]] = {
     pa.int32(): IntegerType(),
     pa.timestamp("us", tz="UTC"): TimestamptzType(),
 }
-RETRIES: Final = "commit.retry.num-retries"
 PROPERTIES: Final = {
     "format-version": "2",
-    RETRIES: "0",  # a commit that is repeated as it is would add turns that another one has added
+    "commit.retry.num-retries": "0",  # a commit that is repeated as it is would add turns that another one has added
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
     "write.metadata.metrics.column.document": "none",  # bounds of texts prune nothing
@@ -74,9 +73,6 @@ def _complete(table: Table, columns: pa.Schema) -> None:
         with table.update_schema() as update:
             for field in missing:
                 update.add_column(field.name, TYPES[field.type])
-    if table.properties.get(RETRIES) != PROPERTIES[RETRIES]:
-        with table.transaction() as transaction:
-            transaction.set_properties({RETRIES: PROPERTIES[RETRIES]})
 
 
 def _refuse_other_catalogs(catalog: Catalog, name: str, location: str) -> None:

@@ -223,7 +223,6 @@ def test_two_that_adopt_the_same_folder(tmp_path: Path, monkeypatch, caplog: pyt
 
 
 def test_nobody_else_may_read_what_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "refused.jsonl").touch(0o644)
     (tmp_path / "damaged").mkdir(0o755)
     spool = Spool(tmp_path, PLENTY)
     fill(spool, b"1")
