@@ -37,7 +37,7 @@ class TurnRecord(TypedDict):
     hash: str | None  # canonical hash, hex SHA-256; null without a turn
     events: int  # of the run that were read so far
     turn: dict[str, Any] | None  # ThreadProtocol UserTurn or AgentTurn
-    ranges: NotRequired[list[list[int]]]  # those events, as [first, last] seq of each stretch; not in older records
+    ranges: list[list[int]]  # those events, as [first, last] seq of each stretch
     ordinal: NotRequired[int]  # place among the records of its run, where that is not 0
     at: NotRequired[int]  # epoch ms at which a record without turn stated its facts
     tenant: NotRequired[str]

@@ -40,7 +40,7 @@ TENANTS: Final = 10
 THREAD: Final = 5  # turns
 TEXT: Final = 120  # words of a turn
 WORDS: Final = tuple(f"{'aeiou'[n % 5]}{n:x}{'lmnrst'[n % 6]}" for n in range(4000))
-LATER: Final = {"revision": 1, "events": 4}  # of a record that takes another one's place
+LATER: Final = {"revision": 1, "events": 4, "ranges": [[0, 3]]}  # of a record that takes another one's place
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +177,7 @@ def _record(rng: random.Random, day: datetime) -> Any:
         "status": "complete",
         "hash": "0" * 64,
         "events": 3,
+        "ranges": [[0, 2]],
         "turn": turn | {"completion_status": "complete"},
         "agents": [],
         "thread": {},

@@ -116,5 +116,12 @@ def _record(name: str) -> TurnRecord:
     }
     identity = {"v": 1, "thread_id": thread_id, "run_id": "r", "turn_id": turn_id(thread_id, "r", ""), "agent_id": "a"}
     outcome = {"dialect": "vercel-ai", "revision": 0, "status": "complete", "hash": "0" * 64, "events": 3}
-    record: Any = {**identity, **outcome, "turn": turn, "agents": [], "thread": {"external_id": external_id}}
+    record: Any = {
+        **identity,
+        **outcome,
+        "ranges": [[0, 2]],
+        "turn": turn,
+        "agents": [],
+        "thread": {"external_id": external_id},
+    }
     return cast("TurnRecord", record)

@@ -144,6 +144,7 @@ def _record(number: int, speech: Speech) -> TurnRecord:
         "status": "complete",
         "hash": "0" * 64,
         "events": 3,
+        "ranges": [[0, 2]],
         "turn": turn,
         "agents": [{"agent_id": "a", "agent_name": "A", "created_at": f"{at}.000Z"}],
     }

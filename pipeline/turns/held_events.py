@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from topics.turn_record import TurnRecord
+from turnmill.errors import InvalidRecord, Reason
 
 MOST: Final = 100  # ranges; a run of many holes may have many turns, and each record has them
 
@@ -78,15 +79,11 @@ def held_ranges(events: int, missing: Ranges) -> list[list[int]]:
 
 
 def ranges_of(record: TurnRecord) -> Ranges:
-    """The ranges of a record; of one that an older version wrote, as far as it says what is missing."""
+    """The ranges of a record. Raises InvalidRecord where it states none."""
     stated = record.get("ranges")
-    return stated if _are_ranges(stated) else derived_ranges(record)
-
-
-def derived_ranges(record: TurnRecord) -> Ranges:
-    """What the record says of them without its `ranges`: the number of its events, and the holes in its turn."""
-    missing = (record["turn"] or {}).get("meta:missing")
-    return held_ranges(record.get("events", 0), missing if _are_ranges(missing) else ())
+    if not _are_ranges(stated):
+        raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"turn record whose ranges are {stated!r:.80}")
+    return stated
 
 
 def lacks_beginning(record: TurnRecord) -> bool:

@@ -15,7 +15,6 @@ from typing import Any
 
 import orjson
 
-from pipeline.turns.held_events import derived_ranges
 from pipeline.turns.run_tree import marked_turns
 from pipeline.turns.times import bounded, epoch_ms, iso
 from topics import json_text
@@ -88,17 +87,11 @@ def interruption(record: TurnRecord) -> Any:
 
 
 def digest(record: TurnRecord, turn: bytes | None = None) -> str:
-    """SHA-256 of the whole record, hex; without `ranges` that say no more than a record of an older version does.
-
-    `turn`: the record's turn as orjson writes it in there, from callers that have it.
-    """
-    fields: Mapping[str, object] = record
-    if "ranges" in record and record["ranges"] == derived_ranges(record):
-        fields = {key: value for key, value in record.items() if key != "ranges"}
+    """SHA-256 of the whole record, hex. `turn`: its turn as orjson writes it in there, from callers that have it."""
     if turn is not None:
         with suppress(TypeError):  # else the whole record is written as the standard library does it
-            return hashlib.sha256(orjson.dumps({**fields, "turn": orjson.Fragment(turn)})).hexdigest()
-    return hashlib.sha256(json_text.dumps(fields).encode()).hexdigest()
+            return hashlib.sha256(orjson.dumps({**record, "turn": orjson.Fragment(turn)})).hexdigest()
+    return hashlib.sha256(json_text.dumps(record).encode()).hexdigest()
 
 
 def position(record: TurnRecord) -> tuple[int, int, str, int, str]:

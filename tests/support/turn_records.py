@@ -54,6 +54,7 @@ def make_record(
         "status": "complete",
         "hash": "0" * 64,
         "events": 3,
+        "ranges": [[0, fields.get("events", 3) - 1]],
         "turn": turn,
         "agents": [{"agent_id": agent_id, "agent_name": agent_id.title(), "created_at": f"{at}.000Z"}],
         "thread": {"external_id": external_id} if external_id else {},

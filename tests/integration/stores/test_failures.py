@@ -73,7 +73,15 @@ async def test_a_user_who_may_not(postgres_database: str) -> None:
 def facts() -> Any:
     thread_id = "11111111-1111-4111-8111-111111111111"
     identity = {"v": 1, "thread_id": thread_id, "run_id": "r", "turn_id": thread_id, "agent_id": "a", "dialect": "d"}
-    return {**identity, "revision": 0, "status": "complete", "hash": None, "events": 1, "turn": None}
+    return {
+        **identity,
+        "revision": 0,
+        "status": "complete",
+        "hash": None,
+        "events": 1,
+        "ranges": [[0, 0]],
+        "turn": None,
+    }
 
 
 async def test_a_connection_that_the_server_ended_is_replaced(postgres_database: str) -> None:

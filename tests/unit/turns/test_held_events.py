@@ -13,12 +13,12 @@ from pipeline.turns.held_events import (
     Ranges,
     Verdict,
     Version,
-    derived_ranges,
     held_ranges,
     lacks_beginning,
     ranges_of,
 )
 from tests.support.ranges import ranges_over
+from turnmill.errors import InvalidRecord
 
 KNOWN, LATE, REPLACES = Verdict.KNOWN, Verdict.LATE, Verdict.REPLACES
 
@@ -82,37 +82,27 @@ def test_many_ranges_are_cut_to_one_that_reaches_over_the_rest() -> None:
     assert version({1}).beside(cut) is LATE
 
 
+@pytest.mark.parametrize("ranges", [[], [[0, 2]], [[7, 9]], [[0, 1], [4, 4], [6, 7]]])
+def test_the_ranges_that_a_record_states(ranges: Ranges) -> None:
+    assert ranges_of(record(3, [[0, 1]], ranges=ranges)) == ranges
+
+
 @pytest.mark.parametrize(
-    ("given", "ranges"),
-    [
-        (record(3), [[0, 2]]),
-        (record(3, [[0, 1]]), [[2, 4]]),
-        (record(3, [[0, 1]], ranges=[[7, 9]]), [[7, 9]]),
-        (record(3, "many"), [[0, 2]]),
-        (record(3, [[1, 0]]), [[0, 2]]),
-        (record(3, [[4, 5], [1, 2]]), [[0, 2]]),
-        (record(3, [[0, 1.5]]), [[0, 2]]),
-        (record(3, [[True, True]]), [[0, 2]]),
-        (record(3, [[-5, -1]]), [[0, 2]]),
-        (record(3, ranges=[[3]]), [[0, 2]]),
-        (record(3, ranges=None), [[0, 2]]),
-        (record(0, ranges=[]), []),
-        ({"events": 2, "turn": None}, [[0, 1]]),
-        ({"turn": None}, []),
-    ],
+    "ranges", ["many", None, [3], [[3]], [[1, 0]], [[4, 5], [1, 2]], [[0, 1.5]], [[True, True]], [[-5, -1]]]
 )
-def test_what_a_record_says_and_what_follows_from_an_older_one(given: Any, ranges: Ranges) -> None:
-    assert ranges_of(given) == ranges
+def test_ranges_that_are_none(ranges: Any) -> None:
+    with pytest.raises(InvalidRecord, match="turn record whose ranges are"):
+        ranges_of(record(3, ranges=ranges))
+    with pytest.raises(InvalidRecord, match="turn record whose ranges are None"):
+        ranges_of(record(3))
 
 
 def test_a_record_without_the_beginning_of_its_run() -> None:
     assert lacks_beginning(record(3, ranges=[[2, 4]]))
-    assert lacks_beginning(record(3, [[0, 1]]))
-    assert lacks_beginning(record(0, [[0, 1]]))
-    assert not lacks_beginning(record(3, [[1, 1]]))
-    assert not lacks_beginning(record(0))
-    assert not lacks_beginning(record(0, []))
-    assert derived_ranges(record(3, ranges=[[2, 4]])) == [[0, 2]]
+    assert lacks_beginning(record(0, [[0, 1]], ranges=[]))
+    assert not lacks_beginning(record(3, [[1, 1]], ranges=[[0, 0], [2, 3]]))
+    assert not lacks_beginning(record(0, ranges=[]))
+    assert not lacks_beginning(record(0, [], ranges=[]))
     assert version({2}).headless
     assert version(set()).headless
     assert not version({0, 2}).headless
