@@ -250,7 +250,7 @@ async def _export(
     with Progress(console=console, disable=quiet, transient=True) as progress:
         task = progress.add_task("exporting", total=len(ids) or (await store.counts()).threads)
         async for key, stored in _documents(store, ids, tenant) if ids else store.documents(tenant):
-            document = stored if contents is None else await contents.inlined(key, stored, store.hashes)
+            document = stored if contents is None else await contents.inlined(key, stored)
             out.write(json_text.dumps(line(document)).encode() + b"\n")
             progress.advance(task)
 
@@ -275,7 +275,7 @@ async def _family(
 ) -> tuple[dict[str, Any], Sequence[ThreadSummary]]:
     """-> the thread's document, and the threads that it spawned."""
     key, document = await _document(store, given, tenant)
-    whole = document if contents is None else await contents.inlined(key, document, store.hashes)
+    whole = document if contents is None else await contents.inlined(key, document)
     return whole, await store.spawned(key)
 
 

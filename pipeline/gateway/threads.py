@@ -249,7 +249,7 @@ async def _document(gateway: Gateway, tenant: str | None, thread_id: str, *, inl
     if not inline:
         return document
     try:
-        return await gateway.contents.inlined(found, document, store.hashes, gateway.settings.gateway_response_bytes)
+        return await gateway.contents.inlined(found, document, gateway.settings.gateway_response_bytes)
     except StoreError as error:
         if error.transient:
             raise

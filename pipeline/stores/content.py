@@ -3,9 +3,6 @@
 An object is THREAD_ID/SHA256 under the store's URL; of a thread with a tenant THREAD_ID@SHA256-OF-TENANT/SHA256.
 Within a thread the same content is the same object, and writing it again changes nothing. Threads share none: so a
 thread's objects go with the thread, without a count of references, and nobody can find out what another tenant has.
-
-A version before tenants kept all under THREAD_ID/SHA256. A turn of a tenant that refers to such an object gets it only
-where the turn has its canonical hash with the object's content in it: then its producer has sent that content.
 """
 
 from __future__ import annotations
@@ -14,8 +11,7 @@ import asyncio
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Sequence
 from posixpath import normpath
 from typing import Any, Final, Self
 from urllib.parse import unquote, urlsplit
@@ -23,21 +19,16 @@ from urllib.parse import unquote, urlsplit
 from pipeline.errors import StoreError
 from pipeline.settings import Settings
 from pipeline.stores.objects import Found, Objects
-from pipeline.turns.canonical import turn_hash
 from pipeline.turns.content import Place, references, resolved
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
 
 OURS: Final = re.compile(r"/([0-9a-f-]{36}(?:@[0-9a-f]{64})?)/([0-9a-f]{64})$", re.IGNORECASE)
-PARTIAL: Final = "meta:partial"  # of an interrupted turn: outside its hash
 HASH: Final = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})", re.IGNORECASE)
 HASHED_APART: Final = 65_536  # bytes of the smallest object that a thread hashes while others are assembled
 AT_ONCE: Final = 8  # objects that are read at the same time
 
-Hashes = Callable[[ThreadKey], Awaitable[Collection[str]]]  # the canonical hashes of a thread's stored turns
 Ref = dict[str, Any]  # ThreadProtocol ContentRef: {"uri", "size_bytes", "hash": "sha256:…", "media_type"}
-Get = Callable[[Ref, int | None], Awaitable[bytes]]
-Older = tuple[tuple[Place, Ref], str]  # a reference and its place, and the SHA-256 of the object
 
 
 class Room:
@@ -133,67 +124,30 @@ class ContentStore:
         ours = [unquote(name) for name in names if OURS.search(f"/{unquote(name)}/{'0' * 64}")]
         return {ThreadKey.of(name[:36], tenant) for name in ours if name[36:] == wanted}
 
-    async def delete_older(self, thread_id: str, digests: Collection[str] | None) -> int:
-        """Delete objects that a version before tenants has written for a thread id, None: all -> how many. Raises
-        StoreError.
-        """
-        if digests is None:
-            return await self.delete_thread(ThreadKey(thread_id))
-        for digest in sorted(digests):
-            await self.objects.delete(f"{self.root}/{thread_id}/{digest}")
-        return len(digests)
-
-    async def older_objects(self, key: ThreadKey, document: Fields, hashes: Hashes) -> set[str]:
-        """The SHA-256 of the objects of a version before tenants that are this tenant's, as its turns prove."""
-        found: set[str] = set()
-        for turn in document["turns"]:
-            older = _older(key, turn)
-            if older and await self._older_contents(key, turn, older, hashes, Room(None)) is not None:
-                found |= {digest for _, digest in older}
-        return found
-
-    async def inlined(
-        self, key: ThreadKey, document: Fields, hashes: Hashes | None = None, most: int | None = None
-    ) -> Fields:
+    async def inlined(self, key: ThreadKey, document: Fields, most: int | None = None) -> Fields:
         """A thread document with every referenced value in it. Raises StoreError that names thread, turn and URI; also
         where the values have more than `most` bytes, each counted as often as it stands in the document.
-
-        `hashes` is asked where turns refer to objects of a version before tenants. In the `meta:partial` of a tenant's
-        turn such a reference stays one.
         """
         turns = document.get("turns")
         if not isinstance(turns, list):
             return document
         room = Room(most)
-        return {
-            **document,
-            "turns": [await self._inlined_turn(key, n, turn, hashes, room) for n, turn in enumerate(turns)],
-        }
+        return {**document, "turns": [await self._inlined_turn(key, n, turn, room) for n, turn in enumerate(turns)]}
 
-    async def _inlined_turn(
-        self, key: ThreadKey, number: int, turn: Fields, hashes: Hashes | None, room: Room
-    ) -> Fields:
+    async def _inlined_turn(self, key: ThreadKey, number: int, turn: Fields, room: Room) -> Fields:
         found = references(turn) if isinstance(turn, dict) else []
         if not found:
             return turn
         name = f"thread {key.thread_id}, turn {turn.get('meta:turn_id', number)}"
         try:
-            contents: dict[Place, bytes] = {}
-            older = _older(key, turn)
-            if older:
-                proved = await self._older_contents(key, turn, older, hashes, room)
-                if proved is None:
-                    raise _refused(str(older[0][0][1].get("uri")))
-                contents |= proved
-            left = [(place, ref) for place, ref in found if place not in contents and not _is_older(key, ref)]
-            return resolved(turn, contents | await self._contents(left, partial(self.get, key), room))
+            return resolved(turn, await self._contents(key, found, room))
         except StoreError as error:
             raise StoreError(f"{name}: {error}", transient=error.transient) from None
         except ValueError as error:
             uris = ", ".join(str(ref.get("uri")) for _, ref in found)
             raise StoreError(f"{name}: {uris}: not what its media type says: {error}") from None
 
-    async def _contents(self, found: Sequence[tuple[Place, Ref]], get: Get, room: Room) -> dict[Place, bytes]:
+    async def _contents(self, key: ThreadKey, found: Sequence[tuple[Place, Ref]], room: Room) -> dict[Place, bytes]:
         slots = asyncio.Semaphore(AT_ONCE)
         places = Counter(_object(ref) for _, ref in found)
         objects = {_object(ref): ref for _, ref in reversed(found)}
@@ -203,40 +157,13 @@ class ContentStore:
             known = said if type(said) is int and said >= 0 else None
             async with slots:
                 room.take(places * (known or 0))
-                data = await get(ref, None if room.left is None else room.left if known is None else known)
+                data = await self.get(key, ref, None if room.left is None else room.left if known is None else known)
                 room.take(places * len(data) if known is None else 0)
                 return data
 
         read = await asyncio.gather(*(fetch(ref, places[name]) for name, ref in objects.items()))
         data = dict(zip(objects, read, strict=True))
         return {place: data[_object(ref)] for place, ref in found}
-
-    async def _older_contents(
-        self, key: ThreadKey, turn: Fields, older: Sequence[Older], hashes: Hashes | None, room: Room
-    ) -> dict[Place, bytes] | None:
-        """What a tenant's turn has in objects of a version before tenants; None where it can't be this tenant's, and
-        where there is nothing, so that nobody can tell the two apart.
-        """
-
-        async def get(ref: Ref, most: int | None) -> bytes:
-            _, digest = _ours(str(ref["uri"])) or ("", "")
-            data = await self.objects.read(f"{self.root}/{key.thread_id}/{digest}", most)
-            if hashlib.sha256(data).hexdigest() != digest:
-                raise StoreError("it does not hold what it should")
-            return data
-
-        if self.root is None or hashes is None:
-            return None
-        try:
-            contents = await self._contents([place for place, _ in older], get, room)
-            whole = turn_hash(resolved(turn, contents))
-        except StoreError as error:
-            if error.transient:
-                raise
-            return None
-        except ValueError:
-            return None
-        return contents if whole in await hashes(key) else None
 
 
 def folder(key: ThreadKey) -> str:
@@ -264,22 +191,6 @@ def _said(ref: Ref) -> str | None:
     said = ref.get("hash")
     match = HASH.fullmatch(said) if isinstance(said, str) else None
     return match[1].lower() if match is not None else None
-
-
-def _is_older(key: ThreadKey, ref: Ref) -> bool:
-    ours = _ours(str(ref.get("uri")))
-    return key.tenant is not None and ours is not None and ours[0].lower() == key.thread_id.lower()
-
-
-def _older(key: ThreadKey, turn: Fields) -> list[Older]:
-    """A tenant's references to objects of a version before tenants, and the SHA-256 of each; not those in
-    `meta:partial`, which no hash is of.
-    """
-    return [
-        ((place, ref), (_ours(str(ref["uri"])) or ("", ""))[1])
-        for place, ref in references(turn)
-        if place[0] != PARTIAL and _is_older(key, ref)
-    ]
 
 
 def _refused(uri: str) -> StoreError:

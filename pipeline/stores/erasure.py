@@ -9,7 +9,7 @@ from pipeline.errors import HeldThread
 from pipeline.observability.audit import about, audit
 from pipeline.settings import Settings
 from pipeline.stores.archives import archive_of
-from pipeline.stores.content import ContentStore, digests_in
+from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
 
@@ -70,8 +70,7 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
         audit.info("deleting thread %s%s, by %s", one.text, with_it, by, extra=about(one))
     contents, objects, segments, stored = ContentStore.of(settings), 0, 0, set[ThreadKey]()
     for one in family:
-        mine = await older_digests(contents, store, one)
-        objects += await contents.delete_thread(one) + await delete_older(contents, store, one, mine)
+        objects += await contents.delete_thread(one)
     if settings.archive is not None and family:
         segments = await archive_of(settings, store.erased).delete_threads(family)
     for one in reversed(family):
@@ -97,26 +96,3 @@ async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[T
             family[one] = None
             waiting += await store.sub_agents(one)
     return list(family), list(held)
-
-
-async def older_digests(contents: ContentStore, store: ThreadStore, key: ThreadKey) -> set[str]:
-    """The SHA-256 of a tenant's objects that a version before tenants has put where the id alone says, as far as the
-    thread's turns prove that they are this tenant's.
-    """
-    if key.tenant is None or contents.root is None:
-        return set()
-    document = await store.thread(key)
-    return await contents.older_objects(key, document, store.hashes) if document is not None else set()
-
-
-async def delete_older(contents: ContentStore, store: ThreadStore, key: ThreadKey, mine: set[str]) -> int:
-    """Delete such objects: all that are there, or, where others have threads with this id, those that only this thread
-    refers to. -> their number.
-    """
-    if not mine:  # nothing proves that what may be there is this tenant's
-        return 0
-    others = [other for other in await store.with_id(key.thread_id) if other != key]
-    for other in others:
-        for turn in (await store.thread(other) or {"turns": []})["turns"]:
-            mine = mine - digests_in(turn)
-    return await contents.delete_older(key.thread_id, mine if others else None)

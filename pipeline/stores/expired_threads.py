@@ -6,7 +6,7 @@ mark: it says what large values and the archive may still have of it, and goes o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -115,15 +115,9 @@ async def ripe_of(
     return found
 
 
-async def expire(
-    connection: AsyncConnection,
-    keys: Iterable[ThreadKey],
-    older: Mapping[ThreadKey, Sequence[str]],
-    retention: Retention,
-    now: int,
-) -> list[Ripe]:
+async def expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
     """Delete the rows of those of these threads that have expired and are not held -> which. The sums of usage keep
-    what they have used. `older`: of threads with objects that a version before tenants has written, their SHA-256.
+    what they have used.
     """
     wanted = sorted(keys, key=key_text)
     await lock(connection, wanted)  # this waits for a writer that is adding a turn, and for who holds the thread
@@ -135,8 +129,7 @@ async def expire(
         audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
         await delete_turns(connection, one.key, "expired")
         before = retention.begin(one.key.tenant, now) or 0
-        leaving = Leaving(one.key, before, one.first, one.last, tuple(older.get(one.key, ())), now)
-        await remember(connection, [leaving])
+        await remember(connection, [Leaving(one.key, before, one.first, one.last, now)])
     texts = sorted({text for key in wanted for text in (key_text(key), older_text(key))})
     await connection.execute(statements.delete_empty(texts))
     await connection.execute(statements.refresh_threads(texts))

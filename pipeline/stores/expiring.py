@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sqlalchemy import or_, update
@@ -26,17 +26,15 @@ class Expiring(Connected):
         async with self._reading() as connection:
             return await expired_threads.next_ripe(connection, retention, now, after)
 
-    async def expire(
-        self, keys: Iterable[ThreadKey], retention: Retention, now: int, older: Mapping[ThreadKey, Sequence[str]]
-    ) -> list[Ripe]:
+    async def expire(self, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
         """Delete the rows of those of these threads that have expired and are not held, in one transaction. -> which.
 
-        A thread to which a turn has come meanwhile stays. `older` as in `expired_threads.expire`.
+        A thread to which a turn has come meanwhile stays.
         """
 
         async def transaction() -> list[Ripe]:
             async with self._writing() as connection:
-                return await expired_threads.expire(connection, keys, older, retention, now)
+                return await expired_threads.expire(connection, keys, retention, now)
 
         return await to_the_end(transaction())
 

@@ -17,7 +17,6 @@ from pipeline.settings import Settings
 from pipeline.stores.archive_records import EPOCH
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore, digests_in
-from pipeline.stores.erasure import delete_older, older_digests
 from pipeline.stores.expired_threads import Place, Ripe
 from pipeline.stores.expiring import LEAVINGS_AT_ONCE
 from pipeline.stores.leavings import Leaving
@@ -72,8 +71,7 @@ class Expiry:
                 self.place = Place()
             return done, more
         keys = [one.key for one in ripe if not one.held]
-        older = {key: sorted(found) for key in keys if (found := await older_digests(self.contents, self.store, key))}
-        gone = await self.store.expire(keys, self.retention, now, older) if keys else []
+        gone = await self.store.expire(keys, self.retention, now) if keys else []
         self.place = place
         return Expired(len(gone), sum(one.turns for one in gone)), True
 
@@ -115,7 +113,7 @@ class Expiry:
                 )
         for one in leavings:
             if one.key in again or self._just_gone(one, now):
-                left.append(one._replace(due=again.get(one.key, now + AGAIN_MS), older=()))
+                left.append(one._replace(due=again.get(one.key, now + AGAIN_MS)))
             else:
                 clean.append(one)
         await self.store.looked_at(left, clean)
@@ -141,8 +139,7 @@ class Expiry:
         going = [each for each in unused if each.modified < begin]
         for each in going:
             await self.contents.objects.delete(each.uri)
-        older = await delete_older(self.contents, self.store, one.key, set(one.older)) if one.older else 0
-        gone = Expired(objects=len(going) + older, bytes=sum(each.size for each in going))
+        gone = Expired(objects=len(going), bytes=sum(each.size for each in going))
         if gone.objects:
             values = gone.objects, gone.bytes
             what = "of expired thread %s %d large values, %d bytes, are gone"

@@ -15,23 +15,22 @@ from topics.thread_key import ThreadKey
 
 
 class Leaving(NamedTuple):
-    """`before`: what has ended before then has expired; `first`, `last`: the time of its records; `older`: SHA-256 of
-    objects that a version before tenants has written for it; `due`: when it is looked at. Epoch ms.
+    """`before`: what has ended before then has expired; `first`, `last`: the time of its records; `due`: when it is
+    looked at. Epoch ms.
     """
 
     key: ThreadKey
     before: int
     first: int
     last: int
-    older: tuple[str, ...]
     due: int
 
 
 async def remember(connection: AsyncConnection, leavings: Iterable[Leaving]) -> None:
     """Add these; of a thread that is there already, the wider times."""
     for one in leavings:
-        row = {"thread_key": key_text(one.key), "name": list(one.key), "before": one.before, "first": one.first}
-        row |= {"last": one.last, "older": list(one.older), "due": one.due}
+        row = {"thread_key": key_text(one.key), "name": list(one.key), "before": one.before}
+        row |= {"first": one.first, "last": one.last, "due": one.due}
         new = INSERT[connection.dialect.name](expired).values(row)
 
         def least(name: str, new: Any = new) -> Any:
@@ -41,8 +40,6 @@ async def remember(connection: AsyncConnection, leavings: Iterable[Leaving]) -> 
             return case((new.excluded[name] > expired.c[name], new.excluded[name]), else_=expired.c[name])
 
         values = {"before": most("before"), "first": least("first"), "last": most("last"), "due": least("due")}
-        if one.older:
-            values["older"] = new.excluded.older
         await connection.execute(new.on_conflict_do_update(index_elements=[expired.c.thread_key], set_=values))
 
 
@@ -54,17 +51,13 @@ def due_ones(now: int, limit: int) -> Select[Any]:
 async def due(connection: AsyncConnection, now: int, limit: int) -> list[Leaving]:
     """Those that are to be looked at."""
     rows = (await connection.execute(due_ones(now, limit))).all()
-    return [
-        Leaving(ThreadKey.of(*row.name), row.before, row.first, row.last, tuple(row.older), row.due) for row in rows
-    ]
+    return [Leaving(ThreadKey.of(*row.name), row.before, row.first, row.last, row.due) for row in rows]
 
 
 async def looked_at(connection: AsyncConnection, left: Sequence[Leaving], clean: Sequence[Leaving]) -> None:
     """`left` are looked at again when they are due then; `clean` are forgotten, if nothing was added meanwhile."""
     for one in left:
-        await connection.execute(
-            update(expired).where(expired.c.thread_key == key_text(one.key)).values(due=one.due, older=list(one.older))
-        )
+        await connection.execute(update(expired).where(expired.c.thread_key == key_text(one.key)).values(due=one.due))
     for one in clean:
         same = expired.c.thread_key == key_text(one.key), expired.c.before == one.before, expired.c.due == one.due
         await connection.execute(delete(expired).where(*same))

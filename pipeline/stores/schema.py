@@ -262,7 +262,6 @@ expired = Table(
     Column("before", BigInteger, nullable=False),  # all its turns ended before then
     Column("first", BigInteger, nullable=False),  # when its first turn began, and its last one ended
     Column("last", BigInteger, nullable=False),
-    Column("older", Document, nullable=False),  # SHA-256 of its objects that a version before tenants has written
     Column("due", BigInteger, nullable=False),  # when it is looked at next
     Index("expired_due", "due", "thread_key"),
 )

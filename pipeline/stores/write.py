@@ -65,7 +65,7 @@ async def _leave(refused: Sequence[RecordRows], connection: AsyncConnection, ret
         if rows.turn["document"] is not None and references(rows.turn["document"]):
             first, last = rows.turn["started_at"], rows.turn["ended_at"]
             before = retention.begin(rows.thread.tenant, now) or 0
-            await remember(connection, [Leaving(rows.thread, before, first, last, (), now)])
+            await remember(connection, [Leaving(rows.thread, before, first, last, now)])
 
 
 async def lock(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:

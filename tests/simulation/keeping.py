@@ -64,12 +64,10 @@ class Keeping(Sqlite):
             self.refused[rows.key] = Refused(rows.turn["ended_at"], now, rows.thread in self.held_since)
         return result
 
-    async def expire(
-        self, keys: Iterable[ThreadKey], retention: Retention, now: int, older: Mapping[ThreadKey, Sequence[str]]
-    ) -> list[Ripe]:
+    async def expire(self, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
         await self.faults.before("the store")
         turns, used = self.turns_of(), self._used() if self._keeps_sums() else {}
-        found: list[Ripe] = result_of(own_files().store.expire(keys, retention, now, older))
+        found: list[Ripe] = result_of(own_files().store.expire(keys, retention, now))
         for one in found:
             self.expiries.append(Gone(one.key, now, turns[key_text(one.key)]))
             self.used.update({one.key.tenant or "": used.get(key_text(one.key), 0)})

@@ -184,7 +184,7 @@ async def test_what_comes_or_is_held_in_the_middle_of_a_step_stays(
     newer["turn"] |= {"completed_at": "2026-02-25T10:00:01Z"}
     await store.write([newer])
     await store.hold(key("two"))
-    gone = await store.expire([one.key for one in ripe], local_settings.kept_for, AFTER_40_DAYS, {})
+    gone = await store.expire([one.key for one in ripe], local_settings.kept_for, AFTER_40_DAYS)
     assert [one.key for one in gone] == [key("three")]
     assert len((await store.thread(key("one")) or {})["turns"]) == 2
 

@@ -178,7 +178,7 @@ async def check(store: ThreadStore, turns: int, last: str, record: Any) -> None:
     assert [one.thread_id for one in await store.waiting(WaitingWanted())] == [key("asks").thread_id]
     # Threads of older workers are held, and expire.
     await store.hold(key("first"))
-    gone = await store.expire([key("first"), key(f"thread {last}")], Retention(default=1), FAR, {})
+    gone = await store.expire([key("first"), key(f"thread {last}")], Retention(default=1), FAR)
     assert [one.key for one in gone] == [key(f"thread {last}")]
     async with store._reading() as connection:
         assert await connection.scalar(text("SELECT count(*) FROM expired")) == 1

@@ -49,7 +49,7 @@ async def test_whatever_way_a_thread_goes(store: ThreadStore, record: Record, se
     await erase_tenant(settings, store, "acme", "a test", lambda _: None)
     retention, now = Retention.parse("1d"), time.time_ns() // 1_000_000 + 10**12
     assert (await store.next_ripe(retention, now, Place()))[0]
-    await store.expire([key("old")], retention, now, {})
+    await store.expire([key("old")], retention, now)
     assert await told(store, FAR + CLAIMED_MS) == {
         (None, key("one").thread_id, "deleted"),
         ("acme", key("two").thread_id, "deleted"),

@@ -58,8 +58,8 @@ FILL = (
     SELECT turn_id, thread_id, 0, started_at, agent_id, tenant, 'm' || ascii(digest) % 7, 'p', 'stop', 1, 1, 0, 0, 10,
         5, 15, 1000, ascii(digest), ascii(digest) * 3
     FROM turns""",
-    """INSERT INTO expired (thread_id, name, before, first, last, older, due)
-    SELECT 'gone-' || n, '[]', 0, 0, 0, '[]', :start - 3000 + n FROM generate_series(1, :turns) n""",
+    """INSERT INTO expired (thread_id, name, before, first, last, due)
+    SELECT 'gone-' || n, '[]', 0, 0, 0, :start - 3000 + n FROM generate_series(1, :turns) n""",
     "UPDATE turns SET searched = substr(digest, 1, 16), said = started_at << 21",
     """INSERT INTO said
     SELECT said, tenant, to_tsvector('simple', 'hello rare' || substr(turn_id, 6)) ||

@@ -116,7 +116,7 @@ async def test_what_expired_is_in_the_sums_and_in_no_row(store: ThreadStore, rec
     await store.write([record("other", "r", seconds=1_000, tokens=5)])
     while await store.sum_up():
         pass
-    await store.expire([ThreadKey(thread_uuid("chat")[0])], Retention(default=1), 4_000_000_000_000, {})
+    await store.expire([ThreadKey(thread_uuid("chat")[0])], Retention(default=1), 4_000_000_000_000)
     for _ in range(2):
         assert (await store.usage(UsageQuery(("model",)))).total.input_tokens == 45
         hour = UsageQuery((), start=BEGIN, end=BEGIN + HOUR)

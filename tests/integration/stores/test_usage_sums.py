@@ -136,7 +136,7 @@ async def test_any_sequence_of_steps_leaves_the_sums_of_all_rows(
             if name == "expire":
                 for row in await usage_rows(store, key):
                     expired[tuple(row.items())] += 1
-                await store.expire([key], Retention(default=1), FAR, {})
+                await store.expire([key], Retention(default=1), FAR)
             else:
                 await store.delete_thread(key)
         elif name == "keep":

@@ -29,7 +29,6 @@ def upgrade() -> None:
         sa.Column("before", sa.BigInteger(), nullable=False),
         sa.Column("first", sa.BigInteger(), nullable=False),
         sa.Column("last", sa.BigInteger(), nullable=False),
-        sa.Column("older", sa.JSON(), nullable=False),
         sa.Column("due", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("thread_id"),
     )
