@@ -13,9 +13,11 @@ import pytest
 import yaml
 
 from tests.chart import cluster as clusters
-from tests.chart.check_options import CASES, GATEWAY, rendered
+from tests.chart.check_options import rendered
 from tests.chart.cluster import Cluster
+from tests.chart.options import CASES, GATEWAY
 from tests.chart.render import CHART, PROFILES, Manifest, Refused, arguments, helm, text
+from topics.catalog import CATALOG
 
 WAIT: Final = ("--wait", "--timeout=240s")
 MONITORED: Final = {"monitoring": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}}
@@ -98,7 +100,7 @@ def test_a_release_lives(profile: str, cluster: Cluster) -> None:
     ]
     assert sorted(left) == ["ConfigMap kube-root-ca.crt", "ServiceAccount default"]
     # What holds data stays.
-    assert len(release.objects("kafkatopics")) == (5 if profile == "strimzi" else 0)
+    assert len(release.objects("kafkatopics")) == (len(CATALOG) if profile == "strimzi" else 0)
 
 
 def test_selectors_find_what_they_are_for(cluster: Cluster) -> None:

@@ -21,6 +21,8 @@ from pipeline.gateway.security import hashed, parse_tokens
 from pipeline.observability import metrics
 from pipeline.settings import Settings, load
 from pipeline.worker.roles import ROLES
+from tests.chart.check_alerts import FIRES, SILENT
+from tests.chart.options import CASES
 
 VALUES = (CHART / "values.yaml").read_text()
 SCHEMA = values_schema()
@@ -37,6 +39,21 @@ def keys(values: Any, path: str = "") -> Iterator[str]:
         yield below
         if isinstance(value, dict):
             yield from keys(value, below)
+
+
+def leaves(values: Any, path: str = "") -> Iterator[str]:
+    """Yield the keys that users set. A mapping that the table of options names is one: it is a value of Kubernetes."""
+    for name, value in values.items():
+        below = f"{path}.{name}" if path else name
+        if isinstance(value, dict) and value and below not in CASES:
+            yield from leaves(value, below)
+        else:
+            yield below
+
+
+def test_every_key_is_in_the_table_of_options() -> None:
+    """`make test-chart` tries each of them."""
+    assert set(leaves(yaml.safe_load(VALUES))) == set(CASES)
 
 
 def test_every_key_has_a_comment_or_one_above() -> None:
@@ -127,8 +144,6 @@ def test_the_versions_are_those_of_the_package() -> None:
 
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_dashboards_ask_for_metrics_that_exist(name: str) -> None:
-    import re
-
     known = {
         series
         for metric in metrics.TABLE
@@ -154,13 +169,18 @@ def test_panels_do_not_overlap(name: str) -> None:
         taken |= cells
 
 
-def test_every_alert_has_a_runbook() -> None:
-    import re
+def alerts() -> list[str]:
+    return re.findall(r"- alert: (\w+)", (CHART / "files" / "alerts.yaml").read_text())
 
-    alerts = re.findall(r"- alert: (\w+)", (CHART / "files" / "alerts.yaml").read_text())
+
+def test_every_alert_is_tried_in_both_directions() -> None:
+    assert set(alerts()) == set(FIRES) == set(SILENT)
+
+
+def test_every_alert_has_a_runbook() -> None:
     runbooks = (CHART.parents[1] / "docs" / "operations" / "runbooks.md").read_text()
-    assert alerts
-    assert [name for name in alerts if f"\n## {name}\n" not in runbooks] == []
+    assert alerts()
+    assert [name for name in alerts() if f"\n## {name}\n" not in runbooks] == []
 
 
 def test_metrics_and_probes_are_not_published() -> None:
