@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from pipeline.gateway.json_web_tokens import Claims, JwtVerifier
 from pipeline.gateway.problems import Problem
+from tests.support.waiting import PATIENCE, until
 
 ISSUER, AUDIENCE = "https://issuer.example.com", "turnmill"
 KEY, ROLLED, FOREIGN = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(3))
@@ -140,7 +141,8 @@ async def test_an_issuer_that_is_away_is_no_fault_of_the_caller(
     issuer.broken = True
     monkeypatch.setattr("pipeline.gateway.json_web_tokens.FRESH", 0.0)
     assert await mine.verify(token()), "known keys still hold"
-    await asyncio.sleep(0.1)  # the issuer is asked meanwhile
+    assert mine._asking is not None
+    await mine._asking
     assert issuer.asked == 3
 
 
@@ -160,12 +162,17 @@ async def test_who_makes_up_key_ids_holds_nobody_up(issuer: Issuer, monkeypatch:
     await mine.verify(token())
     issuer.silent = asyncio.Event()
     monkeypatch.setattr("pipeline.gateway.json_web_tokens.AGAIN", 0.0)
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.WITHIN", 2 * PATIENCE)
     made_up = [asyncio.create_task(refusal(mine, token(key=FOREIGN, kid=f"made-up-{n}"))) for n in range(20)]
-    await asyncio.sleep(0.1)
-    async with asyncio.timeout(1):
+
+    async def asked() -> bool:
+        return issuer.asked == 2
+
+    await until(asked)
+    async with asyncio.timeout(PATIENCE):
         assert await mine.verify(token())
     monkeypatch.setattr("pipeline.gateway.json_web_tokens.FRESH", 0.0)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE):
         assert await mine.verify(token()), "a known key holds while the issuer is asked anew"
     issuer.silent.set()
     assert await asyncio.gather(*made_up) == ["unauthorized"] * 20

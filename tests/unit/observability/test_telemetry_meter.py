@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -239,7 +240,15 @@ JSON = st.recursive(
     JSON,
     JSON,
 )
-def test_nothing_in_a_record_can_raise(kind: str, data: Any, field: Any) -> None:
+def test_whatever_a_record_holds_the_others_are_counted(kind: str, data: Any, field: Any) -> None:
     broken = record(kind, data, agent_name=field, model_name=field, tenant=field)
     broken["seq"] = field
-    Meter().take(broken, {"type": kind, "data": data})  # type: ignore[typeddict-item]
+    nearly_empty: Any = {"type": kind, "data": data}
+    meter = Meter().take(broken, nearly_empty, record("data-sys-usage", {"input_tokens": 7}, run_id="r2"))
+    assert meter.tokens() == {"input": 7}
+    numbers = [sample for family in meter.metrics.registry.collect() for sample in family.samples]
+    assert [sample for sample in numbers if not (math.isfinite(sample.value) and sample.value >= 0)] == []
+    taken = [sample.value for sample in numbers if sample.name == "turnmill_telemetry_records_total"]
+    assert sum(taken) == 3
+    if kind != "data-sys-x" and not isinstance(data, dict):
+        assert meter.value("turnmill_telemetry_malformed_total", type=kind) == 2

@@ -181,6 +181,12 @@ async def test_a_sink_that_waits_for_room_lets_go_when_it_is_dropped(sink: Group
     store.hold.clear()
     full = asyncio.ensure_future(hand_in(sink, 0, 5, 5 + 2 * AT_ONCE))
     await asyncio.sleep(0.01)
+    assert not full.done()
+    writing = sink.mine.writing
     sink.drop()
     await asyncio.wait_for(full, 60)
     store.hold.set()
+    assert writing is not None
+    await asyncio.wait_for(writing, 60)
+    assert store.offsets() == list(range(5, 5 + AT_ONCE)), "the group under way ends, and what waited is given up"
+    assert (sink.floor(0), sink.mine.writing) == (None, None)

@@ -296,6 +296,7 @@ async def test_state_of_an_earlier_assignment_never_counts(stage: Stage, work: W
     """A client that is being stopped takes the cancellation of its caller for its own, and goes on."""
     built: list[int] = []
     inside, most = 0, 0
+    answer = asyncio.Event()  # of the broker
 
     class Deaf(Source):
         async def seek_to_starts(self) -> dict[int, int]:
@@ -303,9 +304,9 @@ async def test_state_of_an_earlier_assignment_never_counts(stage: Stage, work: W
             inside += 1
             most = max(most, inside)
             try:
-                for _ in range(3):
+                while not answer.is_set():
                     with suppress(asyncio.CancelledError):
-                        await asyncio.sleep(0.02)
+                        await answer.wait()
             finally:
                 inside -= 1
             built.append(self.starts[0])
@@ -315,13 +316,20 @@ async def test_state_of_an_earlier_assignment_never_counts(stage: Stage, work: W
     for offset, source in enumerate(sources):
         source.starts = {0: offset}
         stage.assigned(source, GENERATION + offset)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+    assert inside == 1
+    answer.set()
     await stage.process(0, batch(2, 3), GENERATION + 2)
     assert (built[0], built[-1], most) == (0, 2, 1)
     assert (stage.next, work.offsets) == ({0: 3}, [2])
 
+    answer.clear()
     stage.assigned(sources[0], GENERATION + 3)
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
+    building = set(stage._building)
+    assert inside == len(building) == 1
     stage.dropped()
-    await asyncio.sleep(0.1)
-    assert stage.next == {}
+    answer.set()
+    await asyncio.wait(building)
+    assert built[-1] == 0, "its state came all the same"
+    assert (stage.next, stage.ready) == ({}, False)

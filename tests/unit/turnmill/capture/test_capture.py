@@ -15,6 +15,7 @@ import pytest
 from pipeline.assembly.offline import assemble
 from pipeline.dialects import DIALECTS
 from tests.support.spools import away, spooled
+from tests.support.waiting import until
 from turnmill import Publisher
 from turnmill.capture.capture import Call, Capture, CapturedCall
 from turnmill.errors import BrokerError
@@ -148,8 +149,12 @@ def test_a_failed_call_that_nobody_tries_again_ends(tmp_path: Path, monkeypatch:
 
     async def program(capture: Capture) -> None:
         refuse(capture.begin(asked("hello")), 500)
-        await asyncio.sleep(0.3)
-        assert not capture._held
+        await capture.read()
+
+        async def ended() -> bool:
+            return not capture._held
+
+        await until(ended)
         answer(capture.begin(asked("hello")), "Hi!")
 
     first, second = published(tmp_path, program)
