@@ -33,7 +33,8 @@ def test_what_the_last_task_said_is_published(tmp_path: Path) -> None:
             "QUEUE": str(tmp_path / "queue"),
             "ADDRESS": address,
         }
-        subprocess.run([python, "-c", "import celery_app; celery_app.ask.delay('task')"], env=told, check=True)
+        asking = [python, "-c", "import celery_app; celery_app.ask.delay('task')"]
+        subprocess.run(asking, env=told, check=True, cwd=tmp_path)  # the queue's `control` is made where it runs
         celery = [python.with_name("celery"), "-A", "celery_app", "worker", "-l", "INFO"]
         command = [python.with_name("turnmill"), "run", "--", *celery, "-c", "1", "--max-tasks-per-child", "1"]
         with subprocess.Popen(command, env=told, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as worker:
