@@ -15,7 +15,7 @@ from sqlalchemy import delete, select, text, update
 
 from pipeline.errors import StoreError
 from pipeline.retention import Retention
-from pipeline.stores import usage_sums
+from pipeline.stores import migrate, usage_sums
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.histogram import of_times
 from pipeline.stores.keys import own
@@ -23,7 +23,6 @@ from pipeline.stores.schema import COUNTED, SUMMED, usage, usage_changes, usage_
 from pipeline.stores.schema import usage_sums as sums_table
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_tallies import SPANS, Names, Place, Tally
-from tests.integration.stores.test_migrations import moved
 from tests.integration.stores.test_tenants import write_as_before
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
@@ -277,10 +276,31 @@ async def test_nothing_is_noted_where_no_sums_are_kept(store: ThreadStore, recor
     assert (await store.compare_sums()).since is None
 
 
+async def upgraded(store: ThreadStore, revision: str) -> None:
+    """Bring the schema of an empty database to a revision."""
+
+    def run(connection: Any) -> None:
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(migrate.FOLDER))
+        config.attributes["connection"] = connection
+        migrate.wait_for_writers(connection)
+        command.upgrade(config, revision)
+
+    await asyncio.to_thread(migrate._prepare)
+    try:
+        async with store._writing() as connection:
+            await connection.run_sync(run)
+    finally:
+        migrate._alembic.release()
+
+
 async def test_an_older_worker_with_few_rights_goes_on(postgres_database: str, record: Any) -> None:
     """It may read and write the tables that there were, as docs/stores.md grants it."""
     async with ThreadStore(postgres_database) as store:
-        await moved(store, "upgrade", "0002")
+        await upgraded(store, "0002")
         role = "worker_" + postgres_database.rpartition("/")[2].partition("?")[0][-12:]
         async with store._writing() as connection:
             await connection.execute(text(f"CREATE ROLE {role} LOGIN"))
