@@ -74,6 +74,15 @@ def _topics(manifests: str) -> list[Any]:
     return [m for m in yaml.safe_load_all(manifests) if m and m["kind"] == "KafkaTopic"]
 
 
+@pytest.mark.parametrize("role", ["webhooks", "notices"])
+def test_receivers_of_webhooks_are_reached(role: str) -> None:
+    alone = {role: {"enabled": True}}
+    with_others = {"all": {"roles": ["assemble", "metrics", "store", role]}}
+    assert "{port: 443, protocol: TCP}" not in text("plain")
+    for roles in (alone, with_others):
+        assert "{port: 443, protocol: TCP}" in text("plain", {"roles": roles})
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_every_key_makes_is_valid(release: str, tmp_path: Path) -> None:
     where = write_schemas(release, tmp_path / "schemas")
