@@ -16,7 +16,8 @@ from topics.thread_rules import check
 HERE = Path(__file__).parent
 ORIGIN = Origin("0b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11", "agent-1", 1_768_903_200_000)
 PYDANTIC = sorted((HERE / "pydantic-ai").glob("*/*.messages.json"))
-PYDANTIC_UI = sorted((HERE / "pydantic-ai").glob("*/*.ui.json"))
+# 1.20 has no export of its own to UI messages.
+PYDANTIC_UI = [path for path in sorted((HERE / "pydantic-ai").glob("*/*.ui.json")) if path.parent.name != "1.20.0"]
 VERCEL = sorted((HERE / "vercel-ai").glob("*.uimessage.json"))
 PI = sorted((HERE / "pi-agent").glob("*/*.messages.json"))
 # A response that broke off: ThreadProtocol keeps complete cycles only.
@@ -58,8 +59,6 @@ def test_messages_of_the_ai_sdk(path: Path) -> None:
 def test_conversations_of_the_ai_sdk(path: Path) -> None:
     """Pydantic AI's own export to UI messages: whole conversations, without steps, the user's texts without state."""
     messages = load(path)
-    if not isinstance(messages, list) or not all("role" in message for message in messages):
-        pytest.skip("1.20 has no such export")
     found = there_and_back("vercel-ai", messages)
     assert compare_ui.full(found) == compare_ui.full(messages)
     assert [m["role"] for m in found] == [m["role"] for m in messages if m["role"] != "system" and m["parts"]]
