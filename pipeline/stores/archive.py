@@ -173,7 +173,7 @@ class Archive:
             kept = segments.without(table, erased)
             data = await asyncio.to_thread(segments.encode, kept) if kept.num_rows else b""
             if data:
-                await self.objects.write(uri, data, segments.MEDIA_TYPE, replace=True)
+                await self.objects.write(uri, data, segments.MEDIA_TYPE)
             else:
                 await self.objects.delete(uri)
         return kept.num_rows, len(data)

@@ -1,6 +1,6 @@
-"""The content store: large values of turns as objects, in a bucket or a folder, named by the SHA-256 of what they hold.
+"""The content store: large values of turns, in a bucket or in packs on a disk, named by the SHA-256 of what they hold.
 
-An object is THREAD_ID/SHA256 under the store's URL; of a thread with a tenant THREAD_ID@SHA256-OF-TENANT/SHA256.
+An object's name is THREAD_ID/SHA256 under the store's URL; of a thread with a tenant THREAD_ID@SHA256-OF-TENANT/SHA256.
 Within a thread the same content is the same object, and writing it again changes nothing. Threads share none: so a
 thread's objects go with the thread, without a count of references, and nobody can find out what another tenant has.
 """
@@ -11,21 +11,22 @@ import asyncio
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from posixpath import normpath
 from typing import Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
 from pipeline.errors import StoreError
 from pipeline.settings import Settings
-from pipeline.stores.objects import Found, Objects
+from pipeline.stores.large_values import large_values
+from pipeline.stores.objects import Objects
+from pipeline.stores.packs import Stored
 from pipeline.turns.content import Place, references, resolved
 from topics.json_text import Fields
 from topics.thread_key import ThreadKey
 
 OURS: Final = re.compile(r"/([0-9a-f-]{36}(?:@[0-9a-f]{64})?)/([0-9a-f]{64})$", re.IGNORECASE)
 HASH: Final = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})", re.IGNORECASE)
-HASHED_APART: Final = 65_536  # bytes of the smallest object that a thread hashes while others are assembled
 AT_ONCE: Final = 8  # objects that are read at the same time
 
 Ref = dict[str, Any]  # ThreadProtocol ContentRef: {"uri", "size_bytes", "hash": "sha256:…", "media_type"}
@@ -59,8 +60,7 @@ class ContentStore:
         self.root = root.rstrip("/") if root is not None else None
         self.elsewhere = elsewhere
         self.objects = Objects()
-        if self.root is not None:
-            self.objects.open(self.root)
+        self.values = large_values(self.root, self.objects) if self.root is not None else None
 
     @classmethod
     def of(cls, settings: Settings, *, elsewhere: bool = True) -> Self:
@@ -69,18 +69,17 @@ class ContentStore:
 
     async def put(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
         """Write an object of a thread -> its ContentRef; it is safe when this returns. Raises StoreError."""
-        apart = len(data) >= HASHED_APART
-        ref = await asyncio.to_thread(self.ref, key, data, media_type) if apart else self.ref(key, data, media_type)
-        await self.objects.write(str(ref["uri"]), data, media_type)
-        return ref
+        if self.values is None:
+            raise StoreError("there is no content store to write to: set TURNMILL_CONTENT")
+        return self._ref(key, await self.values.put(folder(key), data, media_type), len(data), media_type)
 
     def ref(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
-        """The ContentRef that `put` gives, without writing. Raises StoreError where there is no content store."""
-        if self.root is None:
-            raise StoreError("there is no content store to write to: set TURNMILL_CONTENT")
-        digest = hashlib.sha256(data).hexdigest()
+        """The ContentRef that `put` gives, without writing."""
+        return self._ref(key, hashlib.sha256(data).hexdigest(), len(data), media_type)
+
+    def _ref(self, key: ThreadKey, digest: str, size: int, media_type: str) -> Ref:
         uri = f"{self.root}/{folder(key)}/{digest}"
-        return {"uri": uri, "size_bytes": len(data), "hash": f"sha256:{digest}", "media_type": media_type}
+        return {"uri": uri, "size_bytes": size, "hash": f"sha256:{digest}", "media_type": media_type}
 
     async def get(self, key: ThreadKey, ref: Ref, most: int | None = None) -> bytes:
         """What a ContentRef in this thread refers to, its hash verified. Raises StoreError, also for more than `most`
@@ -90,9 +89,9 @@ class ContentStore:
         if not isinstance(uri, str):
             raise StoreError(f"a content reference needs a URI, got {ref!r:.200}")
         ours = _ours(uri)
-        if ours is not None and self.root is not None and ours[0] == folder(key):
+        if ours is not None and self.values is not None and ours[0] == folder(key):
             expected = said or ours[1]
-            data = await self.objects.read(f"{self.root}/{ours[0]}/{ours[1]}", most)  # also where the store has moved
+            data = await self.values.read(*ours, most)  # also where the store has moved
         elif ours is not None or not self.elsewhere:
             raise _refused(uri)
         elif said is None:
@@ -107,21 +106,22 @@ class ContentStore:
 
     async def delete_thread(self, key: ThreadKey) -> int:
         """Delete all objects of a thread -> how many there were. Raises StoreError."""
-        return 0 if self.root is None else await self.objects.delete_under(f"{self.root}/{folder(key)}")
+        return 0 if self.values is None else await self.values.erase(folder(key))
 
-    async def objects_of(self, key: ThreadKey) -> list[Found]:
+    async def delete(self, key: ThreadKey, digests: Collection[str], before: int) -> None:
+        """Delete objects of a thread that were written before then, in epoch ms. Raises StoreError."""
+        if self.values is not None:
+            await self.values.erase_some(folder(key), digests, before)
+
+    async def objects_of(self, key: ThreadKey) -> list[Stored]:
         """All objects of a thread. Raises StoreError."""
-        if self.root is None:
-            return []
-        return [found async for found in self.objects.found_under(f"{self.root}/{folder(key)}")]
+        return [] if self.values is None else await self.values.found(folder(key))
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
         """The threads of a tenant, "" for none, that have objects. Raises StoreError."""
-        if self.root is None:
-            return set()
+        names = await self.values.folders() if self.values is not None else set()
         wanted = folder(ThreadKey.of("", tenant))  # what stands behind the id
-        names = {name.split("/")[-2] async for name in self.objects.names_under(self.root)}
-        ours = [unquote(name) for name in names if OURS.search(f"/{unquote(name)}/{'0' * 64}")]
+        ours = [name for name in names if OURS.search(f"/{name}/{'0' * 64}")]
         return {ThreadKey.of(name[:36], tenant) for name in ours if name[36:] == wanted}
 
     async def inlined(self, key: ThreadKey, document: Fields, most: int | None = None) -> Fields:

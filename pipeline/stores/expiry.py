@@ -135,10 +135,10 @@ class Expiry:
         document = await self.store.thread(one.key)
         used = {digest for turn in (document or {"turns": []})["turns"] for digest in digests_in(turn)}
         found = await self.contents.objects_of(one.key)
-        unused = [each for each in found if each.uri.rpartition("/")[2].lower() not in used]
+        unused = [each for each in found if each.digest not in used]
         going = [each for each in unused if each.modified < begin]
-        for each in going:
-            await self.contents.objects.delete(each.uri)
+        if going:
+            await self.contents.delete(one.key, {each.digest for each in going}, begin)
         gone = Expired(objects=len(going), bytes=sum(each.size for each in going))
         if gone.objects:
             values = gone.objects, gone.bytes

@@ -88,7 +88,7 @@ class Written(io.BytesIO):
         if not self.closed:
             bucket, key = _place(self.location)
             if bucket is None:
-                write_file(Path(key), self.getvalue(), replace=True)
+                write_file(Path(key), self.getvalue())
             else:
                 obstore.put(bucket, key, self.getvalue())
         super().close()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import io
 import re
+import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 from urllib.request import url2pathname, urlopen
@@ -22,14 +21,13 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.store import ObjectStore, from_url
 
 from pipeline.errors import CallerError, StoreError
-from pipeline.stores.files import FRESH, delete_file, delete_folder, files_under, read_file, stats_under, write_file
+from pipeline.stores.files import FRESH, delete_file, files_under, read_file, write_file
 
 if TYPE_CHECKING:
     from obstore import ReadableFile
     from obstore.store import RetryConfig  # in the stubs only
 
 READABLE: Final = ("https", "s3", "gs", "azure", "file")
-WRITERS: Final = 16  # threads that write files: they wait for the disk, and share its syncs
 MOST: Final = 1 << 30  # bytes of one object that is read
 RETRY: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 SILENCE: Final = 30.0  # seconds within which an https server must send something
@@ -55,7 +53,6 @@ class Objects:
 
     def __init__(self) -> None:
         self._buckets: dict[str, ObjectStore] = {}
-        self._writers: ThreadPoolExecutor | None = None  # until something is written to a folder
 
     def open(self, uri: str) -> None:
         """Check that the bucket's or folder's configuration suffices. Raises CallerError."""
@@ -65,25 +62,29 @@ class Objects:
         except (BaseError, ValueError) as error:
             raise CallerError(f"{uri}: {_first_line(error)}; set the cloud's own variables") from None
 
-    async def write(self, uri: str, data: bytes, media_type: str, *, replace: bool = False) -> None:
-        """Write an object; it is safe when this returns. An existing one stays, unless `replace` is set.
+    async def write(self, uri: str, data: bytes, media_type: str) -> None:
+        """Write an object, in the place of one that exists; it is safe when this returns."""
+        where = urlsplit(uri)
+        with failures("written", uri):
+            if where.scheme == "file":
+                await asyncio.to_thread(write_file, path_of(uri), data)
+            else:
+                bucket, attributes = self._bucket(where), {"Content-Type": media_type}
+                await obstore.put_async(bucket, _key(where), data, attributes=attributes)
+
+    async def add(self, uri: str, data: bytes, media_type: str) -> None:
+        """Write an object of a bucket, unless it exists; it is safe when this returns.
 
         One of long ago is written again: an expiry that is about to delete it sees that it is referred to anew.
         """
         where = urlsplit(uri)
-        with _failures("written", uri):
-            if where.scheme == "file":
-                self._writers = self._writers or ThreadPoolExecutor(WRITERS, "content")
-                call = partial(write_file, _path(where), data, replace=replace)
-                await asyncio.get_running_loop().run_in_executor(self._writers, call)
-                return
+        with failures("written", uri):
+            bucket, attributes = self._bucket(where), {"Content-Type": media_type}
             try:
-                bucket, attributes = self._bucket(where), {"Content-Type": media_type}
-                mode: Literal["overwrite", "create"] = "overwrite" if replace else "create"
-                await obstore.put_async(bucket, _key(where), data, mode=mode, attributes=attributes)
+                await obstore.put_async(bucket, _key(where), data, mode="create", attributes=attributes)
             except AlreadyExistsError:
                 if not await self._fresh(where):
-                    await obstore.put_async(bucket, _key(where), data, mode="overwrite", attributes=attributes)
+                    await obstore.put_async(bucket, _key(where), data, attributes=attributes)
 
     async def read(self, uri: str, most: int | None = None) -> bytes:
         """The whole object; of at most `most` bytes, and of at most 1 GiB. Raises NotThere, StoreError."""
@@ -91,9 +92,9 @@ class Objects:
         where = urlsplit(uri)
         if where.scheme not in READABLE:
             raise StoreError(f"{uri} can't be read: its scheme is none of {', '.join(READABLE)}")
-        with _failures("read", uri):
+        with failures("read", uri):
             if where.scheme == "file":
-                return await asyncio.to_thread(read_file, _path(where), bound)
+                return await asyncio.to_thread(read_file, path_of(uri), bound)
             if where.scheme == "https":
                 return await asyncio.to_thread(_read_https, uri, bound)
             found = await obstore.get_async(self._bucket(where), _key(where))
@@ -104,9 +105,9 @@ class Objects:
     async def reading(self, uri: str) -> AsyncIterator[io.IOBase]:
         """An object as a seekable file that fetches only the ranges that are read; its calls block."""
         where = urlsplit(uri)
-        with _failures("read", uri):
+        with failures("read", uri):
             if where.scheme == "file":
-                file: io.IOBase = await asyncio.to_thread(_path(where).open, "rb")
+                file: io.IOBase = await asyncio.to_thread(path_of(uri).open, "rb")
             else:
                 file = Ranges(await asyncio.to_thread(obstore.open_reader, self._bucket(where), _key(where)))
             with file:
@@ -115,9 +116,9 @@ class Objects:
     async def names_under(self, uri: str) -> AsyncIterator[str]:
         """The URI of each object below `uri`/."""
         where = urlsplit(uri)
-        with _failures("listed", uri):
+        with failures("listed", uri):
             if where.scheme == "file":
-                for path in await asyncio.to_thread(files_under, _path(where)):
+                for path in await asyncio.to_thread(files_under, path_of(uri)):
                     yield f"{uri}/{quote(path, safe='/=')}"
                 return
             prefix = _key(where)
@@ -126,13 +127,9 @@ class Objects:
                     yield f"{uri}/{quote(found['path'].removeprefix(prefix).lstrip('/'), safe='/=')}"
 
     async def found_under(self, uri: str) -> AsyncIterator[Found]:
-        """Each object whose URI begins with `uri`/."""
+        """Each object of a bucket whose URI begins with `uri`/."""
         where = urlsplit(uri)
-        with _failures("listed", uri):
-            if where.scheme == "file":
-                for path, size, modified in await asyncio.to_thread(stats_under, _path(where)):
-                    yield Found(f"{uri}/{quote(path, safe='/=')}", size, modified)
-                return
+        with failures("listed", uri):
             prefix = _key(where)
             async for some in obstore.list(self._bucket(where), prefix=f"{prefix}/"):
                 for one in some:
@@ -142,19 +139,17 @@ class Objects:
     async def delete(self, uri: str) -> None:
         """Delete an object if it exists."""
         where = urlsplit(uri)
-        with _failures("deleted", uri):
+        with failures("deleted", uri):
             if where.scheme == "file":
-                await asyncio.to_thread(delete_file, _path(where))
+                await asyncio.to_thread(delete_file, path_of(uri))
                 return
             with suppress(FileNotFoundError):
                 await obstore.delete_async(self._bucket(where), _key(where))
 
     async def delete_under(self, uri: str) -> int:
-        """Delete all objects whose URI begins with `uri`/ -> their number."""
+        """Delete all objects of a bucket whose URI begins with `uri`/ -> their number."""
         where = urlsplit(uri)
-        with _failures("deleted", uri):
-            if where.scheme == "file":
-                return await asyncio.to_thread(delete_folder, _path(where))
+        with failures("deleted", uri):
             bucket, count = self._bucket(where), 0
             async for some in obstore.list(bucket, prefix=f"{_key(where)}/"):
                 await obstore.delete_async(bucket, [found["path"] for found in some])
@@ -221,12 +216,13 @@ def _key(where: SplitResult) -> str:
     return unquote(where.path).strip("/")
 
 
-def _path(where: SplitResult) -> Path:
-    return Path(url2pathname(where.path))
+def path_of(uri: str) -> Path:
+    """The path of a file: URI."""
+    return Path(url2pathname(urlsplit(uri).path))
 
 
 @contextmanager
-def _failures(done: str, uri: str) -> Iterator[None]:
+def failures(done: str, uri: str) -> Iterator[None]:
     """Any failure of a call -> StoreError with advice; `transient` where the same call may work later."""
     what = f"{uri} can't be {done}"
     try:
@@ -242,7 +238,7 @@ def _failures(done: str, uri: str) -> Iterator[None]:
     except HTTPError as error:
         transient = error.code >= 500 or error.code in (408, 429)
         raise StoreError(f"{what}: the server answers {error.code}", transient=transient) from None
-    except (BaseError, OSError, HTTPException) as error:  # with TimeoutError, URLError
+    except (BaseError, OSError, HTTPException, sqlite3.Error) as error:  # with TimeoutError, URLError
         raise StoreError(f"{what}: {_first_line(error)}", transient=True) from None
 
 

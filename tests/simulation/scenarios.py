@@ -34,7 +34,7 @@ def settings_of(**more: Any) -> Settings:
     given = {
         "home": gettempdir(),
         "max_record_bytes": RECORD_BYTES,
-        "content": "file:///simulated",
+        "content": "s3://simulated",
         "content_threshold": CONTENT_AT,
     }
     return Settings(**{**TIMES, **given, "archive": "file:///archive", **more})

@@ -218,11 +218,14 @@ class Objects:
     def open(self, uri: str) -> None:
         """There always is a bucket."""
 
-    async def write(self, uri: str, data: bytes, media_type: str, *, replace: bool = False) -> None:
+    async def write(self, uri: str, data: bytes, media_type: str) -> None:
         await self.faults.before("the content store")
         self.held[uri] = data
         self.written[uri] = self.clock()
         await self.faults.after("the content store")
+
+    async def add(self, uri: str, data: bytes, media_type: str) -> None:
+        await self.write(uri, data, media_type)
 
     async def read(self, uri: str, most: int | None = None) -> bytes:
         await self.faults.before("the content store")

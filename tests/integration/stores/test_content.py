@@ -29,6 +29,7 @@ from pipeline.stores.offload import Offload
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
 from tests.support.certificates import Authority
+from tests.support.packs import packed
 from tests.support.s3 import new_bucket, objects_of, use_s3
 from tests.support.workers import environment
 from topics import turn_record
@@ -55,8 +56,7 @@ def objects(root: str, tmp_path: Path, request: pytest.FixtureRequest) -> Callab
 
     def read() -> dict[str, bytes]:
         if root.startswith("file:"):
-            folder = tmp_path / "a folder" / "content"
-            return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+            return packed(tmp_path / "a folder" / "content")
         found = objects_of(request.getfixturevalue("s3"), root.split("/")[2])
         return {name.removeprefix("some prefix/"): data for name, data in found.items()}
 
@@ -320,13 +320,14 @@ async def test_an_object_is_fetched_once_and_a_document_is_bounded(root: str, mo
     ref = await store.put(ThreadKey(THREAD), b"x" * 10_000, "text/plain")
     part = {"part_kind": "tool-return", "tool_name": "t", "tool_call_id": "c", "content_ref": ref}
     document = {"thread_id": THREAD, "turns": [{"meta:turn_id": "1", "messages": [{"parts": [part] * 200}]}]}
-    read, real = [], store.objects.read
+    assert store.values is not None
+    read, real = [], store.values.read
 
-    async def counted(uri: str, most: int | None = None) -> bytes:
-        read.append(uri)
-        return await real(uri, most)
+    async def counted(folder: str, digest: str, most: int | None) -> bytes:
+        read.append(digest)
+        return await real(folder, digest, most)
 
-    monkeypatch.setattr(store.objects, "read", counted)
+    monkeypatch.setattr(store.values, "read", counted)
     whole = await store.inlined(ThreadKey(THREAD), document, most=200 * 10_000)
     assert [part["content"] for part in whole["turns"][0]["messages"][0]["parts"]] == ["x" * 10_000] * 200
     assert len(read) == 1

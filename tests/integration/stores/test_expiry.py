@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from pipeline.settings import LAKE, Settings, load
 from pipeline.stores import lake_upkeep
 from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import archive_of
-from pipeline.stores.content import ContentStore
+from pipeline.stores.content import ContentStore, folder
 from pipeline.stores.erasure import erase
 from pipeline.stores.expired_threads import Place
 from pipeline.stores.expiry import AGAIN_MS, Expired, Expiry
@@ -36,6 +35,7 @@ from pipeline.stores.summaries import WriteResult
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.turns.times import epoch_ms
 from pipeline.worker.expiring import Expiring
+from tests.support.packs import written_at
 from tests.support.waiting import until
 from topics import turn_record
 from topics.thread_key import ThreadKey
@@ -189,12 +189,6 @@ async def test_what_comes_or_is_held_in_the_middle_of_a_step_stays(
     assert len((await store.thread(key("one")) or {})["turns"]) == 2
 
 
-def set_age(folder: Path, at: int) -> None:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            os.utime(path, (at / 1000, at / 1000))
-
-
 async def test_large_values_go_but_for_those_of_turns_that_may_be_on_their_way(
     store: ThreadStore, local_settings: Settings, record: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,17 +197,15 @@ async def test_large_values_go_but_for_those_of_turns_that_may_be_on_their_way(
         await store.write([record("old", tenant=tenant)])
         await contents.put(key("old", tenant), b"of the old turn", "text/plain")
     kept = await contents.put(key("g", "globex"), b"of another", "text/plain")
-    set_age(tmp_path / "content", BEGIN)
+    written_at(tmp_path / "content", BEGIN)
     coming = await contents.put(key("old"), b"of a turn that is not stored yet", "text/plain")
     again = await contents.put(key("old", "umbrella"), b"of the old turn", "text/plain")
     expiry = Expiry(local_settings, store)
     now = AFTER_40_DAYS
-    for path in (tmp_path / "content").rglob(coming["hash"].removeprefix("sha256:")):
-        os.utime(path, (now / 1000, now / 1000))
-    for path in (tmp_path / "content" / key("old", "umbrella").thread_id).parent.glob("*@*/*"):
-        if path.name == again["hash"].removeprefix("sha256:") and path.parent.name.startswith(key("old").thread_id):
-            assert path.stat().st_mtime > BEGIN / 1000 + 1, "what is referred to anew counts as written now"
-            os.utime(path, (now / 1000, now / 1000))
+    written_at(tmp_path / "content", now, coming["hash"])
+    [one] = await contents.objects_of(key("old", "umbrella"))
+    assert one.modified > BEGIN + 1000, "what is referred to anew counts as written now"
+    written_at(tmp_path / "content", now, again["hash"], folder(key("old", "umbrella")))
     assert await expiry.would_go(now) == Expired(2, 2, 3, 2 * 15 + 32)
     assert await round_of(expiry, now) == Expired(2, 2, 1, 15)
     assert await contents.get(key("old"), coming)
@@ -325,7 +317,7 @@ async def test_one_that_dies_in_the_middle_leaves_nothing_behind(
     await store.write([record("old", tenant="umbrella")])
     contents = ContentStore.of(archived_settings)
     await contents.put(key("old", "umbrella"), b"large", "text/plain")
-    set_age(tmp_path / "content", BEGIN)
+    written_at(tmp_path / "content", BEGIN)
     entries = [Entry(0, 0, turn_record.encode(record("old", tenant="umbrella")))]
     archive = archive_of(archived_settings, store.erased)
     await archive.write("turns", 0, 0, 1, entries)

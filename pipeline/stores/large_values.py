@@ -1,0 +1,150 @@
+"""Where the content store keeps large values: in packs on a local disk, or as one object each in a bucket.
+
+A value is named by its folder, which is a thread's, and by its SHA-256.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from asyncio import Future
+from collections.abc import Collection
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from pipeline.stores.objects import MOST, Objects, failures, path_of
+from pipeline.stores.packs import Packs, Stored
+
+HASHED_APART: Final = 65_536  # bytes of the smallest value that a thread hashes while others are assembled
+
+
+class LargeValues(Protocol):
+    """Every method raises StoreError."""
+
+    async def put(self, folder: str, data: bytes, media_type: str) -> str:
+        """Write a value. Return its SHA-256; it is safe then. One that is there stays, and counts as written now."""
+
+    async def read(self, folder: str, digest: str, most: int | None) -> bytes:
+        """A value of at most `most` bytes. Raises NotThere, too."""
+
+    async def found(self, folder: str) -> list[Stored]:
+        """All values of a folder."""
+
+    async def folders(self) -> set[str]:
+        """All folders that have values."""
+
+    async def erase(self, folder: str) -> int:
+        """Delete all values of a folder. Return how many they were."""
+
+    async def erase_some(self, folder: str, digests: Collection[str], before: int) -> None:
+        """Delete values of a folder that were written before then, in epoch ms."""
+
+
+def large_values(root: str, objects: Objects) -> LargeValues:
+    """The values under a URL. Raises CallerError where the cloud's variables say too little."""
+    if urlsplit(root).scheme == "file":
+        return Packed(root)
+    objects.open(root)
+    return InBucket(root, objects)
+
+
+class Packed:
+    """Values in packs. Those that come while a batch is being written are the next batch."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.packs = Packs(path_of(root))
+        self._waiting: list[tuple[str, bytes, Future[str]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def put(self, folder: str, data: bytes, media_type: str) -> str:
+        """See LargeValues."""
+        loop = asyncio.get_running_loop()
+        done: Future[str] = loop.create_future()
+        self._waiting.append((folder, data, done))
+        if self._writing is None:
+            self._writing = loop.create_task(self._write())
+        with failures("written", f"{self.root}/{folder}"):
+            return await done
+
+    async def _write(self) -> None:
+        batch: list[tuple[str, bytes, Future[str]]] = []
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                try:
+                    digests = await asyncio.to_thread(self.packs.put, [(folder, data) for folder, data, _ in batch])
+                except Exception as error:  # each of those who wait gets it
+                    for *_, done in batch:
+                        if not done.done():
+                            done.set_exception(error)
+                else:
+                    for (*_, done), digest in zip(batch, digests, strict=True):
+                        if not done.done():
+                            done.set_result(digest)
+        finally:
+            self._writing = None
+            for *_, done in (*batch, *self._waiting):  # those that are not done when the loop ends
+                done.cancel()
+
+    async def read(self, folder: str, digest: str, most: int | None) -> bytes:
+        """See LargeValues."""
+        with failures("read", f"{self.root}/{folder}/{digest}"):
+            return await asyncio.to_thread(self.packs.read, folder, digest, MOST if most is None else min(most, MOST))
+
+    async def found(self, folder: str) -> list[Stored]:
+        """See LargeValues."""
+        with failures("listed", f"{self.root}/{folder}"):
+            return await asyncio.to_thread(self.packs.found, folder)
+
+    async def folders(self) -> set[str]:
+        """See LargeValues."""
+        with failures("listed", self.root):
+            return await asyncio.to_thread(self.packs.folders)
+
+    async def erase(self, folder: str) -> int:
+        """See LargeValues; no pack has a byte of them then."""
+        with failures("deleted", f"{self.root}/{folder}"):
+            return await asyncio.to_thread(self.packs.erase, folder)
+
+    async def erase_some(self, folder: str, digests: Collection[str], before: int) -> None:
+        """See LargeValues; no pack has a byte of them then."""
+        with failures("deleted", f"{self.root}/{folder}"):
+            await asyncio.to_thread(self.packs.erase, folder, digests, before)
+
+
+class InBucket:
+    """Values as objects FOLDER/SHA256."""
+
+    def __init__(self, root: str, objects: Objects) -> None:
+        self.root = root
+        self.objects = objects
+
+    async def put(self, folder: str, data: bytes, media_type: str) -> str:
+        """See LargeValues."""
+        apart = len(data) >= HASHED_APART
+        digest = (await asyncio.to_thread(hashlib.sha256, data) if apart else hashlib.sha256(data)).hexdigest()
+        await self.objects.add(f"{self.root}/{folder}/{digest}", data, media_type)
+        return digest
+
+    async def read(self, folder: str, digest: str, most: int | None) -> bytes:
+        """See LargeValues."""
+        return await self.objects.read(f"{self.root}/{folder}/{digest}", most)
+
+    async def found(self, folder: str) -> list[Stored]:
+        """See LargeValues."""
+        names = self.objects.found_under(f"{self.root}/{folder}")
+        return [Stored(one.uri.rpartition("/")[2].lower(), one.size, one.modified) async for one in names]
+
+    async def folders(self) -> set[str]:
+        """See LargeValues."""
+        return {unquote(name.split("/")[-2]) async for name in self.objects.names_under(self.root)}
+
+    async def erase(self, folder: str) -> int:
+        """See LargeValues."""
+        return await self.objects.delete_under(f"{self.root}/{folder}")
+
+    async def erase_some(self, folder: str, digests: Collection[str], before: int) -> None:
+        """See LargeValues; but for those that were written before then when the caller looked."""
+        for digest in digests:
+            await self.objects.delete(f"{self.root}/{folder}/{digest}")
