@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 from asyncio import Future
 from collections.abc import Collection
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from pipeline.stores.objects import MOST, Objects, failures, path_of
@@ -18,29 +18,7 @@ from pipeline.stores.packs import Packs, Stored
 HASHED_APART: Final = 65_536  # bytes of the smallest value that a thread hashes while others are assembled
 
 
-class LargeValues(Protocol):
-    """Every method raises StoreError."""
-
-    async def put(self, folder: str, data: bytes, media_type: str) -> str:
-        """Write a value. Return its SHA-256; it is safe then. One that is there stays, and counts as written now."""
-
-    async def read(self, folder: str, digest: str, most: int | None) -> bytes:
-        """A value of at most `most` bytes. Raises NotThere, too."""
-
-    async def found(self, folder: str) -> list[Stored]:
-        """All values of a folder."""
-
-    async def folders(self) -> set[str]:
-        """All folders that have values."""
-
-    async def erase(self, folder: str) -> int:
-        """Delete all values of a folder. Return how many they were."""
-
-    async def erase_some(self, folder: str, digests: Collection[str], before: int) -> None:
-        """Delete values of a folder that were written before then, in epoch ms."""
-
-
-def large_values(root: str, objects: Objects) -> LargeValues:
+def large_values(root: str, objects: Objects) -> Packed | InBucket:
     """The values under a URL. Raises CallerError where the cloud's variables say too little."""
     if urlsplit(root).scheme == "file":
         return Packed(root)
@@ -49,7 +27,7 @@ def large_values(root: str, objects: Objects) -> LargeValues:
 
 
 class Packed:
-    """Values in packs. Those that come while a batch is being written are the next batch."""
+    """Values in packs. Those that come while a batch is being written are the next batch. Methods raise StoreError."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -58,7 +36,7 @@ class Packed:
         self._writing: asyncio.Task[None] | None = None
 
     async def put(self, folder: str, data: bytes, media_type: str) -> str:
-        """See LargeValues."""
+        """Write a value. Return its SHA-256; it is safe then. One that is there stays, and counts as written now."""
         loop = asyncio.get_running_loop()
         done: Future[str] = loop.create_future()
         self._waiting.append((folder, data, done))
@@ -86,65 +64,66 @@ class Packed:
             self._writing = None
             for *_, done in (*batch, *self._waiting):  # those that are not done when the loop ends
                 done.cancel()
+            self._waiting.clear()
 
     async def read(self, folder: str, digest: str, most: int | None) -> bytes:
-        """See LargeValues."""
+        """A value of at most `most` bytes. Raises NotThere, too."""
         with failures("read", f"{self.root}/{folder}/{digest}"):
             return await asyncio.to_thread(self.packs.read, folder, digest, MOST if most is None else min(most, MOST))
 
     async def found(self, folder: str) -> list[Stored]:
-        """See LargeValues."""
+        """All values of a folder."""
         with failures("listed", f"{self.root}/{folder}"):
             return await asyncio.to_thread(self.packs.found, folder)
 
     async def folders(self) -> set[str]:
-        """See LargeValues."""
+        """All folders that have values."""
         with failures("listed", self.root):
             return await asyncio.to_thread(self.packs.folders)
 
     async def erase(self, folder: str) -> int:
-        """See LargeValues; no pack has a byte of them then."""
+        """Delete all values of a folder. Return how many they were; no pack has a byte of them then."""
         with failures("deleted", f"{self.root}/{folder}"):
             return await asyncio.to_thread(self.packs.erase, folder)
 
     async def erase_some(self, folder: str, digests: Collection[str], before: int) -> None:
-        """See LargeValues; no pack has a byte of them then."""
+        """Delete values of a folder that were last written before then, in epoch ms; as `erase`."""
         with failures("deleted", f"{self.root}/{folder}"):
             await asyncio.to_thread(self.packs.erase, folder, digests, before)
 
 
 class InBucket:
-    """Values as objects FOLDER/SHA256."""
+    """Values as objects FOLDER/SHA256. Methods raise StoreError."""
 
     def __init__(self, root: str, objects: Objects) -> None:
         self.root = root
         self.objects = objects
 
     async def put(self, folder: str, data: bytes, media_type: str) -> str:
-        """See LargeValues."""
+        """As that of Packed."""
         apart = len(data) >= HASHED_APART
         digest = (await asyncio.to_thread(hashlib.sha256, data) if apart else hashlib.sha256(data)).hexdigest()
         await self.objects.add(f"{self.root}/{folder}/{digest}", data, media_type)
         return digest
 
     async def read(self, folder: str, digest: str, most: int | None) -> bytes:
-        """See LargeValues."""
+        """As that of Packed."""
         return await self.objects.read(f"{self.root}/{folder}/{digest}", most)
 
     async def found(self, folder: str) -> list[Stored]:
-        """See LargeValues."""
+        """As that of Packed."""
         names = self.objects.found_under(f"{self.root}/{folder}")
         return [Stored(one.uri.rpartition("/")[2].lower(), one.size, one.modified) async for one in names]
 
     async def folders(self) -> set[str]:
-        """See LargeValues."""
+        """As that of Packed."""
         return {unquote(name.split("/")[-2]) async for name in self.objects.names_under(self.root)}
 
     async def erase(self, folder: str) -> int:
-        """See LargeValues."""
+        """As that of Packed."""
         return await self.objects.delete_under(f"{self.root}/{folder}")
 
     async def erase_some(self, folder: str, digests: Collection[str], before: int) -> None:
-        """See LargeValues; but for those that were written before then when the caller looked."""
+        """As that of Packed, but of all these: the caller has looked when they were written."""
         for digest in digests:
             await self.objects.delete(f"{self.root}/{folder}/{digest}")
