@@ -217,9 +217,10 @@ class Marks:
         size = FEWEST
         while size < 4 * (self.shares.total + 1):
             size *= 2
-        self._slots, self._used = array("q", bytes(8 * size)), 0
-        for place in self._places():
-            self._put(self._name(place), place)
+        before, self._slots, self._used = self._slots, array("q", bytes(8 * size)), 0
+        for value in before:
+            if value not in (FREE, DELETED):
+                self._put(self._name(value - 1), value - 1)
 
 
 def _packed(key: RunKey) -> tuple[bytes, bytes]:
