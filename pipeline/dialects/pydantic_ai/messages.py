@@ -12,9 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from pipeline.dialects.pydantic_ai.keys import ARGS, ARGS_STYLES, ARGS_TEXT, EMPTY, INVALID
 from pipeline.turns.times import epoch_ms
-from topics.json_text import Fields
+from topics.json_text import MAYBE_LARGE, Fields
 from turnmill import deep_json
 from turnmill.nesting import text_too_deep, with_room
 
@@ -176,7 +178,8 @@ def arguments(raw: Any) -> Fields:
         return {"args": {INVALID: raw}}
     if isinstance(data, str):
         return {"args": {INVALID: raw}}
-    for name, write in WRITE.items():
+    spaced = data.__class__ is dict and data and '": ' in raw  # else there may be no space to tell
+    for name, write in (SPACED_FIRST if spaced else WRITE).items():
         if with_room(partial(write, data)) == raw:
             return {"args": data, ARGS: name}
     return {"args": data, ARGS: "text", ARGS_TEXT: raw}
@@ -184,7 +187,7 @@ def arguments(raw: Any) -> Fields:
 
 def _data(text: str) -> Any:
     try:
-        return READ(text)
+        return READ(text) if MAYBE_LARGE.search(text) else orjson.loads(text)
     except (ValueError, RecursionError):
         return deep_json.loads(text, _no_constant)
 
@@ -196,3 +199,4 @@ def _no_constant(name: str) -> Any:
 # Made once: `json.loads` and `json.dumps` make a decoder or an encoder for each text.
 READ: Final = json.JSONDecoder(parse_constant=_no_constant).decode
 WRITE: Final = {name: json.JSONEncoder(**style).encode for name, style in ARGS_STYLES.items()}
+SPACED_FIRST: Final = dict(sorted(WRITE.items(), key=lambda style: not style[0].startswith("spaced")))
