@@ -34,9 +34,9 @@ GROUPS: Final[dict[str, str]] = {
         "thread_document times tokens"
     ),
     "pipeline/assembly": (
-        "agent_turn builder deadlines dialect expected_record finish finishing fork limits marks oversized parking "
-        "partition parts records refused_events restored_state results run run_ends segment_names sequence_window "
-        "shares spilled_run telemetry weight"
+        "agent_turn builder deadlines dialect expected_record finish finishing fork limits marks offline oversized "
+        "parking partition parts records refused_events restored_state results run run_ends segment_names "
+        "sequence_window shares spilled_run telemetry weight"
     ),
     "pipeline/stores": "rows usage",
     "pipeline/dialects": "model_calls notes responses_progress tp_events",

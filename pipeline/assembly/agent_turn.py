@@ -51,9 +51,10 @@ def agent_turn(
     messages, timings = _messages(context, turn, started, staying, keep_telemetry=keep_telemetry)
     document["messages"] = messages
     usages = [message.fields.get("usage") for message in turn.messages]
-    total = turn.total_usage or tokens.total([usage for usage in usages if isinstance(usage, dict)])
-    if total:
-        document["total_usage"] = tokens.normal(total)
+    if turn.total_usage:
+        document["total_usage"] = tokens.normal(turn.total_usage)
+    elif total := tokens.total([usage for usage in usages if isinstance(usage, dict)]):
+        document["total_usage"] = total
     document.update(turn.turn_fields)
     document.update(turn.notes)
     shown = None if complete else partial(context.agent_id, whole, staying)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from pipeline.assembly.builder import End
 from pipeline.assembly.deadlines import ended, overdue, overdue_spilled, spill_due, window_is_full
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.expected_record import Said, read_deltas
@@ -39,7 +40,7 @@ from topics import state as state_topic
 from topics.json_text import Fields
 from topics.state import Closed, RunKey
 from topics.turn_record import TurnRecord
-from turnmill.envelope import LARGEST, checked, decode
+from turnmill.envelope import ENDS, LARGEST, checked, decode
 from turnmill.errors import InvalidRecord, Reason
 
 INT: Final = frozenset({int})
@@ -104,24 +105,27 @@ class Partition:
                 read += 1
                 if at > now:
                     now = at
-                # The usual case: the next record of an open run, and nothing special about it. What is taken here must
-                # pass `decode`, too: after a restart the same record may go that way. Most records are as expected.
+                # The usual case: the next record of an open run, perhaps its last. What is taken here must pass
+                # `decode`, too: after a restart the same record may go that way. Most records are as expected.
                 if expecting and read_deltas is not None and value is not None and len(value) <= most:
                     said = read_deltas(expecting, value)
-                    if said is not None and self._goes_on(said, record, value, full):
+                    if said is not None and self._goes_on(said, record, offset, at, value, full):
                         continue
                 envelope: Fields = NOTHING
                 try:
                     envelope = loads(value)  # type: ignore[arg-type]  # None raises, too; compiled, what is no object
-                    dt = tenant = None
+                    dt = tenant = end = None
                     others = len(envelope) - 8
                     if others and "dt" in envelope:
                         dt = envelope["dt"]
                         others -= 1
+                    if others and "end" in envelope:
+                        end = envelope["end"]
+                        others -= 1
                     if others:
                         tenant = envelope["tenant"]
                         if others != 1:
-                            raise KeyError  # there is a run, an end, or something unknown, too
+                            raise KeyError  # there is a run, or something unknown, too
                     run = runs[tenant, envelope["thread_id"], envelope["run_id"]]  # type: ignore[index]  # as RunKey
                     dialect, builder = run.dialect, run.builder
                     events, seq, ts, version = envelope["events"], envelope["seq"], envelope["ts"], envelope["v"]
@@ -139,6 +143,7 @@ class Partition:
                         or type(ts) is not int
                         or not 0 <= ts <= LARGEST
                         or (dt is not None and (len(dt) != count or {*map(type, dt)} != INT))
+                        or (end is not None and end not in ENDS)
                         or size > most
                         or (grown := run.size + size) > full
                     ):
@@ -155,25 +160,37 @@ class Partition:
                 applied[dialect.name] += count
                 if run.refusals or builder.telemetry:
                     self.ends.collect(run, record)
-                if run.guesses:
+                if end is not None:
+                    self.next, self.now = following, now
+                    self._end(RunKey(tenant, envelope["thread_id"], envelope["run_id"]), run, end, record)
+                elif run.guesses:
                     self._foresee(run, envelope)
         finally:
             self.next, self.now = following, now
             self.ends.counts.records += read
 
-    def _goes_on(self, said: Said, record: Record, value: bytes, full: int) -> bool:
+    def _goes_on(self, said: Said, record: Record, offset: int, at: int, value: bytes, full: int) -> bool:
         """Take what `read_deltas` gave of a record -> whether it is the next one of an open run, and was taken."""
         run: Run = said[0]  # typed, as the rest is: compiled code looks up attributes of Any by their names
         _, seq, first, last, count, text = said
         grown = run.size + len(value)
         if seq != run.next or grown > full or not run.go_on(first, last, count, text, record):
             return False
-        run.last_at = record.timestamp
-        run.last_offset = record.offset
+        run.last_at = at
+        run.last_offset = offset
         run.size = grown
         run.unspilled.append(value)
         self.ends.counts.events[run.dialect.name] += count
         return True
+
+    def _end(self, key: RunKey, run: Run, end: End, record: Record) -> None:
+        """Close an open run that a publisher's `end` has ended, with its newest record."""
+        run.end = end
+        self.unspilled += len(run.unspilled[-1])
+        try:
+            self._close_if_ended(key, run)
+        except Exception as error:  # as `take`
+            self.out.dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
 
     def _foresee(self, run: Run, envelope: Envelope) -> None:
         """Expect that an open run goes on as its newest record ends, where that can be known."""
@@ -242,11 +259,15 @@ class Partition:
             run.duplicates = 0
         if run.refusals or run.builder.telemetry:
             self.ends.collect(run, record)
+        if not self._close_if_ended(key, run) and run.guesses and not run.early and run.read is None:
+            self._foresee(run, envelope)
+
+    def _close_if_ended(self, key: RunKey, run: Run) -> bool:
+        """Close an open run if its newest record was its end -> whether it was."""
         event = ended(run, self.limits)
         if event is not None:
             self.ends.close(key, run, event, self.now)
-        elif run.guesses and not run.early and run.read is None:
-            self._foresee(run, envelope)
+        return event is not None
 
     def dialect_of(self, envelope: Envelope) -> Dialect:
         dialect = self.dialects.get(envelope["dialect"])

@@ -55,6 +55,17 @@ def test_a_run_becomes_its_turn() -> None:
     assert partition.counts.events == {"toy": 4}
 
 
+@pytest.mark.parametrize("end", ["done", 5, [], {}, True, ""])
+def test_an_end_that_is_none_is_refused_and_the_run_goes_on(end: Any) -> None:
+    log = Log()
+    for more in ({}, {"end": None}, {"end": end}, {"end": "complete"}):
+        log.add({**envelope(min(len(log.records), 2), text("x")), **more})
+    partition = partition_of(log)
+    assert [(refused.record.offset, refused.reason) for refused in partition.out.dead] == [(2, Reason.NOT_AN_ENVELOPE)]
+    assert [words(record) for record in partition.out.turns] == [["x", "x", "x"]]
+    assert (partition.open_runs(), partition.counts.closed, partition.counts.records) == (0, 1, 4)
+
+
 def test_records_that_were_seen_are_not_fed_again() -> None:
     log = Log()
     for seq in range(3):
