@@ -38,7 +38,7 @@ GROUPS: Final[dict[str, str]] = {
         "parking partition parts records refused_events restored_state results run run_ends segment_names "
         "sequence_window shares spilled_run telemetry weight"
     ),
-    "pipeline/stores": "rows usage",
+    "pipeline/stores": "keys rows thread_rows usage",
     "pipeline/dialects": "model_calls notes responses_progress tp_events",
     "pipeline/dialects/ag_ui": "content events request side_events snapshot stream text turn",
     "pipeline/dialects/agents_sdk": "events messages request",

@@ -21,7 +21,7 @@ from pipeline.stores.schema import threads
 
 STEP: Final = 0.003  # seconds between two looks: a figure is too high by this, and a look's own time, at most
 COUNT: Final = select(func.count()).select_from(threads)
-KEYS: Final = select(threads.c.thread_key)
+KEYS: Final = select(threads.c.thread_id)
 
 
 @asynccontextmanager

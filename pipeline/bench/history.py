@@ -12,9 +12,13 @@ from sqlalchemy import and_, bindparam, select, text, update
 
 from pipeline.bench import postgres
 from pipeline.stores.histogram import added, text_of
-from pipeline.stores.schema import SUMMED, usage_names, usage_state, usage_sums
+from pipeline.stores.keys import UsageNames
+from pipeline.stores.names import ids_of
+from pipeline.stores.schema import SUMMED, usage, usage_names, usage_state, usage_sums
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import HOUR, MINUTE, zone
+from pipeline.stores.turn_ids import NUMBER_BITS
+from pipeline.stores.turn_ids import NUMBERS as NUMBERS_OF_TURNS
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.stores.usage_tallies import DAY, QUARTER, SPANS, TIMES
 
@@ -33,40 +37,39 @@ GROWN: Final = 10  # times as many turns, in sums
 AS_GROWN: Final = (BY_MODEL, BY_DAY)
 
 # What numbers are made into: 100 combinations of 10 tenants with 10 agents, with a model and a provider of each.
+NAMES: Final = [
+    UsageNames(f"t{tenant}", f"model-{agent % 8}", f"provider-{agent % 3}", f"agent-{agent}")
+    for tenant in range(10)
+    for agent in range(10)
+]
 NUMBERS: Final = {
     "postgresql": "SELECT generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS n",
     "sqlite": "WITH RECURSIVE s(n) AS (SELECT :first UNION ALL SELECT n + 1 FROM s WHERE n < :last) SELECT n FROM s",
 }
-TURN: Final = {
-    "postgresql": "'turn-' || lpad(n::text, 12, '0')",
-    "sqlite": "printf('turn-%012d', n)",
+BYTES: Final = {
+    "postgresql": "decode(lpad(to_hex(n), 32, '0'), 'hex')",
+    "sqlite": "from_hex(printf('%032x', n))",
 }
-THREAD: Final = {
-    "postgresql": "'thread-' || lpad((n / 5)::text, 12, '0') || '/t' || n / 5 % 10",
-    "sqlite": "printf('thread-%012d/t%d', n / 5, n / 5 % 10)",
-}
+THREAD: Final = f"({1 << 40} + n / 5)"  # ids that the database itself does not come to
+TURN: Final = f"({{at}} << {NUMBER_BITS} | n % {NUMBERS_OF_TURNS})"
 MADE: Final = (
-    """INSERT INTO threads (thread_id, tenant, status, turns, total_tokens, created_at, updated_at)
-    SELECT {thread}, 't' || (n / 5 % 10), 'complete', 5, 7500, {at}, {at} FROM ({numbers}) s WHERE n % 5 = 0""",
-    """INSERT INTO turns (turn_id, thread_id, run_id, ordinal, role, agent_id, tenant, dialect, status, revision,
-        digest, events, started_at, ended_at, facts, document)
-    SELECT {turn}, {thread}, 'run-' || n, 0, 1, 'agent-' || (n / 50 % 10), 't' || (n / 5 % 10), 'vercel-ai', 'complete',
-        0, '', 3, {at}, {at}, '{{}}', '{{}}' FROM ({numbers}) s""",
-    """INSERT INTO usage (turn_id, thread_id, position, at, agent_id, tenant, model, provider, finish_reason, requests,
-        turns, interrupted, errors, input_tokens, output_tokens, total_tokens, cost_nano_usd, ttft_ms, duration_ms)
-    SELECT {turn}, {thread}, 0, {at}, 'agent-' || (n / 50 % 10), 't' || (n / 5 % 10), 'model-' || (n / 50 % 10 % 8),
-        'provider-' || (n / 50 % 10 % 3), 'stop', 1, 1, 0, 0, 1000 + n % 1000, n % 500, 1000 + n % 1000 + n % 500,
-        1000000 + n % 1000, 100 + n * 7919 % 1000 * (n * 104729 % 9 + 1) / 2, 1000 + n * 7907 % 9000 * (n % 7 + 1)
+    """INSERT INTO threads (id, thread_id, tenant, status, turns, total_tokens, created_at, updated_at, newest)
+    SELECT {thread}, 'thread-' || (n / 5), 't' || (n / 5 % 10), 2, 5, 7500, {at}, {at}, {at} << 2 | 1
+    FROM ({numbers}) s WHERE n % 5 = 0""",
+    """INSERT INTO turns (id, thread, turn_id, run_id, ordinal, role, status, revision, events, digest, started_at,
+        ended_at, searched, record)
+    SELECT {turn}, {thread}, {bytes}, 'run-' || n, 0, 1, 2, 0, 3, {bytes}, {at}, {at}, true, '{{}}'
     FROM ({numbers}) s""",
+    """INSERT INTO usage (turn, position, thread, at, names, finish_reason, requests, turns, interrupted, errors,
+        input_tokens, output_tokens, total_tokens, cost_nano_usd, ttft_ms, duration_ms)
+    SELECT {turn}, 0, {thread}, {at}, u.id, 'stop', 1, 1, 0, 0, 1000 + n % 1000, n % 500, 1000 + n % 1000 + n % 500,
+        1000000 + n % 1000, 100 + n * 7919 % 1000 * (n * 104729 % 9 + 1) / 2, 1000 + n * 7907 % 9000 * (n % 7 + 1)
+    FROM ({numbers}) s JOIN usage_names u ON u.tenant = 't' || (n / 5 % 10) AND u.agent_id = 'agent-' || (n / 50 % 10)
+    """,
 )
-
-
-COPIED: Final = """INSERT INTO usage (turn_id, thread_id, position, at, agent_id, tenant, model, provider,
-        finish_reason, requests, turns, interrupted, errors, input_tokens, output_tokens, total_tokens, cost_nano_usd,
-        ttft_ms, duration_ms)
-    SELECT turn_id, thread_id, :copy, at, agent_id, tenant, model, provider, finish_reason, requests, turns,
-        interrupted, errors, input_tokens, output_tokens, total_tokens, cost_nano_usd, ttft_ms, duration_ms
-    FROM usage WHERE at >= :first AND at < :last AND position = 0"""
+VALUES: Final = ", ".join(column.name for column in usage.c if column.name not in ("turn", "position"))
+COPIED: Final = f"""INSERT INTO usage (turn, position, {VALUES}) SELECT turn, :copy, {VALUES} FROM usage
+    WHERE at >= :first AND at < :last AND position = 0"""  # noqa: S608  # our own names
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +155,11 @@ async def fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) 
         async with store._writing() as connection:  # noqa: SLF001  # a benchmark's way to a month of turns
             name = connection.dialect.name
             progress(f"{turns:,} turns on {name}: {first:,} made")
-            parts = {"numbers": NUMBERS[name], "turn": TURN[name], "thread": THREAD[name]}
+            await ids_of(connection, UsageNames, NAMES)
             at = f"({BEGIN} + n * {DAYS * DAY} / {turns})"
+            parts = {"numbers": NUMBERS[name], "bytes": BYTES[name], "thread": THREAD, "at": at}
             for statement in MADE:
-                made = text(statement.format(**parts, at=at))
+                made = text(statement.format(**parts, turn=TURN.format(at=at)))
                 await connection.execute(made, {"first": first, "last": min(first + AT_ONCE, turns) - 1})
     return name
 

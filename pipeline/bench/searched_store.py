@@ -5,17 +5,24 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.engine import create_engine
-from pipeline.stores.search_write import add, prepared
+from pipeline.stores.rows import RecordRows, record_rows
+from pipeline.stores.search_write import kinds_of, words_calls
+from pipeline.stores.sending import of_rows, send
 from pipeline.stores.sql import ThreadStore
+from pipeline.stores.statements import put_turns
+from pipeline.stores.turn_ids import new_ids
 from pipeline.stores.usage_tallies import DAY
-from topics import json_text
+from pipeline.stores.write import lock
+from pipeline.turns.times import iso
+from topics.turn_record import TurnRecord
+from turnmill.identity import thread_uuid, turn_id
 
 END: Final = 1_767_225_600_000  # 2026-01-01
 DAYS: Final = 365
@@ -28,19 +35,6 @@ SYLLABLES: Final = re.findall("..", "kalomitosobeinalreundepocosafelymetiabor")
 RARE: Final = 100_000  # turns, of which one has a rare word
 EVERY: Final = {"always": 1, "tenth": 10, "hundredth": 100, "thousandth": 1000}  # a word -> one turn of so many has it
 ORDERS: Final = 5  # one turn of so many has a number of its own
-ROW: Final = (
-    "INSERT INTO turns (turn_id, thread_id, run_id, ordinal, role, agent_id, tenant, dialect, status, revision, "
-    "digest, events, started_at, ended_at, facts, document, searched, said) "
-)
-COLUMNS: Final = ("turn_id", "thread_key", "run_id", "role", "agent_id", "tenant", "digest", "started_at")
-KINDS: Final = ("text", "text", "text", "int", "text", "text", "text", "bigint", "text", "text", "bigint")
-ADD: Final = {
-    "postgresql": ROW  # noqa: S608  # of this module's own texts
-    + "SELECT a, b, c, 0, d, e, f, 'vercel-ai', 'complete', 0, g, 3, h, h, '{}', i::json, j, k FROM unnest("
-    + ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(KINDS, 1))
-    + ") AS s (a, b, c, d, e, f, g, h, i, j, k)",
-    "sqlite": ROW + "VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 'vercel-ai', 'complete', 0, ?7, 3, ?8, ?8, '{}', ?9, ?10, ?11)",
-}
 
 
 class Speech:
@@ -82,19 +76,20 @@ def rare(number: int) -> str:
 async def fill(store: ThreadStore, turns: int, progress: Callable[[str], None]) -> None:
     """Write so many turns to an empty store, without usage. On Postgres the index of words is built at the end."""
     speech = Speech()
-    await _run(store, "postgresql", "DROP INDEX said_words")
+    await _run(store, "postgresql", "DROP INDEX turn_words_words")
     for first in range(0, turns, AT_ONCE):
         if first % 100_000 == 0:
             progress(f"a store to search in: {first:,} of {turns:,} turns")
-        rows = [_row(number, turns, speech) for number in range(first, min(first + AT_ONCE, turns))]
+        some = range(first, min(first + AT_ONCE, turns))
+        records = [record(number, BEGIN + number * DAYS * DAY // turns, speech) for number in some]
         async with store._writing() as connection:  # noqa: SLF001  # a benchmark's way to a year of turns
-            await _add(connection, rows)
+            await _add(connection, list(map(record_rows, records)))
     progress("a store to search in: the index of words")
     await _run(
         store,
         "postgresql",
         "SET LOCAL maintenance_work_mem = '1GB'",
-        "CREATE INDEX said_words ON said USING gin (words)",
+        "CREATE INDEX turn_words_words ON turn_words USING gin (words)",
     )
     await _run(store, "postgresql", "ANALYZE")
     await _run(store, "sqlite", "ANALYZE")
@@ -112,33 +107,43 @@ async def _run(store: ThreadStore, dialect: str, *statements: str) -> None:
         await unlimited.dispose()
 
 
-def _row(number: int, turns: int, speech: Speech) -> dict[str, Any]:
-    said = speech.turn(number)
-    part = {"part_kind": "user-prompt" if number % 2 == 0 else "text", "content": said}
-    agent = {"turn_type": "agent", "messages": [{"message_type": "response", "parts": [part]}]}
+def record(number: int, ms: int, speech: Speech) -> TurnRecord:
+    """Return the record of a turn of a user or of an agent, with one response, that began then (epoch ms)."""
+    tenant = f"t{number // 10 % TENANTS}"
+    thread_id, run = thread_uuid(f"chat-{number // 10}", tenant)[0], f"run-{number // 2}"
+    at, said = iso(ms), speech.turn(number)
+    turn: dict[str, Any] = {"turn_type": "user", "submitted_at": at}
+    turn["parts"] = [{"part_kind": "user-prompt", "content": said}]
+    if number % 2:
+        response = {"message_type": "response", "timestamp": iso(ms + 250), "agent_id": "a", "model_name": "gpt-5-mini"}
+        response |= {"provider_name": "openai", "parts": [{"part_kind": "text", "content": said}]}  # type: ignore[dict-item]  # a part is a dictionary
+        usage = {"input_tokens": 1000 + number % 1000, "output_tokens": number % 500}
+        turn = {"turn_type": "agent", "agent_id": "a", "started_at": at, "completed_at": iso(ms + 500)}
+        turn |= {"completion_status": "complete", "messages": [response | {"usage": usage}]}
     return {
-        "turn_id": f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}-turn",  # as those of real turns: in no order
-        "thread_key": f"{number // 10 * 0xC2B2AE3D27D4EB4F % 2**64:016x}-thread/t{number // 10 % TENANTS}",
-        "run_id": f"run-{number // 2}",
-        "role": number % 2,
-        "agent_id": f"agent-{number // 10 % 7}",
-        "tenant": f"t{number // 10 % TENANTS}",
-        "digest": f"{number:064x}",
-        "started_at": BEGIN + number * DAYS * DAY // turns,
-        "document": agent if number % 2 else {"turn_type": "user", "parts": [part]},
+        "v": 1,
+        "thread_id": thread_id,
+        "run_id": run,
+        "turn_id": turn_id(thread_id, run, "" if number % 2 else "user"),
+        "agent_id": "a",
+        "tenant": tenant,
+        "dialect": "vercel-ai",
+        "revision": 0,
+        "status": "complete",
+        "hash": "0" * 64,
+        "events": 3,
+        "ranges": [[0, 2]],
+        "turn": turn,
+        "agents": [{"agent_id": "a", "agent_name": "A", "created_at": at}],
     }
 
 
-async def _add(connection: AsyncConnection, rows: list[dict[str, Any]]) -> None:
+async def _add(connection: AsyncConnection, added: list[RecordRows]) -> None:
+    """Write these turns with their words, and nothing else that follows from them."""
     dialect = connection.dialect.name
-    threads = [
-        {"of": key, "tenant": tenant} for key, tenant in {row["thread_key"]: row["tenant"] for row in rows}.items()
-    ]
-    await connection.execute(text("INSERT INTO threads (thread_id, tenant) VALUES (:of, :tenant)"), threads)
-    marked, words = await prepared(connection, rows, ("said",))
-    columns: Iterator[list[Any]] = ([row[name] for row in marked] for name in COLUMNS)
-    documents = [json_text.dumps(row["document"]) for row in marked]
-    values = [*columns, documents, [row["searched"] for row in marked], [row["said"] for row in marked]]
-    given: Any = tuple(values) if dialect == "postgresql" else list(zip(*values, strict=True))
-    await connection.exec_driver_sql(ADD[dialect], given)
-    await add(connection, words)
+    threads = await lock(connection, {rows.thread for rows in added})
+    ids = await new_ids(connection, [rows.turn["started_at"] for rows in added])
+    placed = list(zip(ids, added, strict=True))
+    turns = [{"id": id_, "thread": threads[rows.thread].id, "searched": True, **rows.turn} for id_, rows in placed]
+    words = words_calls(dialect, placed, kinds_of(connection))
+    await send(connection, [of_rows(dialect, put_turns(dialect), turns), *words])

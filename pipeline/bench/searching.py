@@ -15,12 +15,10 @@ from typing import Any, Final
 from sqlalchemy import text
 
 from pipeline.bench import postgres
-from pipeline.bench.searched_store import RARE, Speech, fill, order, rare
+from pipeline.bench.searched_store import BEGIN, RARE, Speech, fill, order, rare, record
 from pipeline.errors import CallerError
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
-from topics.turn_record import TurnRecord
-from turnmill.identity import thread_uuid, turn_id
 
 RARE_WORD: Final = "a word in one turn of 100,000"
 COMMON_WORD: Final = "a word in all turns"
@@ -77,7 +75,9 @@ async def _write(into: Searches, url: str, choice: str, progress: Callable[[str]
     """A round: a new store, with the sums and all else that a store role keeps."""
     progress(f"writing turns, {into.store}, TURNMILL_SEARCH={choice}")
     speech = Speech()
-    batches = [[_record(n, speech) for n in range(first, first + AT_ONCE)] for first in _firsts(WRITTEN + 1)]
+    batches = [
+        [record(n, BEGIN + n * 1000, speech) for n in range(first, first + AT_ONCE)] for first in _firsts(WRITTEN + 1)
+    ]
     async with await ThreadStore.open(url, migrate=True, search=choice) as store:
         await store.write(batches[0])  # statements are compiled with the first one
         size = await _one(store, SIZE)
@@ -115,39 +115,6 @@ def _cpu(pid: int) -> float:
         return 0.0
     times = rest.split()[11:13]
     return sum(map(int, times)) / os.sysconf("SC_CLK_TCK") if "postgres" in name else 0.0
-
-
-def _record(number: int, speech: Speech) -> TurnRecord:
-    """The record of a turn of a user or of an agent, with one response."""
-    thread_id = thread_uuid(f"chat-{number // 10}", f"t{number // 10 % 50}")[0]
-    seconds = number % 3600
-    at = f"2026-01-20T{10 + number // 3600 % 12:02d}:{seconds // 60:02d}:{seconds % 60:02d}"
-    said = speech.turn(number)
-    turn: dict[str, Any] = {"turn_type": "user", "submitted_at": f"{at}.000Z"}
-    turn["parts"] = [{"part_kind": "user-prompt", "content": said}]
-    if number % 2:
-        response = {"message_type": "response", "timestamp": f"{at}.250Z", "agent_id": "a", "model_name": "gpt-5-mini"}
-        response |= {"provider_name": "openai", "parts": [{"part_kind": "text", "content": said}]}  # type: ignore[dict-item]  # a part is a dictionary
-        usage = {"input_tokens": 1000 + number % 1000, "output_tokens": number % 500}
-        turn = {"turn_type": "agent", "agent_id": "a", "started_at": f"{at}.000Z", "completed_at": f"{at}.500Z"}
-        turn |= {"completion_status": "complete", "messages": [response | {"usage": usage}]}
-    run = f"run-{number // 2}"
-    return {
-        "v": 1,
-        "thread_id": thread_id,
-        "run_id": run,
-        "turn_id": turn_id(thread_id, run, "" if number % 2 else "user"),
-        "agent_id": "a",
-        "tenant": f"t{number // 10 % 50}",
-        "dialect": "vercel-ai",
-        "revision": 0,
-        "status": "complete",
-        "hash": "0" * 64,
-        "events": 3,
-        "ranges": [[0, 2]],
-        "turn": turn,
-        "agents": [{"agent_id": "a", "agent_name": "A", "created_at": f"{at}.000Z"}],
-    }
 
 
 async def _ask(into: Searches, url: str, progress: Callable[[str], None]) -> None:

@@ -20,7 +20,6 @@ from pipeline.stores.expiry import Expired, Expiry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import MINUTE, label
 from pipeline.stores.usage_sums import Compared
-from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 from turnmill.settings import without_password
 
@@ -33,24 +32,15 @@ def store() -> None:
 
 
 @store.command(short_help="Bring the store's schema up to date.")
-@click.option("--threads", is_flag=True, help="Move an older version's threads now; once none of its gateways runs.")
-def migrate(*, threads: bool) -> None:
+def migrate() -> None:
     """Bring the store's schema up to date; safe while workers run, and from several places at once.
 
-    SQLite files are also migrated when they are opened; Postgres only here. Threads that a version before tenants has
-    stored are moved by the store role, ten minutes after its start; --threads does not wait for that.
+    SQLite files are also migrated when they are opened; Postgres only here.
     """
     url = load().store_url
-    before, moved, kept = asyncio.run(_migrate(url, threads=threads))
+    before = asyncio.run(_migrate(url))
     change = "already up to date" if before == migrations.HEAD else f"was {before or 'empty'}"
     click.echo(f"{without_password(url)}: schema {migrations.HEAD}, {change}")
-    if threads:
-        click.echo(f"moved {moved:,} turns of an older version")
-    for key in kept:
-        click.echo(
-            f"{key.text}: some turns stay in the older row, since the store has other events of their runs: "
-            f"`turnmill replay --thread {key.thread_id}` joins both"
-        )
 
 
 @store.command(short_help="Reach the store, and see that its schema fits.")
@@ -76,8 +66,8 @@ def sums(*, repair: bool) -> None:
     if found.since is None:
         click.echo("no sums of usage are kept: TURNMILL_USAGE_SUMS is off")
         return
-    for place in found.wrong[:SHOWN]:
-        names = ", ".join("–" if name is None else plain(name) for name in place.names)
+    for place, whose in found.wrong[:SHOWN]:
+        names = ", ".join("–" if name is None else plain(name) for name in whose)
         click.echo(f"wrong: {place.span // MINUTE} minutes from {label(place.start, UTC)}: {names}")
     change = "put right" if repair else "wrong"
     click.echo(f"{found.sums:,} sums compared with the rows, {len(found.wrong):,} {change}")
@@ -130,7 +120,7 @@ async def _sums(url: str, *, repair: bool) -> Compared:
 
 @store.command(short_help="Keep the words of turns that miss them, for searches.")
 def index() -> None:
-    """Keep the words of all turns that an older version has stored, so that searches find them; with
+    """Keep the words of all turns that were stored with TURNMILL_SEARCH=off, so that searches find them; with
     TURNMILL_SEARCH=off delete those that are kept. The store role does the same, bit by bit: this doesn't wait.
 
     It can be stopped and given again, and workers go on meanwhile.
@@ -148,15 +138,10 @@ async def _index(url: str, search: str) -> int:
         return done
 
 
-async def _migrate(url: str, *, threads: bool) -> tuple[str | None, int, list[ThreadKey]]:
-    """-> the revision before, the number of moved turns, and the threads that keep turns in their older rows."""
+async def _migrate(url: str) -> str | None:
+    """-> the revision before."""
     async with ThreadStore(url) as opened:
-        before, moved, kept = await opened.migrate(), 0, list[ThreadKey]()
-        after = "" if threads else None
-        while after is not None:
-            step = await opened.move_older(after)
-            moved, kept, after = moved + step.turns, [*kept, *step.kept], step.after
-        return before, moved, kept
+        return await opened.migrate()
 
 
 async def _check(url: str) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.connections import Connected
+from pipeline.stores.names import INSERT
 from pipeline.stores.schema import webhook_deliveries as queue
 from pipeline.stores.schema import webhooks
-from pipeline.stores.statements import INSERT
 from pipeline.webhooks import Event, Webhook
 
 CLAIMED_MS: Final = 60_000  # for which a delivery is one worker's; no attempt takes as long

@@ -94,6 +94,7 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     index: with the usual cache of 2 MB a batch reads most of its pages anew, and with a log of 4 MB the same ones are
     copied into the database again and again.
     """
+    connection.create_function("from_hex", 1, bytes.fromhex, deterministic=True)  # SQLite has `unhex` from 3.41 on
     connection.isolation_level = None  # we send BEGIN ourselves: the driver sends it too late, after the first read
     cursor = connection.cursor()
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", CACHE, COPIED):

@@ -17,14 +17,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.observability.audit import about, audit
 from pipeline.retention import Retention
 from pipeline.stores import statements, usage_sums
-from pipeline.stores.documents import keys_of
 from pipeline.stores.holds import held_of
-from pipeline.stores.keys import key_text, older_text, own
+from pipeline.stores.keys import key_text, thread_of
 from pipeline.stores.leavings import Leaving, remember
+from pipeline.stores.list_statements import of_tenant
 from pipeline.stores.notices import delete_turns
+from pipeline.stores.rows import FACTS
 from pipeline.stores.schema import threads, turns
 from pipeline.stores.write import erased_of, lock
-from pipeline.turns.column_text import column_text
 from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
 
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 
     tenant: int = 0
     updated_at: int = 0
-    text: str = ""
+    number: int = 0
 
 
 def scopes(retention: Retention) -> list[str | None]:
@@ -60,15 +60,13 @@ def scopes(retention: Retention) -> list[str | None]:
 
 
 def candidates(tenant: str | None, begin: int, after: Place) -> Select[Any]:
-    """-> thread_key, tenant, turns, updated_at of the next threads that were last updated before `begin`, the oldest
-    first; of any tenant where that is None.
+    """-> name, id, turns, updated_at of the next threads that were last updated before `begin`, the oldest first; of
+    any tenant where that is None.
     """
-    columns = threads.c.thread_key, threads.c.tenant, threads.c.turns, threads.c.updated_at
-    query = select(*columns).where(threads.c.updated_at > 0, threads.c.updated_at < begin)
-    if tenant is not None:
-        query = query.where(threads.c.tenant == column_text(tenant) if tenant else threads.c.tenant.is_(None))
-    order = threads.c.updated_at, threads.c.thread_key
-    return query.where(row_of(*order) > row_of(after.updated_at, after.text)).order_by(*order).limit(LOOKED_AT)
+    order = threads.c.updated_at, threads.c.id
+    query = select(*statements.NAME, *order, threads.c.turns)
+    query = query.where(threads.c.updated_at > 0, threads.c.updated_at < begin, *of_tenant(tenant))
+    return query.where(row_of(*order) > row_of(after.updated_at, after.number)).order_by(*order).limit(LOOKED_AT)
 
 
 async def next_ripe(
@@ -91,12 +89,11 @@ async def next_ripe(
         if count > TURNS_AT_ONCE:
             break
         some.append(row)
-    found = await keys_of(connection, [(row.thread_key, row.tenant) for row in some])
-    keys = [key for text in found for key in found[text]]
+    keys = [thread_of(row) for row in some]
     if tenant is None:
         keys = [key for key in keys if (key.tenant or "") not in retention.tenants]
     ripe = await ripe_of(connection, keys, retention, now)
-    return ripe, Place(after.tenant, some[-1].updated_at, some[-1].thread_key)
+    return ripe, Place(after.tenant, some[-1].updated_at, some[-1].id)
 
 
 async def ripe_of(
@@ -106,9 +103,9 @@ async def ripe_of(
     held, erased = await held_of(connection, keys), await erased_of(connection, keys)
     found = []
     for key in keys:
-        real = func.sum(case((turns.c.role != statements.FACTS, 1), else_=0))
+        real = func.sum(case((turns.c.role != FACTS, 1), else_=0))
         begun = func.min(case((turns.c.started_at > 0, turns.c.started_at)))
-        query = select(real, begun, func.max(turns.c.ended_at)).where(own(turns, key))
+        query = select(real, begun, func.max(turns.c.ended_at)).where(turns.c.thread == statements.number_of(key))
         count, first, last = (await connection.execute(query)).one()
         if last is not None and key not in erased and retention.expired(key.tenant, last, now):
             found.append(Ripe(key, int(count), last if first is None else first, last, held=key in held))
@@ -120,7 +117,7 @@ async def expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retenti
     what they have used.
     """
     wanted = sorted(keys, key=key_text)
-    await lock(connection, wanted)  # this waits for a writer that is adding a turn, and for who holds the thread
+    rows = await lock(connection, wanted)  # this waits for a writer that is adding a turn, and for who holds the thread
     gone = [one for one in await ripe_of(connection, wanted, retention, now) if not one.held]
     for one in gone:
         await usage_sums.keep_expired(connection, one.key)
@@ -130,7 +127,5 @@ async def expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retenti
         await delete_turns(connection, one.key, "expired")
         before = retention.begin(one.key.tenant, now) or 0
         await remember(connection, [Leaving(one.key, before, one.first, one.last, now)])
-    texts = sorted({text for key in wanted for text in (key_text(key), older_text(key))})
-    await connection.execute(statements.delete_empty(texts))
-    await connection.execute(statements.refresh_threads(texts))
+    await connection.execute(statements.delete_empty({row.id for row in rows.values()}))
     return gone

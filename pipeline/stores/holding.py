@@ -11,6 +11,7 @@ from pipeline.stores import statements
 from pipeline.stores.connections import Connected
 from pipeline.stores.holds import held_of
 from pipeline.stores.keys import key_text
+from pipeline.stores.names import INSERT
 from pipeline.stores.schema import holds
 from pipeline.stores.write import erased_of, lock
 from topics.thread_key import ThreadKey
@@ -25,15 +26,15 @@ class Holding(Connected):
         before. Raises CallerError for one that is being deleted, or has been.
         """
         async with self._writing() as connection:
-            await lock(connection, [key])  # this waits for a deletion that is about to mark it
+            locked = await lock(connection, [key])  # this waits for a deletion that is about to mark it
             gone = await erased_of(connection, [key])
             held = await held_of(connection, [key])
-            await connection.execute(statements.delete_empty([key_text(key)]))
+            await connection.execute(statements.delete_empty([locked[key].id]))
             if gone:
                 raise CallerError(f"thread {key.text} can't be held: it was deleted")
             if not held:
                 row = {"thread_key": key_text(key), "name": list(key), "held_at": now_ms()}
-                await connection.execute(statements.INSERT[connection.dialect.name](holds), [row])
+                await connection.execute(INSERT[connection.dialect.name](holds), [row])
             return not held
 
     async def release(self, key: ThreadKey) -> bool:

@@ -1,19 +1,11 @@
-"""How rows name a thread: by the text of its key, or, in rows of an older version, by its id alone. Pure.
-
-A version that knew ids only wrote `ID`, and the tenant in a column of its own, so that one thread of its rows may hold
-the turns of several tenants. Such rows are read where they are until `ThreadStore.move_older` has moved them.
-"""
+"""How rows name threads, turns and agents: as text that every database takes, and turns as bytes. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from functools import lru_cache
-from typing import Any, Final
-
-from sqlalchemy import ColumnElement, Table, Text, and_, func, or_
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
@@ -21,15 +13,34 @@ from topics.turn_record import TurnRecord
 
 USUAL: Final = 200  # characters of a key
 NO_TENANT = ""  # what a caller gives who means the threads without a tenant; None means any
+CANONICAL: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID_BYTES: Final = 16
+FILLER: Final = b"\xff"  # no byte of UTF-8
+
+
+class UsageNames(NamedTuple):
+    """Whose usage it is: a row of `usage_names`."""
+
+    tenant: str | None
+    model: str | None
+    provider: str | None
+    agent_id: str
+
+
+class Agent(NamedTuple):
+    """An agent under one of its names: a row of `agents`."""
+
+    agent_id: str
+    agent_name: str | None
 
 
 def key_of(record: TurnRecord) -> ThreadKey:
-    """Whose record it is."""
+    """Return the key of a record's thread."""
     return ThreadKey.of(record["thread_id"], record.get("tenant"))
 
 
 def key_text(key: ThreadKey) -> str:
-    """What the columns hold."""
+    """Return the text of a key as the columns `thread_key` hold it."""
     thread_id, tenant = key
     size = len(thread_id) if tenant is None else len(thread_id) + len(str(tenant))
     return _remembered(thread_id, tenant) if size <= USUAL else _text(thread_id, tenant)
@@ -45,59 +56,30 @@ def _text(thread_id: str, tenant: str | None) -> str:
     return column_text(ThreadKey(thread_id, tenant).text) or ""
 
 
-def older_text(key: ThreadKey) -> str:
-    """What an older version wrote for it, and for any other tenant's thread with this id."""
-    return key_text(key if key.tenant is None else ThreadKey(key.thread_id))
+def id_and_tenant(key: ThreadKey) -> tuple[str, str]:
+    """Return a key as the columns `thread_id` and `tenant` of `threads` hold it."""
+    return column_text(key.thread_id) or "", column_text(key.tenant) or NO_TENANT
 
 
-def newer_text(text: str, tenant: str | None) -> str:
-    """What the columns would hold, had this version written the row with these two columns."""
-    return f"{text}/{tenant}" if tenant and "/" not in text else text
+def exact_name(key: ThreadKey) -> list[Any] | None:
+    """Return the key as JSON where these columns hold an escape or a hash in place of a part of it, else None."""
+    return None if id_and_tenant(key) == (key.thread_id, key.tenant or NO_TENANT) else list(key)
 
 
-def exact(text: str) -> ThreadKey | None:
-    """The key that has this text in columns; None where an escape or a hash stands for a part of it."""
-    key = ThreadKey.parse(text)
-    return key if key_text(key) == text else None
+def thread_of(row: Any) -> ThreadKey:
+    """Return the key of a row that has the columns `thread_id`, `tenant` and `name` of `threads`."""
+    return ThreadKey.of(row.thread_id, row.tenant) if row.name is None else ThreadKey.of(*row.name)
 
 
-def own(table: Table, key: ThreadKey) -> ColumnElement[bool]:
-    """The rows of a thread, of either version. `table` has the columns `thread_key` and `tenant`."""
-    if key.tenant is None:
-        return and_(table.c.thread_key == key_text(key), func.coalesce(table.c.tenant, "") == "")
-    older = and_(table.c.thread_key == older_text(key), table.c.tenant == column_text(key.tenant))
-    return or_(table.c.thread_key == key_text(key), older)
+def turn_bytes(turn_id: str) -> bytes:
+    """Return a turn's id as `turns` holds it: the 16 bytes of a UUID, or the text, filled up to more than 16 bytes."""
+    if CANONICAL.fullmatch(turn_id):
+        return bytes.fromhex(turn_id.replace("-", ""))
+    return (column_text(turn_id) or "").encode().ljust(UUID_BYTES + 1, FILLER)
 
 
-def among(table: Table, keys: Iterable[ThreadKey]) -> ColumnElement[bool]:
-    """The rows of these threads, of either version, and perhaps some of other tenants' threads with their ids."""
-    wanted = list(keys)
-    tenants = sorted({column_text(key.tenant) or "" for key in wanted if key.tenant is not None})
-    older = [older_text(key) for key in wanted if key.tenant is not None]
-    of_older = and_(table.c.thread_key.in_(older), table.c.tenant.in_(tenants))
-    return or_(table.c.thread_key.in_([key_text(key) for key in wanted]), *([of_older] if older else ()))
-
-
-def with_id(column: ColumnElement[Any], thread_id: str) -> ColumnElement[bool]:
-    """The rows of all tenants' threads with this id."""
-    text = key_text(ThreadKey(thread_id))
-    return or_(column == text, and_(column > f"{text}/", column < f"{text}0"))  # "0" comes right behind "/"
-
-
-class IdOf(FunctionElement[str]):
-    """`IdOf(column)`: the id in the text of a key."""
-
-    name = "id_of"
-    type = Text()
-    inherit_cache = True
-
-
-@compiles(IdOf, "postgresql")
-def _postgres(element: IdOf, compiler: SQLCompiler, **options: Any) -> str:
-    return f"split_part({compiler.process(element.clauses, **options)}, '/', 1)"
-
-
-@compiles(IdOf, "sqlite")
-def _sqlite(element: IdOf, compiler: SQLCompiler, **options: Any) -> str:
-    text = compiler.process(element.clauses, **options)
-    return f"(CASE instr({text}, '/') WHEN 0 THEN {text} ELSE substr({text}, 1, instr({text}, '/') - 1) END)"
+def turn_text(turn_id: bytes) -> str:
+    """Return the id that `turn_bytes` was given."""
+    if len(turn_id) == UUID_BYTES:
+        return str(UUID(bytes=turn_id))
+    return turn_id.rstrip(FILLER).decode()

@@ -9,8 +9,8 @@ from sqlalchemy import Select, case, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.keys import key_text
+from pipeline.stores.names import INSERT
 from pipeline.stores.schema import expired
-from pipeline.stores.statements import INSERT
 from topics.thread_key import ThreadKey
 
 

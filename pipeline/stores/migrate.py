@@ -14,23 +14,35 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from pipeline.errors import StoreError
 from pipeline.stores.engine import WRITE
 from pipeline.stores.failures import MIGRATE
-from pipeline.stores.schema import compatibility
+from pipeline.stores.schema import compatibility, threads, turns
 
 FOLDER: Final = Path(__file__).parent / "migrations"
 VERSION_TABLE: Final = "turnmill_version"
 # Files are named REVISION_what.py with rising numbers, so that only a migration imports Alembic, which is slow.
 REVISIONS: Final = tuple(sorted(path.stem.partition("_")[0] for path in (FOLDER / "versions").glob("[0-9]*.py")))
+BASELINE: Final = REVISIONS[0]
 HEAD: Final = REVISIONS[-1]
-LOCK_KEY: Final = 0x7468726D696C6C  # of Postgres' advisory lock: "thrmill"
+UNKNOWN: Final = (
+    "the store's tables were made before Turnmill's first schema, by a version that was never released: name another "
+    "database or file in TURNMILL_STORE, and `turnmill replay` stores again what the topics still hold"
+)
+LOCK_KEY: Final = 0x74726E6D696C6C  # of Postgres' advisory lock: "trnmill"
 
 _alembic = threading.Lock()  # its `op` and `context` are global to the process
 
 
 async def current(connection: AsyncConnection) -> str | None:
-    """The revision that the store has; None where it has none."""
-    if not await connection.run_sync(lambda sync: inspect(sync).has_table(VERSION_TABLE)):
+    """Return the revision of the store's schema; None where there are no tables. Raises StoreError for tables of ours
+    that don't have the baseline's mark.
+    """
+    tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
+    if VERSION_TABLE not in tables:
+        if {threads.name, turns.name} <= {*tables}:
+            raise StoreError(UNKNOWN)
         return None
     version: str | None = await connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608  # ours
+    if version is not None and version < BASELINE:
+        raise StoreError(UNKNOWN)
     return version
 
 

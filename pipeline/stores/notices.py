@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import statements
 from pipeline.stores.connections import Connected
+from pipeline.stores.names import INSERT
 from pipeline.stores.schema import notices
-from pipeline.stores.statements import INSERT
 from topics.notice import THREAD_DELETED, VERSION, NoticeRecord
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
@@ -28,6 +28,7 @@ Row = dict[str, Any]
 async def delete_turns(connection: AsyncConnection, key: ThreadKey, reason: str) -> None:
     """Delete a thread's turns, and leave a notice of it where there were any. `reason`: deleted, expired."""
     gone = await connection.execute(statements.delete_turns(key))
+    await connection.execute(statements.delete_agents(key))
     if gone.rowcount:
         await add(connection, [deleted(key, reason, now_ms())])
 

@@ -1,187 +1,181 @@
-"""A turn record <-> its rows. Pure."""
+"""A turn record -> its rows. Pure."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
 from pipeline.stores.bounded_sum import MAX_INTEGER
-from pipeline.stores.keys import key_of, key_text
+from pipeline.stores.keys import Agent, key_of, turn_bytes
 from pipeline.stores.usage import usage_rows
 from pipeline.turns.column_text import column_text, snippet
-from pipeline.turns.held_events import Ranges, Version, ranges_of
+from pipeline.turns.held_events import Version, ranges_of
 from pipeline.turns.pending import pending
-from pipeline.turns.thread_document import GIVEN_UP, agent_configs, digest, interruption, outgoing, role, span
-from topics import json_text
+from pipeline.turns.thread_document import GIVEN_UP, agent_configs, interruption, outgoing, role, span
+from topics import json_text, turn_record
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.identity import turn_id
 
 FIRST: Final = ("user", "")  # ordinals, as in pipeline.assembly.finish
+FACTS: Final = 2  # the role of a record without turn
+BROKEN_OFF, INTERRUPTED, COMPLETE = 0, 1, 2  # statuses: by a worker, by the publisher
+DIGEST_BYTES: Final = 16
 
 Row = dict[str, Any]
-Key = tuple[str, str]
+TurnKey = tuple[ThreadKey, bytes]  # a thread, and a turn's id as `keys.turn_bytes`
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRows:
-    """One record as rows: of `turns` one, of the other tables any number. `thread`: whose it is; `json`: the JSON
-    columns of `turn` as text.
+    """One record as rows: of `turns` one, of the other tables any number, all without the integers of the database.
+
+    `usage`: with the names of each row and the source of its price as text. `family`: the keys of this turn, and of
+    those that each version of its run has one of at least, the first turns of user and agent; they tell what the store
+    has of the run.
     """
 
     thread: ThreadKey
+    record: TurnRecord
     turn: Row
-    json: dict[str, str | None]
-    agents: list[Row]
+    agents: tuple[Agent, ...]
     links: list[Row]
     usage: list[Row]
-    ranges: Ranges
-    first_turns: tuple[str, ...]  # turn ids
+    key: TurnKey  # its thread, and the id of its turn
+    version: Version  # the record among those of its run
+    family: frozenset[TurnKey]
 
     @property
     def started_by(self) -> set[ThreadKey]:
         """The threads that started its run, as it says: the run is a sub-agent's."""
-        return {ThreadKey(thread_id, self.thread.tenant) for thread_id in starters(self.turn["facts"])}
+        return {ThreadKey(thread_id, self.thread.tenant) for thread_id in starters(self.record)}
 
     @property
-    def key(self) -> Key:
-        """(thread_key, turn_id)."""
-        return self.turn["thread_key"], self.turn["turn_id"]
-
-    @property
-    def version(self) -> Version:
-        """The record among those of its run; its rank is the same as pipeline.turns.thread_document.rank."""
+    def order(self) -> tuple[Any, ...]:
+        """A sort key among a thread's records, as `statements.ORDER`."""
         turn = self.turn
-        by_publisher = turn["interruption"] not in GIVEN_UP
-        decides = turn["status"] == "complete", turn["revision"], by_publisher, turn["digest"]
-        return Version(self.ranges, (turn["events"], decides))
-
-    @property
-    def family(self) -> set[Key]:
-        """The keys of this turn, and of those that each version of its run has one of at least: the first turns of
-        user and agent. They tell what the store has of the run.
-        """
-        thread_key, turn_id = self.key
-        return {(thread_key, turn_id), *((thread_key, first) for first in self.first_turns)}
+        return turn["started_at"], turn["role"], turn["run_id"], turn["ordinal"], turn["turn_id"]
 
 
-def record_rows(record: TurnRecord) -> RecordRows:
-    """Turn record -> rows."""
+def rank_of(events: int, status: int, revision: int, digest: bytes) -> tuple[int, Any]:
+    """Return the rank of a record among those of its turn: the order of pipeline.turns.thread_document.rank."""
+    return events, (status == COMPLETE, revision, status > BROKEN_OFF, digest)
+
+
+def record_rows(record: TurnRecord, value: bytes | None = None) -> RecordRows:
+    """Return the rows of a turn record. `value`: its JSON as it came, from callers that have it."""
     thread = key_of(record)
-    identity = {"thread_key": key_text(thread), "turn_id": record["turn_id"]}
-    agent_names = {config["agent_id"]: config.get("agent_name") for config in agent_configs(record)}
-    if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
-        agent_names.setdefault(record["agent_id"], None)
-    turn, json = _turn(record)
-    turn |= identity
-    asked = turn["asked"] = _asked(record, turn, agent_names)
-    json["asked"] = None if asked is None else json_text.dumps(asked)
+    turn = _turn(record, _text(record, value))
+    key = thread, turn["turn_id"]
+    rank = rank_of(turn["events"], turn["status"], turn["revision"], turn["digest"])
     return RecordRows(
         thread=thread,
+        record=record,
         turn=turn,
-        json=json,
-        agents=[
-            identity | {"agent_id": column_text(agent_id), "agent_name": column_text(name)}
-            for agent_id, name in agent_names.items()
-        ],
+        agents=tuple(agents_of(record)),
         links=[
-            identity
-            | {
+            {
                 "position": number,
-                "source": key_text(ThreadKey(source, thread.tenant)),
-                "target": key_text(ThreadKey(link["thread_id"], thread.tenant)),
+                "source": column_text(source),
+                "target": column_text(link["thread_id"]),
                 "relation": column_text(link.get("relation", "referenced")),
             }
             for number, (source, link) in enumerate(outgoing(record))
         ],
-        usage=[identity | row for row in usage_rows(record)],
-        ranges=ranges_of(record),
-        first_turns=_first_turns(record),
+        usage=usage_rows(record),
+        key=key,
+        version=Version(ranges_of(record), rank),
+        family=frozenset({key, *((thread, first) for first in _first_turns(record))}),
     )
 
 
-def _first_turns(record: TurnRecord) -> tuple[str, ...]:
+def agents_of(record: TurnRecord) -> list[Agent]:
+    """Return the agents that a record names, each once."""
+    names = _agent_names(record)
+    return [Agent(column_text(agent_id) or "", column_text(name)) for agent_id, name in names.items()]
+
+
+def _agent_names(record: TurnRecord) -> dict[str, str | None]:
+    names: dict[str, str | None] = {one["agent_id"]: one.get("agent_name") for one in agent_configs(record)}
+    if record["turn"] is not None and record["turn"].get("turn_type") == "agent":
+        names.setdefault(record["agent_id"], None)
+    return names
+
+
+def _text(record: TurnRecord, value: bytes | None) -> str:
+    if value is not None:
+        with suppress(UnicodeDecodeError):
+            return value.decode()
+    return turn_record.encode(record).decode()
+
+
+def _first_turns(record: TurnRecord) -> tuple[bytes, ...]:
     with suppress(ValueError):  # the thread of a foreign record may be no UUID
-        return tuple([turn_id(record["thread_id"], record["run_id"], ordinal) for ordinal in FIRST])
+        return tuple([turn_bytes(turn_id(record["thread_id"], record["run_id"], ordinal)) for ordinal in FIRST])
     return ()
 
 
-def _turn(record: TurnRecord) -> tuple[Row, dict[str, str | None]]:
-    """-> the row, and its JSON columns as text."""
+def _turn(record: TurnRecord, text: str) -> Row:
+    if not isinstance(record["status"], str):
+        raise TypeError("the status of a turn record is no text")
     started_at, ended_at = span(record)
     thread: Mapping[str, Any] = record.get("thread") or {}
-    facts = {key: value for key, value in record.items() if key != "turn"}
-    document, inside = _document(record["turn"])
-    row = {
+    by_worker = interruption(record) in GIVEN_UP
+    asked = _asked(record, ended_at)
+    return {
+        "turn_id": turn_bytes(record["turn_id"]),
         "run_id": column_text(record["run_id"]),
         "ordinal": record.get("ordinal", 0),
         "role": role(record),
-        "agent_id": column_text(record["agent_id"]),
-        "tenant": column_text(record.get("tenant") or None),
-        "dialect": column_text(record.get("dialect", "")),
-        "status": record["status"],
-        "interruption": column_text(interruption(record)),
+        "status": COMPLETE if record["status"] == "complete" else BROKEN_OFF if by_worker else INTERRUPTED,
         "revision": min(record["revision"], MAX_INTEGER),
-        "digest": digest(record, inside),
-        "hash": record.get("hash"),
         "events": min(record.get("events", 0), MAX_INTEGER),
+        "digest": hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES],
         "started_at": started_at,
         "ended_at": ended_at,
         "external_id": column_text(thread.get("external_id")),
         "title": column_text(thread.get("title") or None),
         "prompt": column_text(prompt(record["turn"])),
-        "facts": facts,
-        "document": record["turn"],
+        "asked": None if asked is None else json_text.dumps(asked),
+        "record": text,
     }
-    return row, {"facts": json_text.dumps(facts), "document": document}
 
 
-def _document(turn: Row | None) -> tuple[str | None, bytes | None]:
-    """A turn as JSON text, and the same as orjson writes it inside of something, where it does."""
-    if turn is None:
-        return None, None
-    try:
-        inside = orjson.dumps([turn])[1:-1]
-    except TypeError:
-        return json_text.dumps(turn), None
-    return inside.decode(), inside
-
-
-def _asked(record: TurnRecord, turn: Row, agent_names: Mapping[str, str | None]) -> Row | None:
+def _asked(record: TurnRecord, ended_at: int) -> Row | None:
     """What a turn waits for, with what a list of such threads says of the turn: see `pipeline.stores.waiting`."""
     asked = pending(record["turn"])
     if not asked:
         return None
-    name = agent_names.get(record["agent_id"])
+    name = _agent_names(record).get(record["agent_id"])
     who = {"agent_id": record["agent_id"], "agent_name": name, "dialect": record.get("dialect", "")}
     identity = {"turn_id": record["turn_id"], "run_id": record["run_id"]}
-    return {**identity, **who, "since": turn["ended_at"], "asked": asked}
+    return {**identity, **who, "since": ended_at, "asked": asked}
 
 
-def record_of(facts: Row, document: Row | None) -> TurnRecord:
-    """The two JSON columns -> the turn record that they came from."""
-    return {**facts, "turn": document}  # type: ignore[typeddict-item]  # record_rows took it apart
+def record_of(text: str) -> TurnRecord:
+    """Return the turn record that a row of `turns` holds."""
+    record: TurnRecord = json_text.loads(text)
+    return record
 
 
-def starters(facts: Mapping[str, Any]) -> set[str]:
-    """The ids of the other threads that a record names as those that started its run."""
-    own, parent = facts["thread_id"], facts.get("parent")
-    said = [parent.get("thread_id")] if isinstance(parent, dict) else []
-    links = facts.get("links")
-    said += [
+def starters(record: TurnRecord) -> set[str]:
+    """Return the ids of the other threads that a record names as those that started its run."""
+    own, parent = record["thread_id"], record.get("parent")
+    named: list[Any] = [parent.get("thread_id")] if isinstance(parent, dict) else []
+    links = record.get("links")
+    named += [
         link.get("thread_id")
         for link in (links if isinstance(links, list) else ())
         if isinstance(link, dict) and link.get("relation") == "spawned_from" and link.get("from", own) == own
     ]
-    return {thread_id for thread_id in said if isinstance(thread_id, str) and thread_id != own}
+    return {thread_id for thread_id in named if isinstance(thread_id, str) and thread_id != own}
 
 
 def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:
-    """The record without its links to the threads in `to`."""
+    """Return the record without its links to the threads in `to`."""
     links = record.get("links")
     if not to or not isinstance(links, list):
         return record
@@ -192,7 +186,7 @@ def without_links(record: TurnRecord, to: Collection[str]) -> TurnRecord:
 
 
 def prompt(turn: Mapping[str, Any] | None) -> str | None:
-    """The beginning of a user turn's text; None where it has none."""
+    """Return the beginning of a user turn's text; None where it has none."""
     if turn is None or turn.get("turn_type") != "user":
         return None
     for part in turn.get("parts") or ():

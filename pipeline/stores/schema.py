@@ -1,11 +1,11 @@
 """The tables. `turns` is the truth; all others follow from it, and are rewritten with it in one transaction.
 
-A row of `turns` is one turn record: the turn in `document`, the rest in `facts`, both as JSON text exactly as they
-came: on Postgres the type is `json`, not `jsonb`, which would lose the order of keys and refuse NUL and
-lone surrogates. Everything that queries filter or sum is in columns, so none looks into a document. Times are epoch ms.
+Inside the database a thread and a turn are integers. Their public names stand in one unique index each: a thread's id
+and tenant in `threads_named`, a turn's id within its thread in `turns_named`. Names that many rows share (of agents,
+models, providers, tenants) stand once, in `usage_names` and `agents`. The query that uses an index stands beside it.
 
-Whose rows they are is in the column `thread_id`: the text of a ThreadKey, `ID` or `ID/TENANT`. In the code it is called
-`thread_key`, as it is no thread's id. An older version wrote the id alone there (`pipeline.stores.keys`).
+The id of a turn begins with its time and ends with a number that rises (`pipeline.stores.turn_ids`). A turn keeps its
+id when a newer revision replaces it, and no other turn ever gets it. Times are epoch ms.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ from sqlalchemy import (
     Boolean,
     Column,
     ForeignKey,
-    ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
+    SmallInteger,
     Table,
     Text,
     UniqueConstraint,
-    and_,
-    func,
-    literal_column,
-    or_,
 )
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
@@ -37,176 +34,181 @@ metadata = MetaData()
 TOKENS = ("input_tokens", "output_tokens", "thinking_tokens", "cache_read_tokens", "cache_write_tokens", "total_tokens")
 COUNTED = ("requests", "turns", "interrupted", "errors", *TOKENS, "cost_nano_usd")
 SUMMED = (*COUNTED, "unpriced")  # the columns of a sum
-CHANGED = ("at", "tenant", "model", "provider", "agent_id", *COUNTED, "ttft_ms", "duration_ms")
+CHANGED = ("at", "names", *COUNTED, "ttft_ms", "duration_ms")
 
 # Compared byte by byte: the same order as in Python and SQLite, whatever the database's locale.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 Document = JSON(none_as_null=True)
+Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers the rows of a table only by a column of this type
 
 threads = Table(
     "threads",
     metadata,
-    Column("thread_id", Name, key="thread_key", primary_key=True),
+    Column("id", Id, Identity(), primary_key=True),
+    Column("thread_id", Name, nullable=False),
+    Column("tenant", Name, nullable=False),  # "" without one
+    Column("name", Document),  # [thread_id, tenant], where a column can't hold one of them as it is
     Column("external_id", Name),
-    Column("tenant", Name),
     Column("title", Text),
-    Column("prompt", Text),  # how the first user turn begins
-    Column("status", Text),  # of the last turn: complete | interrupted
+    Column("prompt", Text),  # the beginning of the first user turn
+    Column("status", SmallInteger),  # of the last turn, as in `turns`; null without a turn
     Column("turns", Integer, nullable=False, server_default="0"),
     Column("total_tokens", BigInteger, nullable=False, server_default="0"),
     Column("created_at", BigInteger, nullable=False, server_default="0"),
     Column("updated_at", BigInteger, nullable=False, server_default="0"),
-    Column("asked", Document),  # by the newest turn (`pipeline.turns.pending`); null: nothing, or not known
-    Index("threads_updated", "updated_at", "thread_key"),
-    Index("threads_tenant_updated", "tenant", "updated_at", "thread_key"),
-    Index("threads_external", "external_id"),
+    Column(
+        "newest", BigInteger
+    ),  # the place of its last record in time (`pipeline.stores.thread_rows`); null without one
+    Column("asked", Document),  # by the last turn (`pipeline.turns.pending`); null: nothing
+    # A record's thread; the threads with an id, of any tenant; all threads in the order of their ids.
+    Index("threads_named", "thread_id", "tenant", unique=True),
+    Index("threads_updated", "updated_at", "id"),  # a page of all tenants' threads; threads that have expired
+    Index("threads_tenant_updated", "tenant", "updated_at", "id"),  # the same of one tenant
 )
-# A row of a version that knew ids only, with a tenant's turns: it is to be moved. Literal, so that the index is used.
-OLDER = and_(threads.c.tenant.is_not(None), threads.c.thread_key.not_like(literal_column("'%/%'")))
-Index("threads_older", threads.c.thread_key, sqlite_where=OLDER, postgresql_where=OLDER)
+EXTERNAL = threads.c.external_id.is_not(None)
+# A thread by the id that its producer gave it.
+Index("threads_external", threads.c.external_id, sqlite_where=EXTERNAL, postgresql_where=EXTERNAL)
 WAITING = threads.c.asked.is_not(None)
 for _name, _columns in (("threads_waiting", ()), ("threads_tenant_waiting", (threads.c.tenant,))):
-    _order = (*_columns, threads.c.updated_at, threads.c.thread_key)
+    _order = (*_columns, threads.c.updated_at, threads.c.id)  # the threads that wait, of all tenants or one
     Index(_name, *_order, sqlite_where=WAITING, postgresql_where=WAITING)
 
 turns = Table(
     "turns",
     metadata,
-    Column("turn_id", Name),
-    Column("thread_id", Name, ForeignKey("threads.thread_key", ondelete="CASCADE"), key="thread_key"),
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("thread", Id, ForeignKey("threads.id", ondelete="CASCADE"), nullable=False),
+    Column("turn_id", LargeBinary, nullable=False),  # `keys.turn_bytes`
     Column("run_id", Name, nullable=False),
     Column("ordinal", Integer, nullable=False),
-    Column("role", Integer, nullable=False),  # 0 user, 1 agent, 2 a record of facts, without turn
-    Column("agent_id", Name, nullable=False),
-    Column("tenant", Name),
-    Column("dialect", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("interruption", Text),  # its reason; null where the turn is complete
+    Column("role", SmallInteger, nullable=False),  # 0 user, 1 agent, 2 a record of facts, without turn
+    Column("status", SmallInteger, nullable=False),  # 0 interrupted by a worker, 1 by its publisher, 2 complete
     Column("revision", BigInteger, nullable=False),
-    Column("digest", Name, nullable=False),  # of the whole record: writing the same one again changes nothing
-    Column("hash", Text),  # canonical
     Column("events", BigInteger, nullable=False),
+    Column("digest", LargeBinary, nullable=False),  # of the whole record: writing the same one again changes nothing
     Column("started_at", BigInteger, nullable=False),
     Column("ended_at", BigInteger, nullable=False),
     Column("external_id", Name),
     Column("title", Text),
     Column("prompt", Text),
-    Column("facts", Document, nullable=False),
-    Column("document", Document),
-    Column("asked", Document),  # what it waits for; null: nothing, or an older version wrote the row
-    Column("searched", Text),  # the beginning of the digest that the words in `said` are of
-    Column("said", BigInteger),  # the id of its row there; null: no words, or none yet
-    PrimaryKeyConstraint("turn_id", "thread_key"),
-    Index("turns_said", "said", unique=True),
-    Index("turns_order", "thread_key", "started_at", "role", "run_id", "ordinal", "turn_id"),
+    Column("asked", Document),  # what it waits for; null: nothing
+    Column("searched", Boolean, nullable=False),  # False: its words are not in `turn_words` yet
+    Column("record", Text, nullable=False),  # the JSON text of the turn record, as it came
+    Index("turns_named", "thread", "turn_id", unique=True),  # which turns are there already; a thread's turns
 )
-DIGEST_START = func.substr(turns.c.digest, literal_column("1"), literal_column("16"))
-# A turn that an older version has written, or whose words nobody has looked at. Literal, as OLDER.
-UNSEARCHED = or_(turns.c.searched.is_(None), turns.c.searched != DIGEST_START)
-Index("turns_unsearched", turns.c.started_at, sqlite_where=UNSEARCHED, postgresql_where=UNSEARCHED)
+UNSEARCHED = ~turns.c.searched
+# Turns whose words are missing.
+Index("turns_unsearched", turns.c.id, sqlite_where=UNSEARCHED, postgresql_where=UNSEARCHED)
 
-
-def _child(name: str, key: str, *rest: Column[object] | Index) -> Table:
-    """A table whose rows belong to a turn and go with it."""
-    return Table(
-        name,
-        metadata,
-        Column("turn_id", Name),
-        Column("thread_id", Name, key="thread_key"),
-        *rest,
-        PrimaryKeyConstraint("turn_id", "thread_key", key),
-        ForeignKeyConstraint(["turn_id", "thread_key"], ["turns.turn_id", "turns.thread_key"], ondelete="CASCADE"),
-    )
-
-
-agents = _child(
+# An agent by its id and its name, once however many threads it speaks in.
+agents = Table(
     "agents",
-    "agent_id",
-    Column("agent_id", Name),
+    metadata,
+    Column("id", Id, Identity(), primary_key=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),  # of both, as names may be null, and long
+    Column("agent_id", Name, nullable=False),
     Column("agent_name", Text),
-    Index("agents_agent", "agent_id", "thread_key"),
-    Index("agents_thread", "thread_key"),
+    Index("agents_agent", "agent_id"),  # the threads of an agent
 )
 
-links = _child(
+# Which agents speak in a thread, and in how many of its turns.
+thread_agents = Table(
+    "thread_agents",
+    metadata,
+    Column("agent", Id, ForeignKey("agents.id")),
+    Column("thread", Id, ForeignKey("threads.id", ondelete="CASCADE")),
+    Column("turns", Integer, nullable=False),
+    PrimaryKeyConstraint("agent", "thread"),  # the threads of an agent
+    Index("thread_agents_thread", "thread"),  # a thread's agents
+    sqlite_with_rowid=False,
+)
+
+# Source and target are ids of threads of the turn's own tenant.
+links = Table(
     "links",
-    "position",
+    metadata,
+    Column("turn", Id, ForeignKey("turns.id", ondelete="CASCADE")),
     Column("position", Integer),
-    Column("source", Name, nullable=False),  # where the link starts; a key, as `thread_key`
+    Column("source", Name, nullable=False),  # where the link starts
     Column("target", Name, nullable=False),
     Column("relation", Text, nullable=False),
-    Index("links_source", "source"),
-    Index("links_target", "target"),
+    PrimaryKeyConstraint("turn", "position"),
+    Index("links_source", "source"),  # other threads' records that state links of a thread
+    Index("links_target", "target"),  # the threads that sub-agents of a thread speak in
+    sqlite_with_rowid=False,
 )
 
-usage = _child(
+usage = Table(
     "usage",
-    "position",
+    metadata,
+    Column("turn", Id, ForeignKey("turns.id", ondelete="CASCADE")),
     Column("position", Integer),
+    Column("thread", Id, nullable=False),  # the turn's, so that reports by thread read no turn
     Column("at", BigInteger, nullable=False),
-    Column("agent_id", Name, nullable=False),
-    Column("tenant", Name),
-    Column("model", Name),
-    Column("provider", Name),
+    Column("names", Integer, nullable=False),  # in `usage_names`
     Column("finish_reason", Name),
-    Column("requests", Integer, nullable=False),
-    Column("turns", Integer, nullable=False),  # 1 on the row of the turn's last response, 0 on all others
-    Column("interrupted", Integer, nullable=False),  # likewise
-    Column("errors", Integer, nullable=False),  # likewise: those that were interrupted by an error
-    Column("input_tokens", BigInteger),
-    Column("output_tokens", BigInteger),
-    Column("thinking_tokens", BigInteger),
-    Column("cache_read_tokens", BigInteger),
-    Column("cache_write_tokens", BigInteger),
-    Column("total_tokens", BigInteger),
+    Column("requests", SmallInteger, nullable=False),
+    Column("turns", SmallInteger, nullable=False),  # 1 on the row of the turn's last response, 0 on all others
+    Column("interrupted", SmallInteger, nullable=False),  # likewise
+    Column("errors", SmallInteger, nullable=False),  # likewise: those that were interrupted by an error
+    *(Column(name, BigInteger) for name in TOKENS),
     Column("cost_nano_usd", BigInteger),  # an integer, so that sums are exact
-    Column("price_source", Text),  # of the cost: `stream`, or the price list and its release
+    Column("price_source", SmallInteger),  # of the cost, in `price_sources`
     Column("ttft_ms", BigInteger),
     Column("duration_ms", BigInteger),
-    Index("usage_at", "at"),
-    Index("usage_tenant_at", "tenant", "at"),
-    Index("usage_thread", "thread_key"),
+    PrimaryKeyConstraint("turn", "position"),
+    Index("usage_at", "at"),  # the usage of some time
+    Index("usage_names_at", "names", "at"),  # the same of a tenant, a model, an agent
+    sqlite_with_rowid=False,
 )
 
-# The sums of usage by quarter of an hour, hour, day and week (`pipeline.stores.usage_sums`). Whose they are is in
-# `usage_names`: once, however many sums it has.
+# Where a cost comes from: `stream`, or the price list and its release.
+price_sources = Table(
+    "price_sources",
+    metadata,
+    Column("id", SmallInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True),
+    Column("source", Name, nullable=False, unique=True),
+)
+
+# Whose usage it is: the names that rows and sums of usage share, once however many of both there are.
 usage_names = Table(
     "usage_names",
     metadata,
     Column("id", Integer, Identity(), primary_key=True),
-    Column("digest", Text, nullable=False, unique=True),  # of the four names, as they may be null, and long
+    Column("digest", LargeBinary, nullable=False, unique=True),  # of the four names, as they may be null, and long
     Column("tenant", Name),
     Column("model", Name),
     Column("provider", Name),
     Column("agent_id", Name, nullable=False),
 )
 
+# The sums of usage by quarter of an hour, hour, day and week (`pipeline.stores.usage_sums`).
 usage_sums = Table(
     "usage_sums",
     metadata,
     Column("span", Integer),  # in ms
     Column("start", BigInteger),
-    Column("expired", Boolean),  # of turns that went because of their age: no row of `usage` is behind it any more
+    Column("expired", Boolean),  # of turns that have expired: no row of `usage` is behind it any more
     Column("names", Integer, ForeignKey("usage_names.id")),
     *(Column(name, BigInteger, nullable=False) for name in SUMMED),
     Column("ttft", Text, nullable=False),  # a histogram (`pipeline.stores.histogram`)
     Column("duration", Text, nullable=False),  # likewise
-    PrimaryKeyConstraint("span", "names", "start", "expired"),
+    PrimaryKeyConstraint("span", "names", "start", "expired"),  # some sums of each of the names
     sqlite_with_rowid=False,
 )
 
-# What the triggers of `usage` have noted, and no sum has taken up yet: a row for each that came (`sign` 1) or went
-# (-1).
+# What the triggers of `usage` have noted, and no sum has taken up yet: a row for each row that was added (`sign` 1) or
+# deleted (-1).
 usage_changes = Table(
     "usage_changes",
     metadata,
-    Column("id", BigInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True),
-    Column("sign", Integer, nullable=False),
+    Column("id", Id, Identity(), primary_key=True),
+    Column("sign", SmallInteger, nullable=False),
     Column("expired", Boolean, nullable=False),
     *(Column(column.name, column.type) for column in usage.c if column.name in CHANGED),
 )
 
-# One row. `kept`: whether changes are noted; `since`: the sums hold all rows of `usage` from then on, null for none.
+# One row. `kept`: changes are noted; `since`: the sums hold all rows of `usage` from then on, null for none.
 usage_state = Table(
     "usage_state",
     metadata,
@@ -215,55 +217,47 @@ usage_state = Table(
     Column("since", BigInteger),
 )
 
-# The words of each turn, for searches (`pipeline.stores.search_rows`). `id` sorts by time: rows come nearly in its
-# order, which costs indexes least. SQLite's FTS5 calls its rows by it, too: those that come here are added to it by
-# whoever adds them, and a trigger removes those that go. Postgres has a GIN index on the words.
-said = Table(
-    "said",
+# The words of each turn, for searches (`pipeline.stores.search_rows`), by the id of the turn, which sorts by time.
+# SQLite's FTS5 calls its rows by it, too: whoever adds rows adds them to FTS5, and a trigger removes those that go.
+turn_words = Table(
+    "turn_words",
     metadata,
-    Column(
-        "id",
-        BigInteger().with_variant(Integer, "sqlite"),
-        ForeignKey("turns.said", ondelete="CASCADE"),
-        primary_key=True,
-        autoincrement=False,
-    ),
+    Column("id", Id, ForeignKey("turns.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("tenant", Name, nullable=False),  # "" for none
     Column("words", Text().with_variant(TSVECTOR(), "postgresql"), nullable=False),
-    Index("said_tenant", "tenant", "id").ddl_if(dialect="postgresql"),
-    Index("said_words", "words", postgresql_using="gin").ddl_if(dialect="postgresql"),
+    Index("turn_words_tenant", "tenant", "id").ddl_if(dialect="postgresql"),  # a tenant's newest turns
+    Index("turn_words_words", "words", postgresql_using="gin").ddl_if(dialect="postgresql"),  # rare words
 )
 
-# Threads that were deleted for good: records of them, from a replay or an open run, are dropped. A mark that is `exact`
-# means the thread with this key alone; one of an older version means all tenants' threads with this id.
+# Threads that were deleted for good: records of them, from a replay or an open run, are dropped. Here and in the next
+# two tables a thread is named by the text of its key, since its row in `threads` may be gone.
 erased = Table(
     "erased",
     metadata,
-    Column("thread_id", Name, key="thread_key", primary_key=True),
-    Column("erased_at", BigInteger),
-    Column("exact", Boolean),
+    Column("thread_key", Name, primary_key=True),
+    Column("erased_at", BigInteger, nullable=False),
 )
 
 # Threads that are held: they are neither deleted nor do they expire. `name`: [thread_id, tenant], as they are.
 holds = Table(
     "holds",
     metadata,
-    Column("thread_id", Name, key="thread_key", primary_key=True),
+    Column("thread_key", Name, primary_key=True),
     Column("name", Document, nullable=False),
     Column("held_at", BigInteger, nullable=False),
 )
 
-# Threads whose rows went because of their age, as long as large values or the archive may have something of them.
+# Threads whose rows have expired, as long as large values or the archive may have something of them.
 expired = Table(
     "expired",
     metadata,
-    Column("thread_id", Name, key="thread_key", primary_key=True),
+    Column("thread_key", Name, primary_key=True),
     Column("name", Document, nullable=False),  # [thread_id, tenant], as they are
     Column("before", BigInteger, nullable=False),  # all its turns ended before then
     Column("first", BigInteger, nullable=False),  # when its first turn began, and its last one ended
     Column("last", BigInteger, nullable=False),
     Column("due", BigInteger, nullable=False),  # when it is looked at next
-    Index("expired_due", "due", "thread_key"),
+    Index("expired_due", "due", "thread_key"),  # those that are due
 )
 
 # One row: which process is at the expiry, and until when no other begins.

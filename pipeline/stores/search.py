@@ -22,13 +22,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.errors import CallerError
 from pipeline.stores import search_statements as statements
+from pipeline.stores.keys import thread_of, turn_text
+from pipeline.stores.rows import record_of
 from pipeline.stores.search_query import Terms, fitting, fts5, parsed, tsquery, wanted_only
-from pipeline.stores.search_rows import LATEST, TIES, facets, first_at
+from pipeline.stores.search_rows import facets
 from pipeline.stores.search_snippet import score_of, snippet_of
+from pipeline.stores.turn_ids import LATEST, first_id
+from pipeline.stores.write import erased_of
 from pipeline.turns.column_text import column_text
 from pipeline.turns.spoken_text import KINDS, Kind
-from topics import json_text
-from topics.thread_key import ThreadKey
 
 CANDIDATES: Final = 200  # the newest hits, which are ranked among each other
 MOST: Final = 100  # hits on a page
@@ -48,7 +50,7 @@ INDEXED: Final = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "for
 BY_WORDS: Final = {"enable_indexscan": "off"}  # but by sets of rows, as GIN gives them
 TIMEOUT: Final = "57014"  # Postgres' SQLSTATE
 INTERRUPTED: Final = "interrupted"  # SQLite's message
-END: Final = (LATEST + 1) << TIES
+END: Final = first_id(LATEST + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +140,12 @@ async def _read(
     used, size = 0, 0
     while used < len(best) and len(hits) < query.limit and size < PAGE_BYTES:
         some = best[used : used + min(READ_AT_ONCE, query.limit - len(hits))]
-        rows = await connection.execute(statements.hits([one for one, _ in some], query.named_tenant))
-        by_id = {row.id: row for row in rows}
+        rows = (await connection.execute(statements.hits([one for one, _ in some], query.named_tenant))).all()
+        erased = await erased_of(connection, map(thread_of, rows))
+        by_id = {row.id: row for row in rows if thread_of(row) not in erased}
         shown = [(by_id[one], score) for one, score in some if one in by_id]
         hits += await asyncio.to_thread(_shown, shown, query)
-        used, size = used + len(some), size + sum(len(row.document or "") for row in by_id.values())
+        used, size = used + len(some), size + sum(len(row.record) for row in by_id.values())
     return hits, used
 
 
@@ -151,15 +154,15 @@ def _shown(rows: Iterable[tuple[Row[Any], float]], query: SearchQuery) -> list[H
 
 
 def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:
-    snippet = snippet_of(json_text.loads(row.document), query.terms, query.kinds)
+    snippet = snippet_of(record_of(row.record)["turn"], query.terms, query.kinds)
     role = next(name for name, number in ROLES.items() if number == row.role)
-    return Hit(ThreadKey.parse(row.thread_key).thread_id, row.turn_id, role, row.started_at, snippet, round(score, 4))
+    return Hit(thread_of(row).thread_id, turn_text(row.turn_id), role, row.started_at, snippet, round(score, 4))
 
 
 async def _candidates(connection: AsyncConnection, query: SearchQuery, before: int) -> list[tuple[int, float]]:
     """-> id, score of the newest turns that fit, at most CANDIDATES; a score below 0: it does not fit after all."""
-    since = 0 if query.since is None else first_at(query.since)
-    before = before if query.until is None else min(before, first_at(query.until))
+    since = 0 if query.since is None else first_id(query.since)
+    before = before if query.until is None else min(before, first_id(query.until))
     named = facets(query.named_tenant, column_text(query.agent_id), ROLES.get(query.role or ""))
     if connection.dialect.name == "postgresql":
         wanted = tsquery(wanted_only(query.terms), query.kinds, ())

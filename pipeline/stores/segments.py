@@ -20,6 +20,7 @@ from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.keys import key_of
 from pipeline.stores.rows import RecordRows, Row, record_rows
 from pipeline.turns.column_text import column_text
+from pipeline.turns.thread_document import digest, interruption
 from pipeline.turns.tokens import COUNTS
 from topics import json_text, turn_record
 from topics.thread_key import ThreadKey
@@ -33,7 +34,8 @@ SUMS: Final = ("requests", *COUNTS)
 OWN: Final = (
     *("thread_id", "turn_id", "run_id", "ordinal", "agent_id", "tenant", "dialect", "status", "interruption"),
     *("revision", "events", "digest", "hash", "external_id", "title"),
-)  # as in the store's table of turns
+)
+OF_TURN: Final = ("run_id", "ordinal", "revision", "events", "external_id", "title")  # as in the store's table of turns
 
 SCHEMA: Final = pa.schema(
     [
@@ -193,12 +195,21 @@ def decode(file: Any, columns: list[str] | None = None) -> pa.Table:
 
 
 def _row(parts: RecordRows) -> Row:
-    turn, usage = parts.turn, parts.usage
+    record, turn, usage = parts.record, parts.turn, parts.usage
     first = usage[0] if usage else {}
     took = [row["duration_ms"] for row in usage if row["duration_ms"] is not None]
+    facts = {key: value for key, value in record.items() if key != "turn"}
     return {
-        **{name: turn[name] for name in OWN if name != "thread_id"},
+        **{name: turn[name] for name in OF_TURN},
         "thread_id": parts.thread.thread_id,
+        "turn_id": record["turn_id"],
+        "agent_id": column_text(record["agent_id"]),
+        "tenant": column_text(parts.thread.tenant),
+        "dialect": column_text(record.get("dialect", "")),
+        "status": record["status"],
+        "interruption": column_text(interruption(record)),
+        "digest": digest(record),
+        "hash": record.get("hash"),
         "role": ROLES[turn["role"]],
         "started_at": time_or_none(turn["started_at"]),
         "ended_at": time_or_none(turn["ended_at"]),
@@ -207,8 +218,8 @@ def _row(parts: RecordRows) -> Row:
         **{name: _sum(row[name] for row in usage) for name in (*SUMS, "cost_nano_usd")},
         "ttft_ms": first.get("ttft_ms"),
         "duration_ms": _sum(took),
-        "document": None if turn["document"] is None else json_text.dumps(turn["document"]),
-        "facts": json_text.dumps(turn["facts"]),
+        "document": None if record["turn"] is None else json_text.dumps(record["turn"]),
+        "facts": json_text.dumps(facts),
     }
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ARRAY, BigInteger, Boolean, Integer, Table, Text, bindparam, cast, func, select
+from sqlalchemy import ARRAY, BigInteger, Boolean, Integer, LargeBinary, Table, Text, bindparam, cast, func, select
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.dialects.sqlite import aiosqlite
 from sqlalchemy.engine import Dialect
@@ -30,7 +30,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "sqlite": aiosqlite.dialect(),
     "postgresql": asyncpg.dialect(),  # type: ignore[no-untyped-call]  # as SQLAlchemy has it
 }
-AS_ARRAYS: Final = (BigInteger, Boolean, Integer)  # the others' arrays are of text
+AS_ARRAYS: Final = (BigInteger, Boolean, Integer, LargeBinary)  # the others' arrays are of text
 
 Making = Callable[[Sequence[str]], ClauseElement]
 
@@ -69,6 +69,16 @@ def _execute(connection: sqlite3.Connection, calls: Iterable[Call]) -> list[list
 def as_list(dialect: str, values: Sequence[Any]) -> Sequence[Any]:
     """Values as one parameter: an array on Postgres, the text of a JSON list on SQLite."""
     return values if dialect == "postgresql" else json_text.dumps(values)
+
+
+def as_bytes(dialect: str, values: Sequence[bytes]) -> Sequence[Any]:
+    """Values as one parameter of the condition `of_bytes`; in JSON as hexadecimal digits."""
+    return values if dialect == "postgresql" else json_text.dumps([value.hex() for value in values])
+
+
+def of_bytes(dialect: str) -> str:
+    """The condition that a column has one of some bytes, which are the first parameter."""
+    return "= ANY($1::bytea[])" if dialect == "postgresql" else "IN (SELECT from_hex(value) FROM json_each(?))"
 
 
 def of_texts(dialect: str, make: Making, texts: Sequence[str]) -> Call:

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any, Final
 
 from pipeline.retention import Retention
-from pipeline.stores import list_statements, older_statements, statements, usage_query
-from pipeline.stores.connections import to_the_end
+from pipeline.stores import list_statements, statements, usage_query
 from pipeline.stores.deliveries import Delivering
-from pipeline.stores.documents import documents_of, keys_in, keys_of, summaries_of, summary_of
+from pipeline.stores.documents import documents_of, keys_in, summaries_of, summary_of
 from pipeline.stores.expiring import Expiring
 from pipeline.stores.holding import Holding
 from pipeline.stores.holds import held_of, held_thread
-from pipeline.stores.keys import NO_TENANT, key_text, older_text
+from pipeline.stores.keys import id_and_tenant, thread_of, turn_text
 from pipeline.stores.notices import Noticing, delete_turns
 from pipeline.stores.rows import record_rows
 from pipeline.stores.searching import Searched
-from pipeline.stores.summaries import Counts, Moved, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
+from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.tenants import OfTenants
 from pipeline.stores.turn_usage import used_by
 from pipeline.stores.usage_report import UsageQuery, UsageReport
 from pipeline.stores.waiting import Waiting, WaitingWanted, waiting
-from pipeline.stores.write import FOREVER, compare, erased_of, lives_by, lock, mark_erased, take_over, write
+from pipeline.stores.write import FOREVER, compare, erased_of, lives_by, lock, mark_erased, write
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.identity import thread_uuid
 
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
-MOVED_AT_ONCE: Final = 200  # turns that one transaction moves: others wait for it
 
 
 class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
@@ -41,8 +39,15 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
 
     # ---- writing
 
-    async def write(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
-        """Store a batch, in one transaction: all of it or nothing.
+    async def write(
+        self,
+        records: Sequence[TurnRecord],
+        retention: Retention = FOREVER,
+        now: int = 0,
+        values: Sequence[bytes | None] = (),
+    ) -> WriteResult:
+        """Store a batch, in one transaction: all of it or nothing. `values`: the records' JSON as it came, from callers
+        that have it.
 
         A turn gives way to a record that holds all of its events and ranks higher (`pipeline.stores.versions`). A
         record that is stored already changes nothing, nor does one of an erased thread, nor one of a turn that is not
@@ -50,10 +55,9 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
         may write the same records.
         A cancelled call ends its transaction first.
         """
-        batch = dict(enumerate(map(record_rows, records)))
-        if not batch:
+        if not records:
             return WriteResult()
-
+        batch = dict(enumerate(map(record_rows, records, values or repeat(None))))
         return await self._written(partial(write, batch=batch, retention=retention, now=now))
 
     async def compare(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
@@ -65,22 +69,20 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
     async def delete_thread(self, key: ThreadKey) -> bool:
         """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`."""
         async with self._writing() as connection:
-            await lock(connection, [key])  # this waits for a writer that is adding the thread: its rows go, too
-            found = await connection.scalar(statements.of_thread(key))
+            locked = await lock(connection, [key])  # this waits for a writer that is adding the thread
+            found = await connection.scalar(statements.has_turns(key))
             await delete_turns(connection, key, "deleted")
-            texts = sorted({key_text(key), older_text(key)})
-            await connection.execute(statements.delete_empty(texts))
-            await connection.execute(statements.refresh_threads(texts))
+            await connection.execute(statements.delete_empty([locked[key].id]))
             return found is not None
 
     async def mark_erased(self, key: ThreadKey) -> None:
         """Mark a thread as erased: from now on its records are dropped. Raises HeldThread."""
         async with self._writing() as connection:
-            await lock(connection, [key])
+            locked = await lock(connection, [key])
             if await held_of(connection, [key]):
                 raise held_thread(key)
             await mark_erased(connection, key)
-            await connection.execute(statements.delete_empty([key_text(key)]))
+            await connection.execute(statements.delete_empty([locked[key].id]))
 
     async def sub_agents(self, key: ThreadKey) -> list[ThreadKey]:
         """The threads that nothing but this one's sub-agents, and those of other erased threads, have spoken in. The
@@ -95,30 +97,6 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
         """Those of these threads that are marked as erased."""
         async with self._reading() as connection:
             return await erased_of(connection, keys)
-
-    async def move_older(self, after: str = "", most: int = MOVED_AT_ONCE) -> Moved:
-        """Give turns that a version before tenants has stored the place that this version gives them: of the first
-        thread behind `after` that has some, `most` of them in one transaction. Several processes may call it.
-        """
-        async with self._reading() as connection:
-            text = await connection.scalar(older_statements.key_behind(after))
-
-        async def transaction(text: str) -> Moved:
-            async with self._writing() as connection:
-                found = (await keys_of(connection, [(text, NO_TENANT)]))[text]
-                keys = [key for key in found if key.tenant is not None]  # the others are where they belong
-                if not keys:
-                    await connection.execute(statements.delete_empty([text]))
-                    return Moved(after=text)
-                await lock(connection, keys)
-                left, kept = 0, list[ThreadKey]()
-                for key in keys:
-                    if left < most:
-                        some, stay = await take_over(connection, key, most - left)
-                        left, kept = left + some, kept + [key] * (stay > 0)
-                return Moved(left, tuple(kept), text) if left < most else Moved(left, (), after)
-
-        return Moved() if text is None else await to_the_end(transaction(text))
 
     # ---- reading
 
@@ -168,26 +146,27 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
 
     async def thread_keys(self) -> AsyncIterator[ThreadKey]:
         """Every thread, in the order of ids."""
-        async for some in self._key_pages():
-            for key in some:
+        async for some in self._pages():
+            for key in some.values():
                 yield key
 
     async def runs(self) -> AsyncIterator[tuple[str | None, str, str]]:
         """(tenant, thread_id, run_id) of every run with a stored record, as the columns hold them."""
-        async for some in self._row_pages():
+        async for some in self._pages():
             async with self._reading() as connection:
-                rows = (await connection.execute(statements.run_ids([text for text, _ in some]))).all()
-            for text, tenant, run_id in rows:
-                yield tenant or None, ThreadKey.parse(text).thread_id, run_id
+                rows = (await connection.execute(statements.run_ids(list(some)))).all()
+            for thread, run_id in rows:
+                thread_id, tenant = id_and_tenant(some[thread])
+                yield tenant or None, thread_id, run_id
 
     async def documents(self, tenant: str | None = None) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
         """Every thread with its document, in the order of ids, read in pages: memory does not grow with the store.
         `tenant`: only this one's, "" for those without one.
         """
-        async for page in self._key_pages():
-            some = [key for key in page if tenant is None or (key.tenant or "") == tenant]
+        async for page in self._pages():
+            some = [key for key in page.values() if tenant is None or (key.tenant or "") == tenant]
             async with self._reading() as connection:
-                documents = await documents_of(connection, some) if some else {}
+                documents = await documents_of(connection, some)
             for key in some:
                 if key in documents:
                     yield key, documents[key]
@@ -202,25 +181,14 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
         async with self._reading() as connection:
             if tenant is not None:
                 key = ThreadKey.of(thread_id, tenant)
-                if await connection.scalar(statements.of_thread(key)):
+                if await connection.scalar(statements.has_turns(key)):
                     return (key,)
-                row = (await connection.execute(list_statements.declaring(conversation_id, tenant))).first()
-                return (ThreadKey.of(ThreadKey.parse(row.thread_key).thread_id, tenant),) if row else ()
+                return tuple(await keys_in(connection, list_statements.declaring(conversation_id, tenant)))[:1]
             found: dict[str | None, ThreadKey] = {}
             for query in (list_statements.having_id(thread_id), list_statements.declaring(conversation_id, None)):
                 for key in await keys_in(connection, query):
                     found.setdefault(key.tenant, key)
         return tuple(found.values())
-
-    async def with_id(self, thread_id: str) -> tuple[ThreadKey, ...]:
-        """The threads of all tenants that have this id; some of them, where they are many."""
-        async with self._reading() as connection:
-            return tuple(await keys_in(connection, list_statements.having_id(thread_id)))
-
-    async def hashes(self, key: ThreadKey) -> set[str]:
-        """The canonical hashes of a thread's turns."""
-        async with self._reading() as connection:
-            return set(await connection.scalars(statements.hashes(key)))
 
     async def usage(self, query: UsageQuery) -> UsageReport:
         """Tokens, cost and times of the stored turns. Raises CallerError for too many buckets."""
@@ -237,32 +205,22 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
         """turn_id -> its usage, of each turn of a thread that has any."""
         async with self._reading() as connection:
             rows = (await connection.execute(statements.turn_usage(key))).all()
-        return {turn_id: used_by(list(some)) for turn_id, some in groupby(rows, lambda row: str(row.turn_id))}
+        return {
+            turn_text(turn_id): used_by(list(some)) for turn_id, some in groupby(rows, lambda row: bytes(row.turn_id))
+        }
 
     async def counts(self) -> Counts:
         """The numbers of stored threads, turns and runs."""
         async with self._reading() as connection:
             return Counts(*(await connection.execute(statements.counts())).one())
 
-    async def _row_pages(self) -> AsyncIterator[list[tuple[str, str | None]]]:
-        """thread_key and tenant of the rows of `threads`."""
-        after = ""
+    async def _pages(self) -> AsyncIterator[dict[int, ThreadKey]]:
+        """Every thread by its id in the database, in the order of names."""
+        after = ("", "")
         while True:
             async with self._reading() as connection:
-                rows = (await connection.execute(list_statements.thread_keys(after, THREADS_AT_ONCE))).all()
+                rows = (await connection.execute(list_statements.thread_names(after, THREADS_AT_ONCE))).all()
             if not rows:
                 return
-            yield [(row.thread_key, row.tenant) for row in rows]
-            after = rows[-1].thread_key
-
-    async def _key_pages(self) -> AsyncIterator[list[ThreadKey]]:
-        """Every thread once: one that is about to be moved comes with its older row, which is first."""
-        moving: list[ThreadKey] = []
-        async for rows in self._row_pages():
-            async with self._reading() as connection:
-                found = await keys_of(connection, rows)
-            some = [key for text, _ in rows for key in found[text] if key not in moving]
-            yield list(dict.fromkeys(some))
-            older = [key for keys in found.values() for key in keys if key_text(key) not in found]
-            last = ThreadKey.parse(rows[-1][0]).thread_id
-            moving = [key for key in (*moving, *older) if key.thread_id == last]
+            yield {row.id: thread_of(row) for row in rows}
+            after = rows[-1].thread_id, rows[-1].tenant

@@ -31,18 +31,6 @@ class WriteResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """What one step has done with turns of an older version: how many have left their older row; the threads that keep
-    turns there, because the store has other events of the same runs; and behind which text the next step begins, None
-    where there is no further row.
-    """
-
-    turns: int = 0
-    kept: tuple[ThreadKey, ...] = ()
-    after: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ThreadSummary:
     """One line of a list of threads. Times in epoch ms; without a title, `title` is the first prompt's beginning."""
 
@@ -107,23 +95,18 @@ class Counts:
     interrupted: int
 
 
-def encode_cursor(updated_at: int, thread_key: str) -> str:
-    """The place behind a thread in the list -> an opaque, URL-safe text."""
-    return base64.urlsafe_b64encode(orjson.dumps([updated_at, thread_key])).decode().rstrip("=")
+def encode_cursor(updated_at: int, number: int) -> str:
+    """Return the place behind a thread in the list as an opaque, URL-safe text; `number`: its id in the database."""
+    return base64.urlsafe_b64encode(orjson.dumps([updated_at, number])).decode().rstrip("=")
 
 
-def decode_cursor(cursor: str) -> tuple[int, str]:
-    """The reverse of encode_cursor. Raises CallerError."""
+def decode_cursor(cursor: str) -> tuple[int, int]:
+    """Return what `encode_cursor` was given. Raises CallerError."""
     try:
         found: Any = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        updated_at, thread_key = found
+        updated_at, number = found
     except (binascii.Error, ValueError, TypeError):
-        updated_at = thread_key = None
-    if (
-        type(updated_at) is not int
-        or not 0 <= updated_at < 2**63
-        or not isinstance(thread_key, str)
-        or "\0" in thread_key
-    ):
+        updated_at = number = None
+    if type(updated_at) is not int or type(number) is not int or not (0 <= updated_at < 2**63 and 0 <= number < 2**63):
         raise CallerError("the cursor is not one that this list gave: start again without one")
-    return updated_at, thread_key
+    return updated_at, number

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pipeline.stores import usage_sums
 from pipeline.stores.connections import Connected, to_the_end
+from pipeline.stores.keys import UsageNames
 from pipeline.stores.usage_sums import Compared
-from pipeline.stores.usage_tallies import WEEK, Place
+from pipeline.stores.usage_tallies import WEEK, SumKey
 
 
 class SummedUsage(Connected):
@@ -46,7 +47,7 @@ class SummedUsage(Connected):
         """Compare each sum with the rows, a week in each transaction; with `repair` wrong ones are put right. Sums of
         expired turns have no rows any more, and are left alone.
         """
-        looked_at, wrong, begin = 0, list[Place](), usage_sums.NONE
+        looked_at, wrong, begin = 0, list[tuple[SumKey, UsageNames]](), usage_sums.NONE
         week: int | None = 0
         while week is not None:
             async with self._writing() as connection:
@@ -56,7 +57,9 @@ class SummedUsage(Connected):
                 if week is not None:
                     found = await usage_sums.compare(connection, week, begin)
                     differ = {place: right for place, (right, is_) in found.items() if right.columns() != is_.columns()}
-                    looked_at, wrong, week = looked_at + len(found), [*wrong, *differ], week + WEEK
+                    names = await usage_sums.names_of(connection, differ)
+                    wrong += [(place, names[place.names]) for place in differ]
+                    looked_at, week = looked_at + len(found), week + WEEK
                     if repair:
                         await usage_sums.correct(connection, differ)
         return Compared(looked_at, tuple(sorted(wrong)), None if begin == usage_sums.NONE else begin)

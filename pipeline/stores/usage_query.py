@@ -17,7 +17,6 @@ from sqlalchemy import (
     and_,
     case,
     func,
-    or_,
     select,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -26,21 +25,20 @@ from pipeline.errors import CallerError
 from pipeline.observability.metrics import UNKNOWN
 from pipeline.stores import usage_plan, usage_sums, usage_sums_query
 from pipeline.stores.bounded_sum import BoundedSum
-from pipeline.stores.keys import NO_TENANT, IdOf, with_id
-from pipeline.stores.schema import usage
+from pipeline.stores.keys import NO_TENANT
+from pipeline.stores.schema import threads, turns, usage, usage_names
 from pipeline.stores.time_buckets import edges as bucket_edges
 from pipeline.stores.usage_groups import bucket_of, with_other
 from pipeline.stores.usage_report import MOST_ROWS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
 from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import COUNTS
-from topics.thread_key import ThreadKey
 
 GROUPS: Final[dict[str, ColumnElement[Any]]] = {
-    "model": usage.c.model,
-    "provider": usage.c.provider,
-    "agent": usage.c.agent_id,
-    "tenant": usage.c.tenant,
-    "thread": IdOf(usage.c.thread_key),
+    "model": usage_names.c.model,
+    "provider": usage_names.c.provider,
+    "agent": usage_names.c.agent_id,
+    "tenant": usage_names.c.tenant,
+    "thread": threads.c.thread_id,
     "finish_reason": usage.c.finish_reason,
 }
 TIMES: Final = ("ttft_ms", "duration_ms")
@@ -106,14 +104,10 @@ def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
     figures |= {name: Percentiles(*(row[f"{name}_p{percent}"] for percent in PERCENTS)) for name in TIMES}
     return UsageRow(
         bucket=row.get("bucket"),
-        group={name: _name(name, row[f"group_{number}"]) for number, name in enumerate(query.group_by)},
+        group={name: row[f"group_{number}"] for number, name in enumerate(query.group_by)},
         other=bool(row.get("other")),
         figures=Figures(**figures),
     )
-
-
-def _name(group: str, value: str | None) -> str | None:
-    return ThreadKey.parse(value).thread_id if group == "thread" and value is not None else value
 
 
 def sorted_rows(rows: Iterable[UsageRow], query: UsageQuery) -> list[UsageRow]:
@@ -135,8 +129,9 @@ def first_and_last(query: UsageQuery) -> Select[Any]:
 def unpriced_models(query: UsageQuery) -> Select[Any]:
     """-> model, number of its responses without a price."""
     count = func.count().label("responses")
-    query_ = select(usage.c.model, count).where(NO_PRICE, *_conditions(query)).group_by(usage.c.model)
-    return query_.order_by(count.desc(), usage.c.model).limit(NAMED)
+    model = usage_names.c.model
+    found = select(model, count).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
+    return found.where(NO_PRICE, *_conditions(query)).group_by(model).order_by(count.desc(), model).limit(NAMED)
 
 
 def _conditions(query: UsageQuery) -> list[ColumnElement[bool]]:
@@ -150,11 +145,14 @@ def _conditions(query: UsageQuery) -> list[ColumnElement[bool]]:
 
 
 def _one_of(name: str, values: Sequence[str]) -> ColumnElement[bool]:
-    if name == "thread":  # by its index; whichever tenant's
-        return or_(*(with_id(usage.c.thread_key, value) for value in values))
-    if NO_TENANT in values and name == "tenant":
-        return func.coalesce(usage.c.tenant, "").in_([column_text(value) for value in values])
-    return GROUPS[name].in_([column_text(value) for value in values])
+    texts = [column_text(value) for value in values]
+    if name == "thread":  # whichever tenant's
+        mine = select(turns.c.id).join(threads, turns.c.thread == threads.c.id).where(threads.c.thread_id.in_(texts))
+        return usage.c.turn.in_(mine)
+    if name == "finish_reason":
+        return usage.c.finish_reason.in_(texts)
+    column = func.coalesce(usage_names.c.tenant, "") if NO_TENANT in values and name == "tenant" else GROUPS[name]
+    return usage.c.names.in_(select(usage_names.c.id).where(column.in_(texts)))
 
 
 def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
@@ -162,7 +160,11 @@ def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
     unpriced = case((NO_PRICE, 1), else_=0).label("unpriced")
     groups = [GROUPS[name].label(f"group_{number}") for number, name in enumerate(query.group_by)]
     bucket = [bucket_of(usage.c.at, edges).label("bucket")] if edges else []
-    return select(*bucket, *groups, *sums, unpriced).where(*_conditions(query)).cte("kept")
+    source = usage.join(usage_names, usage.c.names == usage_names.c.id)
+    if "thread" in query.group_by:
+        source = source.join(threads, usage.c.thread == threads.c.id)
+    found = select(*bucket, *groups, *sums, unpriced).select_from(source)
+    return found.where(*_conditions(query)).cte("kept")
 
 
 def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:

@@ -1,7 +1,7 @@
 """The sums of usage, within the caller's transaction: taking changes up, building them from rows, comparing them.
 
 Triggers of `usage` note in `usage_changes` what comes and what goes, in the transaction in which it does, whoever
-writes: a store role, a replay, an erasure, an older version. What was noted is taken up into `usage_sums` soon after,
+writes: a store role, a replay, an erasure. What was noted is taken up into `usage_sums` soon after,
 by one process at a time. Readers count both, so sums are right with each commit, and no two writers ever wait for the
 same sum.
 
@@ -19,16 +19,15 @@ from sqlalchemy import ColumnElement, and_, delete, func, insert, literal, or_, 
 from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.keys import own
-from pipeline.stores.schema import CHANGED, usage, usage_changes, usage_names, usage_state, usage_sums
-from pipeline.stores.statements import INSERT
+from pipeline.stores.keys import UsageNames
+from pipeline.stores.names import INSERT
+from pipeline.stores.schema import CHANGED, turns, usage, usage_changes, usage_names, usage_state, usage_sums
+from pipeline.stores.statements import number_of
 from pipeline.stores.usage_tallies import (
-    NAMES,
     QUARTER,
     SPANS,
     WEEK,
-    Names,
-    Place,
+    SumKey,
     Tally,
     of_all_spans,
     of_changes,
@@ -38,20 +37,22 @@ from pipeline.stores.usage_tallies import (
 from pipeline.stores.versions import portions
 from topics.thread_key import ThreadKey
 
-LOCK_KEY: Final = 0x7468726D73756D  # of Postgres' advisory lock: "thrmsum"
+LOCK_KEY: Final = 0x74726E6D73756D  # of Postgres' advisory lock: "trnmsum"
 CHANGES_AT_ONCE: Final = 10_000
 ROWS_AT_ONCE: Final = 20_000  # that sums are built from in one transaction
-PLACES_AT_ONCE: Final = 200
+KEYS_AT_ONCE: Final = 200
 ALL: Final = 0  # `since`, where the sums hold every row
 NONE: Final = 2**62  # where they hold none
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """`sums`: how many were looked at; `wrong`: those that are not what the rows say; `since`: see `usage_state`."""
+    """`sums`: how many were looked at; `wrong`: those that are not what the rows say, and whose they are; `since`: see
+    `usage_state`.
+    """
 
     sums: int
-    wrong: tuple[Place, ...]
+    wrong: tuple[tuple[SumKey, UsageNames], ...]
     since: int | None
 
 
@@ -99,7 +100,8 @@ async def keep_expired(connection: AsyncConnection, thread: ThreadKey) -> None:
     """Note what a thread has used as sums of expired turns; its rows are deleted in the same transaction."""
     if await kept(connection):
         columns = [usage.c[name] for name in CHANGED]
-        rows = select(literal(1), literal(value=True), *columns).where(own(usage, thread))
+        mine = select(turns.c.id).where(turns.c.thread == number_of(thread))
+        rows = select(literal(1), literal(value=True), *columns).where(usage.c.turn.in_(mine))
         await connection.execute(insert(usage_changes).from_select(["sign", "expired", *CHANGED], rows))
 
 
@@ -136,24 +138,22 @@ async def build(connection: AsyncConnection, most: int = ROWS_AT_ONCE) -> int:
     return await since(connection)
 
 
-async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[Place, tuple[Tally, Tally]]:
+async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[SumKey, tuple[Tally, Tally]]:
     """The sums of one week, from `begin` on -> of each that should be there, or is, what it should be and is."""
     right = of_all_spans(await _right(connection, max(week, begin), week + WEEK))
     sums = usage_sums.c
     its_own = and_(sums.span.in_(SPANS), sums.names == usage_names.c.id + 0)  # looked up by each of the names in turn
-    query = select(usage_sums, *(usage_names.c[name] for name in NAMES))
-    query = query.select_from(usage_names.join(usage_sums, its_own))
+    query = select(usage_sums).select_from(usage_names.join(usage_sums, its_own))
     of_week = and_(sums.start >= week, sums.start < week + WEEK, ~sums.expired)
     stored = {}
     for row in (await connection.execute(query.where(of_week))).mappings():
-        place = Place(row["span"], row["start"], expired=False, names=Names(*(row[name] for name in NAMES)))
-        stored[place] = Tally.of_row(dict(row))
+        stored[SumKey(row["span"], row["start"], False, row["names"])] = Tally.of_row(dict(row))  # expired
     return {place: (right.get(place, Tally()), stored.get(place, Tally())) for place in {*right, *stored}}
 
 
-async def correct(connection: AsyncConnection, right: Mapping[Place, Tally]) -> None:
+async def correct(connection: AsyncConnection, right: Mapping[SumKey, Tally]) -> None:
     """Put these in place of what is there."""
-    await _put(connection, right, await _ids(connection, {place.names for place in right}))
+    await _put(connection, right)
 
 
 async def next_week(connection: AsyncConnection, after: int) -> int | None:
@@ -170,7 +170,7 @@ def _counts(changes: Any, begin: int) -> ColumnElement[bool]:
     return or_(changes.c.expired, changes.c.at >= begin)
 
 
-async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[Place, Tally]:
+async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[SumKey, Tally]:
     """What the sums of this time should be: the rows as they are, without what is noted and not taken up yet."""
     rows = of_usage(usage.c.at >= begin, usage.c.at < end)
     noted = and_(usage_changes.c.at >= begin, usage_changes.c.at < end, ~usage_changes.c.expired)
@@ -178,45 +178,42 @@ async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[Plac
     return {place: tally for place, tally in found.items() if not tally.empty}
 
 
-async def _add(connection: AsyncConnection, quarters: Mapping[Place, Tally], first: int = ALL) -> bool:
+async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], first: int = ALL) -> bool:
     """Add these to the sums -> whether that was possible. If not, the sums were not what they should be, and are
     forgotten: they are built anew, and until then rows are read. `first`: there are none yet that end before.
     """
     found = of_all_spans(quarters)
-    ids = await _ids(connection, {place.names for place in found})
     there = [place for place in found if place.start + place.span > first]
-    for place, tally in (await _stored(connection, there, ids)).items():
+    for place, tally in (await _stored(connection, there)).items():
         tally.add(found[place])
         found[place] = tally
     if not all(tally.possible for tally in found.values()):
         await _forget(connection)
         return False
-    await _put(connection, found, ids)
+    await _put(connection, found)
     return True
 
 
-async def _stored(connection: AsyncConnection, places: Iterable[Place], ids: Mapping[Names, int]) -> dict[Place, Tally]:
+async def _stored(connection: AsyncConnection, places: Iterable[SumKey]) -> dict[SumKey, Tally]:
     """Those of these sums that are there."""
-    by_key = {(place.span, place.start, place.expired, ids[place.names]): place for place in places}
     columns = usage_sums.c
     key = row_of(columns.span, columns.start, columns.expired, columns.names)
     found = {}
-    for some in portions(sorted(by_key), PLACES_AT_ONCE):
+    for some in portions(sorted(places), KEYS_AT_ONCE):
         for row in (await connection.execute(select(usage_sums).where(key.in_(some)))).mappings():
-            found[by_key[row["span"], row["start"], row["expired"], row["names"]]] = Tally.of_row(dict(row))
+            found[SumKey(*(row[name] for name in SumKey._fields))] = Tally.of_row(dict(row))
     return found
 
 
-async def _put(connection: AsyncConnection, sums: Mapping[Place, Tally], ids: Mapping[Names, int]) -> None:
+async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> None:
     rows, gone = [], []
     for place, tally in sums.items():
-        key = {"span": place.span, "start": place.start, "expired": place.expired, "names": ids[place.names]}
         if tally.empty:
-            gone.append(tuple(key.values()))
+            gone.append(place)
         else:
-            rows.append(key | tally.columns())
+            rows.append(place._asdict() | tally.columns())
     columns = usage_sums.c
-    for some in portions(gone, PLACES_AT_ONCE):
+    for some in portions(gone, KEYS_AT_ONCE):
         key_of = row_of(columns.span, columns.start, columns.expired, columns.names)
         await connection.execute(delete(usage_sums).where(key_of.in_(some)))
     if rows:
@@ -225,18 +222,13 @@ async def _put(connection: AsyncConnection, sums: Mapping[Place, Tally], ids: Ma
         await connection.execute(new.on_conflict_do_update(index_elements=usage_sums.primary_key, set_=values), rows)
 
 
-async def _ids(connection: AsyncConnection, names: Iterable[Names]) -> dict[Names, int]:
-    """The rows of `usage_names` for these, made where they are missing."""
-    digests = {one.digest: one for one in names}
-    found: dict[Names, int] = {}
-    for wanted in portions(sorted(digests)):
-        query = select(usage_names.c.digest, usage_names.c.id).where(usage_names.c.digest.in_(wanted))
-        known = {row.digest: row.id for row in await connection.execute(query)}
-        missing = [{"digest": digest, **digests[digest]._asdict()} for digest in wanted if digest not in known]
-        if missing:
-            await connection.execute(insert(usage_names), missing)
-            known |= {row.digest: row.id for row in await connection.execute(query)}
-        found |= {digests[digest]: id_ for digest, id_ in known.items()}
+async def names_of(connection: AsyncConnection, sums: Iterable[SumKey]) -> dict[int, UsageNames]:
+    """Return the names of these sums by their integers."""
+    found: dict[int, UsageNames] = {}
+    columns = (usage_names.c.id, *(usage_names.c[name] for name in UsageNames._fields))
+    for some in portions(sorted({key.names for key in sums})):
+        for id_, *names in await connection.execute(select(*columns).where(usage_names.c.id.in_(some))):
+            found[id_] = UsageNames(*names)
     return found
 
 

@@ -106,19 +106,20 @@ def ends_of_sums(shape: Shape, expired: bool | None = None) -> Select[Any]:  # n
 def rows_figures(shape: Shape) -> Select[Any]:
     """-> quarter, groups, sums and times of the rows from `begin` on and before `end`."""
     at = usage.c.at
-    keys = ((at - at % QUARTER).label("start"), *_groups(shape, usage.c))
+    keys = ((at - at % QUARTER).label("start"), *_groups(shape, usage_names.c))
     plain = {name: usage.c[name] for name in SUMMED if name != "unpriced"}
     sums = plain | {"unpriced": case((no_price(usage.c), 1), else_=0)}
     texts = [cast(usage.c[name] + 1, Text) for name in TIMES.values() if shape.times]
-    conditions = (at >= _time("begin"), at < _time("end"), *_conditions(shape, usage.c))
-    return select(*keys, *_added(sums), *_listed(texts)).where(*conditions).group_by(*keys)
+    named = usage.join(usage_names, usage.c.names == usage_names.c.id)
+    query = select(*keys, *_added(sums), *_listed(texts)).select_from(named)
+    return query.where(at >= _time("begin"), at < _time("end"), *_named(shape, usage.c.names)).group_by(*keys)
 
 
 @cache
 def ends_of_rows(shape: Shape) -> Select[Any]:
     """-> the first time and the last of the rows from `begin` on and before `end`; null without any."""
     at = usage.c.at
-    conditions = (at >= _time("begin"), at < _time("end"), *_conditions(shape, usage.c))
+    conditions = (at >= _time("begin"), at < _time("end"), *_named(shape, usage.c.names))
     return select(func.min(at), func.max(at)).where(*conditions)
 
 
@@ -128,10 +129,11 @@ def changes_figures(shape: Shape) -> Select[Any]:
     at, gone = usage_changes.c.at, usage_changes.c.expired
     live = and_(~gone, at >= _time("live_begin"), at < _time("live_end"))
     expired = and_(gone, at >= _time("expired_begin"), at < _time("expired_end"))
-    rows = of_changes(usage_changes, or_(live, expired), *_conditions(shape, usage_changes.c)).cte("changes")
-    keys = ((rows.c.at - rows.c.at % QUARTER).label("start"), *_groups(shape, rows.c))
+    rows = of_changes(usage_changes, or_(live, expired), *_named(shape, usage_changes.c.names)).cte("changes")
+    keys = ((rows.c.at - rows.c.at % QUARTER).label("start"), *_groups(shape, usage_names.c))
     texts = [signed_time(rows, name) for name in TIMES.values() if shape.times]
-    return select(*keys, *_added({name: signed(rows, name) for name in SUMMED}), *_listed(texts)).group_by(*keys)
+    query = select(*keys, *_added({name: signed(rows, name) for name in SUMMED}), *_listed(texts))
+    return query.select_from(rows.join(usage_names, rows.c.names == usage_names.c.id)).group_by(*keys)
 
 
 def _wanted_sums(dialect: str, expired: bool | None) -> tuple[Any, Any, FromClause]:  # noqa: FBT001  # as above
@@ -161,6 +163,13 @@ def _wanted_sums(dialect: str, expired: bool | None) -> tuple[Any, Any, FromClau
 
 def _groups(shape: Shape, columns: Any) -> list[ColumnElement[Any]]:
     return [columns[COLUMNS[name]] for name in shape.groups]
+
+
+def _named(shape: Shape, names: ColumnElement[int]) -> list[ColumnElement[bool]]:
+    """The filters of rows, by their names: these are few, and an index of rows begins with them."""
+    if not shape.filters:
+        return []
+    return [names.in_(select(usage_names.c.id).where(*_conditions(shape, usage_names.c)))]
 
 
 def _conditions(shape: Shape, columns: Any) -> Iterable[ColumnElement[bool]]:

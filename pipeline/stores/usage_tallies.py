@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,37 +14,22 @@ from pipeline.stores.bounded_sum import MAX_INTEGER, BoundedSum
 from pipeline.stores.histogram import Histogram, added, of_times, possible, text_of
 from pipeline.stores.schema import COUNTED, SUMMED, usage, usage_changes
 from pipeline.stores.time_buckets import HOUR, MINUTE
-from topics import json_text
 
 QUARTER: Final = 15 * MINUTE
 DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY  # from Thursday on, as 1970 did
 SPANS: Final = (QUARTER, HOUR, DAY, WEEK)  # each begins where the one before it does; all in UTC
-NAMES: Final = ("tenant", "model", "provider", "agent_id")
 TIMES: Final = {"ttft": "ttft_ms", "duration": "duration_ms"}  # the column of a sum -> that of a row
+COLUMNS: Final = ("names", *COUNTED, *TIMES.values())
 
 
-class Names(NamedTuple):
-    """Whose a sum is."""
-
-    tenant: str | None
-    model: str | None
-    provider: str | None
-    agent_id: str
-
-    @property
-    def digest(self) -> str:
-        """One text for the four."""
-        return hashlib.sha256(json_text.dumps(list(self)).encode()).hexdigest()
-
-
-class Place(NamedTuple):
-    """Where a sum is kept: `start` in epoch ms, `span` in ms."""
+class SumKey(NamedTuple):
+    """The key of a sum: `start` in epoch ms, `span` in ms, `names` in `usage_names`."""
 
     span: int
     start: int
     expired: bool
-    names: Names
+    names: int
 
 
 @dataclass(slots=True)
@@ -91,14 +75,14 @@ class Tally:
 
 def of_usage(*where: ColumnElement[bool]) -> Select[Any]:
     """Rows of `usage`, in the shape that `tallies` takes."""
-    columns = (usage.c[name] for name in (*NAMES, *COUNTED, *TIMES.values()))
+    columns = (usage.c[name] for name in COLUMNS)
     sign, expired = literal(1, BigInteger), literal(value=False)
     return select(usage.c.at, sign.label("sign"), expired.label("expired"), *columns).where(*where)
 
 
 def of_changes(source: Any = usage_changes, *where: ColumnElement[bool], undone: bool = False) -> Select[Any]:
     """Rows of `usage_changes`, or of a query that has its columns, in the same shape; `undone`: the other way round."""
-    columns = (source.c[name] for name in (*NAMES, *COUNTED, *TIMES.values()))
+    columns = (source.c[name] for name in COLUMNS)
     sign = cast(-source.c.sign if undone else source.c.sign, BigInteger)
     return select(source.c.at, sign.label("sign"), source.c.expired, *columns).where(*where)
 
@@ -130,23 +114,22 @@ def times_in(text: str | None) -> Histogram:
     return of_times(times)
 
 
-async def tallies(connection: AsyncConnection, source: CTE) -> dict[Place, Tally]:
+async def tallies(connection: AsyncConnection, source: CTE) -> dict[SumKey, Tally]:
     """The tallies of these rows, for each quarter of an hour."""
     start = (source.c.at - source.c.at % QUARTER).label("start")
-    keys = (start, source.c.expired, *(source.c[name] for name in NAMES))
+    keys = (start, source.c.expired, source.c.names)
     sums = (func.coalesce(BoundedSum(signed(source, name)), 0).label(name) for name in SUMMED)
     times = (func.aggregate_strings(signed_time(source, name), ",").label(place) for place, name in TIMES.items())
-    found: dict[Place, Tally] = {}
+    found: dict[SumKey, Tally] = {}
     for row in (await connection.execute(select(*keys, *sums, *times).group_by(*keys))).mappings():
-        names = Names(*(row[name] for name in NAMES))
         tally = Tally([int(row[name]) for name in SUMMED], times_in(row["ttft"]), times_in(row["duration"]))
-        found[Place(QUARTER, row["start"], bool(row["expired"]), names)] = tally
+        found[SumKey(QUARTER, row["start"], bool(row["expired"]), row["names"])] = tally
     return found
 
 
-def of_all_spans(quarters: Mapping[Place, Tally]) -> dict[Place, Tally]:
+def of_all_spans(quarters: Mapping[SumKey, Tally]) -> dict[SumKey, Tally]:
     """Tallies of quarters of an hour -> these, and those of hours, days and weeks."""
-    found: dict[Place, Tally] = {}
+    found: dict[SumKey, Tally] = {}
     for place, tally in quarters.items():
         for span in SPANS:
             whole = found.setdefault(place._replace(span=span, start=place.start - place.start % span), Tally())

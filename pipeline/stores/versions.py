@@ -8,16 +8,17 @@ the stored ones lack, and that lacks events of theirs, is late as a whole: turns
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores import statements
-from pipeline.stores.keys import newer_text
-from pipeline.stores.rows import Key, RecordRows, record_of
-from pipeline.stores.sending import of_texts, send
+from pipeline.stores import lookups, statements
+from pipeline.stores.rows import RecordRows, TurnKey, rank_of, record_of
+from pipeline.stores.sending import send
+from pipeline.stores.thread_rows import ThreadRow
 from pipeline.turns.held_events import Ranges, Verdict, Version, ranges_of
-from pipeline.turns.thread_document import Rank
+from topics.thread_key import ThreadKey
 
 KEYS_AT_ONCE: Final = 1000  # in one IN list; drivers take some 32,000 parameters a statement
 
@@ -25,13 +26,21 @@ Batch = Mapping[int, RecordRows]  # records of a batch by their place in it, asc
 T = TypeVar("T")
 
 
-def taken(batch: Batch, known: Mapping[Key, Version]) -> tuple[dict[Key, RecordRows], list[int]]:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored turn: its id in the database, and its version, with empty ranges where nobody asks for them."""
+
+    id: int
+    version: Version
+
+
+def taken(batch: Batch, known: Mapping[TurnKey, Version]) -> tuple[dict[TurnKey, RecordRows], list[int]]:
     """-> of each turn that changes the record that is to be stored, and the places of late records.
 
     `known`: of the stored turns those in the batch's families. Records are taken one after the other, so that it makes
     no difference how they are cut into batches.
     """
-    stored, winners, late = dict(known), dict[Key, RecordRows](), list[int]()
+    stored, winners, late = dict(known), dict[TurnKey, RecordRows](), list[int]()
     for place, rows in batch.items():
         version = rows.version
         verdict = _verdict(version, stored.get(rows.key), [stored[key] for key in rows.family if key in stored])
@@ -53,46 +62,41 @@ def _verdict(version: Version, own: Version | None, family: Sequence[Version]) -
     return Verdict.REPLACES
 
 
-async def known_versions(connection: AsyncConnection, batch: Batch, *, moving: bool = False) -> dict[Key, Version]:
-    """The stored turns in the families of a batch; with empty ranges where nothing but the same records comes.
-    `moving`: the batch comes from rows of an older version, and such rows are not looked at.
+async def known_versions(
+    connection: AsyncConnection, batch: Batch, threads: Mapping[ThreadKey, ThreadRow]
+) -> dict[TurnKey, Stored]:
+    """Return the stored turns in the families of a batch; with empty ranges where nothing but the same records comes.
+
+    `threads`: the rows of the batch's threads; one without a record has no turn that could be known.
     """
-    ranks: dict[Key, dict[str, Rank]] = {}  # of each turn by `thread_key`: it may have a row of either version
-    turn_ids = sorted({turn_id for rows in batch.values() for _, turn_id in rows.family})
-    [known] = await send(connection, [of_texts(connection.dialect.name, statements.known_turns, turn_ids)])
-    if not known:  # nearly always
+    places = {row.id: key for key, row in threads.items() if row.newest is not None}
+    there = {*places.values()}
+    wanted = {key for rows in batch.values() for key in rows.family if key[0] in there}
+    if not wanted:
         return {}
-    for text, tenant, turn_id, events, *decides in known:
-        key = newer_text(text, tenant), turn_id
-        if text == key[0] or not moving:
-            ranks.setdefault(key, {})[text] = (events, (*decides,))
-    changing = [rows for rows in batch.values() if {*ranks.get(rows.key, {}).values()} != {rows.version.rank}]
-    ranges = await _ranges(connection, {key for rows in changing for key in rows.family if key in ranks})
-    return {
-        key: _standing(key, {text: Version(ranges.get((text, key[1]), ()), rank) for text, rank in own.items()})
-        for key, own in ranks.items()
+    [found] = await send(connection, [lookups.known_turns(connection.dialect.name, wanted, dict(threads))])
+    known = {
+        (places[thread], bytes(turn_id)): Stored(id_, Version((), rank_of(events, status, revision, bytes(digest))))
+        for thread, turn_id, id_, events, status, revision, digest in found
+    }
+
+    def same(rows: RecordRows) -> bool:
+        return rows.key in known and known[rows.key].version.rank == rows.version.rank
+
+    changing = [rows for rows in batch.values() if not same(rows)]
+    compared = {key for rows in changing for key in rows.family if key in known}
+    ranges = await _ranges(connection, {known[key].id for key in compared})
+    return known | {
+        key: Stored(known[key].id, Version(ranges[known[key].id], known[key].version.rank)) for key in compared
     }
 
 
-def _standing(key: Key, versions: Mapping[str, Version]) -> Version:
-    """Which of the stored versions of a turn a new record is compared with: the one at the key of this version, or that
-    would be there if the older row had been moved.
-    """
-    newer, older = versions.get(key[0]), [version for text, version in versions.items() if text != key[0]]
-    if newer is None:
-        return older[0]
-    return next((one for one in older if one.beside(newer) is Verdict.REPLACES), newer)
-
-
-async def _ranges(connection: AsyncConnection, keys: set[Key]) -> dict[Key, Ranges]:
-    """The ranges of all rows of some turns, by the columns `thread_key` and `turn_id`."""
-    found: dict[Key, Ranges] = {}
-    query = statements.facts_of(sorted({turn_id for _, turn_id in keys}))
-    for text, turn_id, facts in (await connection.execute(query)).all() if keys else ():
-        document = None
-        if "ranges" not in facts and facts.get("status") == "interrupted":  # an older version's: its turn has them
-            document = await connection.scalar(statements.document_of(text, turn_id))
-        found[text, turn_id] = ranges_of(record_of(facts, document))
+async def _ranges(connection: AsyncConnection, ids: set[int]) -> dict[int, Ranges]:
+    """Return the ranges of events of these turns."""
+    found: dict[int, Ranges] = {}
+    for some in portions(sorted(ids)):
+        for id_, record in await connection.execute(statements.records_by_id(some)):
+            found[id_] = ranges_of(record_of(record))
     return found
 
 

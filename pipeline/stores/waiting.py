@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, exists, select
+from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores.documents import keys_of
-from pipeline.stores.keys import IdOf
-from pipeline.stores.list_statements import listed
-from pipeline.stores.schema import WAITING, agents, threads
+from pipeline.stores.keys import thread_of
+from pipeline.stores.list_statements import of_tenant, speaks
+from pipeline.stores.schema import WAITING, threads
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 
@@ -51,23 +50,20 @@ class WaitingWanted:
 
 def waiting_threads(wanted: WaitingWanted, limit: int) -> Select[Any]:
     """-> rows of `threads` that wait, the last updated first."""
-    query = select(threads).where(WAITING, *listed(wanted.tenant))
+    query = select(threads).where(WAITING, *of_tenant(wanted.tenant))
     if wanted.agent is not None:
-        own = agents.c.thread_key == threads.c.thread_key
-        query = query.where(exists().where(own, agents.c.agent_id == column_text(wanted.agent)))
+        query = query.where(speaks(wanted.agent))
     if wanted.thread is not None:
         thread_id, external_id = (column_text(text) for text in wanted.thread)
-        query = query.where((IdOf(threads.c.thread_key) == thread_id) | (threads.c.external_id == external_id))
-    return query.order_by(threads.c.updated_at.desc(), threads.c.thread_key.desc()).limit(limit)
+        query = query.where((threads.c.thread_id == thread_id) | (threads.c.external_id == external_id))
+    return query.order_by(threads.c.updated_at.desc(), threads.c.id.desc()).limit(limit)
 
 
 async def waiting(connection: AsyncConnection, wanted: WaitingWanted, limit: int) -> list[Waiting]:
-    """-> the threads, the last updated first."""
-    rows = (await connection.execute(waiting_threads(wanted, limit))).all()
-    keys = await keys_of(connection, [(row.thread_key, row.tenant) for row in rows])
+    """Return the threads, the last updated first."""
     found = []
-    for row in rows:
-        thread = next(iter(keys[row.thread_key]), ThreadKey.parse(row.thread_key))
+    for row in await connection.execute(waiting_threads(wanted, limit)):
+        thread = thread_of(row)
         title = row.title or row.prompt
         found.append(Waiting(thread.thread_id, row.external_id, title, thread.tenant, **row.asked))
     return found

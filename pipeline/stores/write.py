@@ -2,171 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row as StoredRow
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.retention import Retention
-from pipeline.stores import older_statements, statements
+from pipeline.stores import lookups, statements
 from pipeline.stores.holds import held_of
-from pipeline.stores.keys import key_text, older_text
+from pipeline.stores.keys import Agent, UsageNames, id_and_tenant, key_text
 from pipeline.stores.leavings import Leaving, remember
+from pipeline.stores.names import INSERT, ids_of
 from pipeline.stores.notices import delete_turns
-from pipeline.stores.rows import RecordRows, Row, record_of, record_rows, starters
-from pipeline.stores.schema import agents, links, usage
-from pipeline.stores.search_write import adding, with_places
+from pipeline.stores.rows import RecordRows, Row, TurnKey, agents_of, record_of, starters
+from pipeline.stores.schema import links, price_sources, usage
+from pipeline.stores.search_write import forget_words, kinds_of, words_calls
 from pipeline.stores.sending import of_rows, of_texts, send
 from pipeline.stores.summaries import WriteResult
-from pipeline.stores.versions import Batch, known_versions, taken
+from pipeline.stores.thread_rows import ThreadRow, with_turns
+from pipeline.stores.turn_ids import new_ids
+from pipeline.stores.versions import Batch, Stored, known_versions, taken
 from pipeline.turns.content import references
 from topics.thread_key import ThreadKey
+from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
 
 FOREVER: Final = Retention()
-CHILDREN: Final = (agents, links, usage)
-TURNS_AT_ONCE: Final = 100  # that are held in memory while they are moved
+CHILDREN: Final = (links, usage)
+OF_RESPONSE: Final = tuple(  # columns of `usage` that a row has as they are
+    column.name for column in usage.c if column.name not in ("turn", "thread", "names", "price_source")
+)
+
+Threads = Mapping[ThreadKey, ThreadRow]
 
 
 async def write(connection: AsyncConnection, batch: Batch, retention: Retention = FOREVER, now: int = 0) -> WriteResult:
-    """Upsert turns and replace their child rows.
+    """Store turns, and replace their child rows.
 
     Records of erased threads are dropped, and those of threads that only sub-agents of erased threads have; and those
     that are older than the retention, of turns that are not stored and threads that are not held: a replay brings
     nothing back that has expired. The number of statements does not depend on the number of records, but on that of
     such threads.
     """
-    threads, others = {rows.thread for rows in batch.values()}, _started_by(batch)
-    older = await lock(connection, threads | others)
+    keys, others = {rows.thread for rows in batch.values()}, _started_by(batch)
+    threads = await lock(connection, keys | others)
     # Only while the locks are held: an erasure marks the thread first, and then waits for them.
-    erased = await erased_of(connection, threads | others)
+    erased = await erased_of(connection, keys | others)
     orphans = await _orphans(connection, batch, erased)
-    erased = erased & threads | orphans
+    erased = erased & keys | orphans
     for thread in orphans:
         await mark_erased(connection, thread)
         await delete_turns(connection, thread, "deleted")
-    if empty := erased | others - threads:
-        await connection.execute(statements.delete_empty(sorted(map(key_text, empty))))
-    for thread in sorted((older & threads) - erased, key=key_text):
-        await take_over(connection, thread)
-    result, changed, replaced = await _result(connection, batch, erased, retention=retention, now=now)
-    await _apply(connection, changed, replaced)
-    if result.expired:
-        await _leave([batch[place] for place in result.expired], connection, retention, now)
+    result, changed, known = await _result(connection, batch, erased, threads, retention, now)
+    await _apply(connection, changed, known, threads)
+    if empty := erased | others | {batch[place].thread for place in result.expired}:
+        await connection.execute(statements.delete_empty({threads[key].id for key in empty}))
+    for place in result.expired:
+        await _leave(connection, batch[place], retention, now)
     return result
 
 
-async def _leave(refused: Sequence[RecordRows], connection: AsyncConnection, retention: Retention, now: int) -> None:
-    """Records that have expired: their large values, which assembly has kept, are to go, too."""
-    await connection.execute(statements.delete_empty(sorted({key_text(rows.thread) for rows in refused})))
-    for rows in refused:
-        if rows.turn["document"] is not None and references(rows.turn["document"]):
-            first, last = rows.turn["started_at"], rows.turn["ended_at"]
-            before = retention.begin(rows.thread.tenant, now) or 0
-            await remember(connection, [Leaving(rows.thread, before, first, last, now)])
+async def _leave(connection: AsyncConnection, refused: RecordRows, retention: Retention, now: int) -> None:
+    """Remember a record that has expired: its large values, which assembly has kept, are to be deleted, too."""
+    if refused.record["turn"] is not None and references(refused.record["turn"]):
+        first, last = refused.turn["started_at"], refused.turn["ended_at"]
+        before = retention.begin(refused.thread.tenant, now) or 0
+        await remember(connection, [Leaving(refused.thread, before, first, last, now)])
 
 
-async def lock(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
-    """Make these threads' rows and lock them, with those that an older version may have written for them -> the threads
-    for which there are such ones.
-    """
-    texts = {key_text(thread): thread for thread in threads}
-    dialect, wanted = connection.dialect.name, sorted({*texts, *map(older_text, texts.values())})
-    added = of_rows(dialect, statements.add_threads(dialect), [{"thread_key": text} for text in sorted(texts)])
-    _, locked = await send(connection, [added, of_texts(dialect, statements.lock_threads, wanted)])
-    found = {text for text, tenant in locked if tenant is not None}
-    if not found:
-        return set()
-    return {thread for text, thread in texts.items() if (older := older_text(thread)) != text and older in found}
+async def lock(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict[ThreadKey, ThreadRow]:
+    """Return these threads' rows, which are made where they are missing, and locked."""
+    dialect = connection.dialect.name
+    calls = [*lookups.certain(dialect), lookups.add_threads(dialect, keys), lookups.threads_of(dialect, keys)]
+    return _by_key(keys, (await send(connection, calls))[-1])
 
 
-async def take_over(connection: AsyncConnection, thread: ThreadKey, most: int | None = None) -> tuple[int, int]:
-    """Move what an older version has stored of a thread to its own key, some `most` turns of it; both rows are locked.
-    -> how many turns have left the older row, and how many stay there; all of these only where fewer than `most` left.
-
-    Each turn goes the way of a new record, but keeps the prices that it was stored with. One that would be late stays,
-    and is read, where it is, until a record that holds its events takes its place.
-    """
-    left, kept, after, erased = 0, 0, "", await erased_of(connection, [thread])
-    while most is None or left < most:
-        found = (await connection.execute(older_statements.some_turns(thread, after, TURNS_AT_ONCE))).all()
-        if not found:
-            break
-        after = found[-1].turn_id
-        late = await _move(connection, thread, found, erased)
-        left, kept = left + len(found) - late, kept + late
-    older = older_text(thread)
-    await connection.execute(statements.refresh_threads([older]))
-    await connection.execute(statements.delete_empty(sorted({older, key_text(thread)})))
-    return left, kept
+async def stored_threads(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict[ThreadKey, ThreadRow]:
+    """Return the rows of those of these threads that are there."""
+    if not keys:
+        return {}
+    [found] = await send(connection, [lookups.threads_of(connection.dialect.name, keys)])
+    return _by_key(keys, found)
 
 
-async def _move(
-    connection: AsyncConnection, thread: ThreadKey, found: Sequence[StoredRow[Any]], erased: Collection[ThreadKey]
-) -> int:
-    """Move these turns, as `older_statements.some_turns` gives them -> the number of those that are late, and stay."""
-    prices: dict[str, list[Row]] = {}
-    for row in await connection.execute(older_statements.usage_of(thread, [row.turn_id for row in found])):
-        fields = {column.key: getattr(row, column.key) for column in usage.c}
-        prices.setdefault(row.turn_id, []).append(fields | {"thread_key": key_text(thread)})
-    batch = {}
-    for place, row in enumerate(found):
-        rows = record_rows(record_of(row.facts, row.document))  # its fields in another order than when they came
-        same = rows.turn | {"digest": row.digest}
-        batch[place] = replace(rows, turn=same, usage=prices.get(row.turn_id, []))
-    result, changed, replaced = await _result(connection, batch, erased, moving=True)
-    going = [row.turn_id for place, row in enumerate(found) if place not in result.late]
-    await connection.execute(older_statements.delete_turns(thread, going))
-    await _apply(connection, changed, replaced)
-    return len(result.late)
+def _by_key(keys: Iterable[ThreadKey], found: Iterable[Sequence[Any]]) -> dict[ThreadKey, ThreadRow]:
+    rows = {(thread_id, tenant): ThreadRow(*columns) for thread_id, tenant, *columns in found}
+    return {key: rows[name] for key in keys if (name := id_and_tenant(key)) in rows}
 
 
 async def compare(
     connection: AsyncConnection, batch: Batch, retention: Retention = FOREVER, now: int = 0
 ) -> WriteResult:
-    """The result that `write` would have, without writing."""
-    threads = {rows.thread for rows in batch.values()}
-    erased = await erased_of(connection, threads | _started_by(batch))
-    erased = erased & threads | await _orphans(connection, batch, erased)
-    return (await _result(connection, batch, erased, retention=retention, now=now))[0]
-
-
-async def _apply(connection: AsyncConnection, changed: Sequence[RecordRows], replaced: Sequence[RecordRows]) -> None:
-    """Write these rows; `replaced`: those of them whose turn is stored already."""
-    if not changed:
-        return
-    dialect = connection.dialect.name
-    outdated = [{"of_thread": text, "of_turn": turn_id} for text, turn_id in (rows.key for rows in replaced)]
-    for table in CHILDREN if outdated else ():
-        await connection.execute(statements.delete_children(table), outdated)
-    marked, words = await with_places(connection, replaced, changed)
-    turns = [row | rows.json for row, rows in zip(marked, changed, strict=True)]
-    children = {table: [row for rows in changed for row in getattr(rows, table.name)] for table in CHILDREN}
-    calls = [
-        of_rows(dialect, statements.upsert_turns(dialect), turns),
-        *(of_rows(dialect, statements.ADD_CHILDREN[table], some) for table, some in children.items() if some),
-        *adding(dialect, words),
-        of_texts(dialect, statements.refresh_threads, sorted({rows.key[0] for rows in changed})),
-    ]
-    await send(connection, calls)
+    """Return the result that `write` would have, without writing."""
+    keys = {rows.thread for rows in batch.values()}
+    erased = await erased_of(connection, keys | _started_by(batch))
+    erased = erased & keys | await _orphans(connection, batch, erased)
+    threads = await stored_threads(connection, keys)
+    return (await _result(connection, batch, erased, threads, retention, now))[0]
 
 
 async def _result(
     connection: AsyncConnection,
     batch: Batch,
     erased: Collection[ThreadKey],
-    *,
-    moving: bool = False,
-    retention: Retention = FOREVER,
-    now: int = 0,
-) -> tuple[WriteResult, list[RecordRows], list[RecordRows]]:
-    """-> the result, the rows that are to be written, and those of them that replace a stored turn. `moving` as in
-    `known_versions`.
-    """
+    threads: Threads,
+    retention: Retention,
+    now: int,
+) -> tuple[WriteResult, list[RecordRows], dict[TurnKey, Stored]]:
+    """Return the result, the records that are to be written, and what is stored of their runs."""
     live = {place: rows for place, rows in batch.items() if rows.thread not in erased}
-    known = await known_versions(connection, live, moving=moving)
+    known = await known_versions(connection, live, threads)
     old = [
         place
         for place, rows in live.items()
@@ -174,44 +121,142 @@ async def _result(
     ]
     held = await held_of(connection, {live[place].thread for place in old})
     expired = tuple(place for place in old if live[place].thread not in held)
-    winners, late = taken({place: rows for place, rows in live.items() if place not in expired}, known)
-    changed, replaced = list(winners.values()), [rows for key, rows in winners.items() if key in known]
-    unchanged = len(batch) - len(changed) - len(late)
+    young = {place: rows for place, rows in live.items() if place not in expired}
+    winners, late = taken(young, {key: one.version for key, one in known.items()})
+    updated = sum(key in known for key in winners)
+    unchanged = len(batch) - len(winners) - len(late)
     gone = tuple(sorted(erased, key=key_text))
-    inserted, updated = len(changed) - len(replaced), len(replaced)
-    return WriteResult(inserted, updated, unchanged, gone, tuple(late), expired), changed, replaced
+    result = WriteResult(len(winners) - updated, updated, unchanged, gone, tuple(late), expired)
+    return result, list(winners.values()), known
+
+
+async def _apply(
+    connection: AsyncConnection, changed: Sequence[RecordRows], known: Mapping[TurnKey, Stored], threads: Threads
+) -> None:
+    """Write these records; those of turns in `known` replace what is stored."""
+    if not changed:
+        return
+    dialect = connection.dialect.name
+    added = [rows for rows in changed if rows.key not in known]
+    replaced = {known[rows.key].id: rows.thread for rows in changed if rows.key in known}
+    fewer = await _forget(connection, replaced, threads)
+    ids = await new_ids(connection, [rows.turn["started_at"] for rows in added])
+    own = {key: one.id for key, one in known.items()} | {rows.key: one for rows, one in zip(added, ids, strict=True)}
+    placed = [(own[rows.key], threads[rows.thread].id, rows) for rows in changed]
+    kinds = kinds_of(connection)
+    turns = [{"id": id_, "thread": thread, "searched": bool(kinds), **rows.turn} for id_, thread, rows in placed]
+    calls = [of_rows(dialect, statements.put_turns(dialect), turns)]
+    if some := [{"turn": id_, **link} for id_, _, rows in placed for link in rows.links]:
+        calls.append(of_rows(dialect, statements.ADD[links], some))
+    if some := await _usage_rows(connection, placed):
+        calls.append(of_rows(dialect, statements.ADD[usage], some))
+    more = Counter((agent, threads[rows.thread].id) for rows in changed for agent in rows.agents)
+    calls += await _agents_calls(connection, more, fewer)
+    calls += words_calls(dialect, [(id_, rows) for id_, _, rows in placed], kinds)
+    new: dict[ThreadKey, list[RecordRows]] = defaultdict(list)
+    for rows in added:
+        new[rows.thread].append(rows)
+    derived = set(replaced.values())
+    rows_of_threads = {key: with_turns(threads[key], some) for key, some in new.items() if key not in derived}
+    if ready := [row for row in rows_of_threads.values() if row is not None]:
+        calls.append(lookups.put_threads(dialect, ready))
+    await send(connection, calls)
+    if again := derived | {key for key, row in rows_of_threads.items() if row is None}:
+        await connection.execute(statements.refresh_threads([threads[key].id for key in again]))
+
+
+async def _forget(
+    connection: AsyncConnection, replaced: Mapping[int, ThreadKey], threads: Threads
+) -> Counter[tuple[Agent, int]]:
+    """Delete what follows from these turns, which are replaced -> how often each agent spoke in which thread there."""
+    fewer: Counter[tuple[Agent, int]] = Counter()
+    if not replaced:
+        return fewer
+    ids = sorted(replaced)
+    for id_, record in await connection.execute(statements.records_by_id(ids)):
+        fewer.update((agent, threads[replaced[id_]].id) for agent in agents_of(record_of(record)))
+    for table in CHILDREN:
+        await connection.execute(statements.delete_children(table, ids))
+    await forget_words(connection, ids)
+    return fewer
+
+
+async def _usage_rows(connection: AsyncConnection, placed: Iterable[tuple[int, int, RecordRows]]) -> list[Row]:
+    """Return the rows of `usage` of these turns."""
+    of_turns = [(id_, thread, _names(one), one) for id_, thread, rows in placed for one in rows.usage]
+    names = await ids_of(connection, UsageNames, {name for _, _, name, _ in of_turns})
+    sources = {one["price_source"] for _, _, _, one in of_turns} - {None}
+    prices = await _price_sources(connection, sources)
+    return [
+        {
+            "turn": id_,
+            "thread": thread,
+            "names": names[name],
+            "price_source": prices.get(one["price_source"]),
+            **{column: one[column] for column in OF_RESPONSE},
+        }
+        for id_, thread, name, one in of_turns
+    ]
+
+
+def _names(row: Row) -> UsageNames:
+    return UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"])
+
+
+async def _price_sources(connection: AsyncConnection, wanted: Collection[str]) -> dict[str, int]:
+    """Return the integers of these sources of prices; those that are missing are added."""
+    if not wanted:
+        return {}
+    query = select(price_sources.c.source, price_sources.c.id)
+    known = {row.source: row.id for row in await connection.execute(query)}
+    if missing := sorted(set(wanted) - known.keys()):
+        new = INSERT[connection.dialect.name](price_sources).on_conflict_do_nothing()
+        await connection.execute(new, [{"source": one} for one in missing])
+        known = {row.source: row.id for row in await connection.execute(query)}
+    return known
+
+
+async def _agents_calls(
+    connection: AsyncConnection, more: Counter[tuple[Agent, int]], fewer: Counter[tuple[Agent, int]]
+) -> list[Any]:
+    """Return the calls that count in how many turns agents speak: more of them, and fewer."""
+    change = {key: more[key] - fewer[key] for key in (*more, *fewer) if more[key] != fewer[key]}
+    if not change:
+        return []
+    ids = await ids_of(connection, Agent, {agent for agent, _ in change})
+    dialect = connection.dialect.name
+    counts: dict[tuple[int, int], int] = {(ids[agent], thread): count for (agent, thread), count in change.items()}
+    if any(count < 0 for count in counts.values()):
+        await send(connection, [lookups.add_agents(dialect, counts)])
+        gone = sorted({thread for (_, thread), count in counts.items() if count < 0})
+        await connection.execute(statements.delete_silent(gone))
+        return []
+    return [lookups.add_agents(dialect, counts)]
 
 
 async def erased_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
-    """Those of these threads that are marked as erased."""
-    wanted = set(threads)
-    texts = sorted({text for thread in wanted for text in (key_text(thread), older_text(thread))})
-    [found] = await send(connection, [of_texts(connection.dialect.name, statements.erased_threads, texts)])
-    if not found:  # nearly always
-        return set()
-    exact: dict[str, bool | None] = dict(found)
-    return {
-        thread
-        for thread in wanted
-        if key_text(thread) in exact or not exact.get(older_text(thread), True)  # an older version's: of all tenants
-    }
+    """Return those of these threads that are marked as erased."""
+    wanted = {key_text(thread): thread for thread in threads}
+    [found] = await send(connection, [of_texts(connection.dialect.name, statements.erased_threads, sorted(wanted))])
+    return {wanted[text] for (text,) in found}
 
 
-async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iterable[Row] = ()) -> bool:
-    """Whether a thread has nothing but what sub-agents of erased threads said: an erased thread started each of its
-    runs. `records`: facts of such as are not stored yet.
+async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iterable[TurnRecord] = ()) -> bool:
+    """Return True where a thread has nothing but what sub-agents of erased threads said: an erased thread started each
+    of its runs. `records`: such as are not stored yet.
     """
     runs: dict[str, set[ThreadKey]] = {}
-    for facts in (*records, *await connection.scalars(statements.facts_in(thread))):
-        named = {ThreadKey(thread_id, thread.tenant) for thread_id in starters(facts)}
-        runs.setdefault(facts["run_id"], set()).update(named)
+    stored = map(record_of, await connection.scalars(statements.records_in(thread)))
+    for record in (*records, *stored):
+        named = {ThreadKey(thread_id, thread.tenant) for thread_id in starters(record)}
+        runs.setdefault(record["run_id"], set()).update(named)
     erased = await erased_of(connection, set().union(*runs.values()))
     return all(named & erased for named in runs.values())
 
 
 async def mark_erased(connection: AsyncConnection, thread: ThreadKey) -> None:
     """Mark a thread as erased; a mark that is there already keeps its time."""
-    mark = {"thread_key": key_text(thread), "erased_at": now_ms(), "exact": True}
+    mark = {"thread_key": key_text(thread), "erased_at": now_ms()}
     await connection.execute(statements.add_erased(connection.dialect.name), [mark])
 
 
@@ -220,12 +265,12 @@ def _started_by(batch: Batch) -> set[ThreadKey]:
 
 
 async def _orphans(connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]) -> set[ThreadKey]:
-    """The threads of a batch that nothing but sub-agents of erased threads have spoken in: a run of the erased one was
-    still under way, or is replayed.
+    """Return the threads of a batch that nothing but sub-agents of erased threads have spoken in: a run of the erased
+    one was still under way, or is replayed.
     """
     if not erased:
         return set()
     suspects = {rows.thread for rows in batch.values() if rows.started_by & set(erased)} - set(erased)
     suspects -= await held_of(connection, suspects)
-    records = {thread: [rows.turn["facts"] for rows in batch.values() if rows.thread == thread] for thread in suspects}
+    records = {thread: [rows.record for rows in batch.values() if rows.thread == thread] for thread in suspects}
     return {thread for thread in suspects if await lives_by(connection, thread, records[thread])}

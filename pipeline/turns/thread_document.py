@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
-
-import orjson
 
 from pipeline.turns.run_tree import marked_turns
 from pipeline.turns.times import bounded, epoch_ms, iso
-from topics import json_text
+from topics import json_text, turn_record
 from topics.json_text import Fields
 from topics.turn_record import TurnRecord
 
@@ -86,12 +83,9 @@ def interruption(record: TurnRecord) -> Any:
     return details.get("reason") if isinstance(details, dict) else None
 
 
-def digest(record: TurnRecord, turn: bytes | None = None) -> str:
-    """SHA-256 of the whole record, hex. `turn`: its turn as orjson writes it in there, from callers that have it."""
-    if turn is not None:
-        with suppress(TypeError):  # else the whole record is written as the standard library does it
-            return hashlib.sha256(orjson.dumps({**record, "turn": orjson.Fragment(turn)})).hexdigest()
-    return hashlib.sha256(json_text.dumps(record).encode()).hexdigest()
+def digest(record: TurnRecord) -> str:
+    """Return the SHA-256 of the whole record, hex."""
+    return hashlib.sha256(turn_record.encode(record)).hexdigest()
 
 
 def position(record: TurnRecord) -> tuple[int, int, str, int, str]:

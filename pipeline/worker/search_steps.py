@@ -1,5 +1,5 @@
-"""The words of turns that an older version has stored are kept, too, so that a search finds them: in small steps, while
-the store role runs. With TURNMILL_SEARCH=off the same steps delete the words of all.
+"""Add the words of turns that were stored with TURNMILL_SEARCH=off, in small steps while the store role runs. With that
+setting the same steps delete the words of all turns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pipeline.worker.steps import Steps
 
 BUSY: Final = 0.2  # seconds, some transactions long, that are followed by PAUSE: others write meanwhile
 PAUSE: Final = 0.6
-AGAIN: Final = 60.0  # seconds until the next look where nothing was left: older store roles may still write
+AGAIN: Final = 60.0  # seconds until the next look where nothing was left: other store roles may have the other setting
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class SearchSteps:
 
     def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
         self._store = store
-        self.steps = Steps(self._step, AGAIN, log, "turns of an older version wait to be searched")
+        self.steps = Steps(self._step, AGAIN, log, "turns wait for their words to be searched")
 
     def step(self) -> None:
         """Begin to look after some turns, if it is time to."""

@@ -68,7 +68,8 @@ class TurnWriter:
         """
         try:
             decoded = [turn_record.decode(record.value) for _, record in records]
-            result = await store.write(decoded, self.retention, now_ms())
+            values = [record.value for _, record in records]
+            result = await store.write(decoded, self.retention, now_ms(), values)
         except Exception as error:
             if isinstance(error, StoreError) and not isinstance(error, UnstorableData):
                 self.metrics.add(m.STORE_FAILURES)

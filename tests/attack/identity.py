@@ -12,9 +12,11 @@ from typing import Any, Final
 import httpx
 
 from pipeline.dialects import FORMATS
+from pipeline.stores.content import folder
 from tests.attack.attack import Attack
 from tests.attack.stage import Said, Stage, sentence, spoken
 from topics import json_text
+from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid, turn_id
 
 SLOWEST: Final = 20.0  # seconds of one search, on a busy machine
@@ -215,14 +217,10 @@ async def borrowed_objects(stage: Stage) -> None:
     await stage.upload(stage.acme, thread, "r1", events)
     await stage.is_whole(Said(thread, sentence(thread)))
     digest = hashlib.sha256(secret.encode()).hexdigest()
-    content = Path(stage.settings.home) / "content"
-    kept = [path for path in content.rglob("*") if path.name == digest]
-    assert kept, "the victim's value is in the content store"
-    uuid = of_acme(thread)
-    older = content / uuid / digest  # where an earlier version kept it
-    older.parent.mkdir(exist_ok=True)
-    older.write_bytes(kept[0].read_bytes())
-    roots = {path.parent.as_uri() for path in kept} | {f"{content.as_uri()}/{uuid}"}
+    content, uuid = Path(stage.settings.home) / "content", of_acme(thread)
+    packs = [path for path in content.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    assert packs, "the victim's value is in the content store"
+    roots = {f"{content.as_uri()}/{folder(ThreadKey(uuid, 'acme'))}", f"{content.as_uri()}/{uuid}"}
     here = thread_uuid("thief", "evil")[0]
     uris = [f"{root}/{digest}" for root in roots]
     uris += [uri.replace(uuid, here) for uri in uris] + [uri.replace(f"/{uuid}", f"/{here}/../{uuid}") for uri in uris]

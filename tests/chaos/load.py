@@ -62,7 +62,7 @@ class Answer:
         end = built.verdict() if built.end or built.builder.ended else silent_end or built.verdict()
         for turn in close(built, end)[0]:
             rows = record_rows(turn)
-            self.turns[rows.key] = Right(turn["hash"], turn["status"], len(rows.usage))
+            self.turns[rows.thread.text, turn["turn_id"]] = Right(turn["hash"], turn["status"], len(rows.usage))
         self.letters |= {refused.record.value for refused in built.refusals}
 
 

@@ -21,7 +21,7 @@ from sqlalchemy import select
 
 from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings
-from pipeline.stores.schema import turns
+from pipeline.stores.schema import threads, turns
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.roles import ROLES
 from tests.chaos.bad_data import many_open
@@ -230,7 +230,7 @@ async def watch(
     async with ThreadStore(store_url) as store:
         while not enough.is_set():
             async with store._reading() as connection:
-                rows = (await connection.execute(select(turns.c.thread_key, turns.c.run_id))).all()
+                rows = (await connection.execute(select(threads.c.thread_id, turns.c.run_id).join(threads))).all()
             now = time.monotonic()
             for thread_id, run_id in rows:
                 seen.setdefault((thread_id, run_id), now)

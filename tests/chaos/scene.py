@@ -14,7 +14,6 @@ from typing import Any, Final, Self
 
 import aiohttp
 from aiokafka import AIOKafkaProducer
-from sqlalchemy import func, select
 
 from pipeline.errors import TurnmillError
 from pipeline.kafka.admin import apply_topics
@@ -22,8 +21,6 @@ from pipeline.kafka.offsets import group_lag
 from pipeline.kafka.redrive import filed_letters
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
-from pipeline.stores.keys import newer_text
-from pipeline.stores.schema import turns, usage
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash
 from pipeline.worker.ledger import Ledger, take_stock
@@ -31,9 +28,9 @@ from pipeline.worker.roles import ROLES
 from tests.chaos.cluster import Brokers
 from tests.chaos.load import Load, Record, Right, TurnKey
 from tests.chaos.stores import Store
+from tests.support.stored import stored_turns
 from tests.support.workers import WorkerProcess
 from topics.catalog import EVENTS, TURNS
-from topics.thread_key import ThreadKey
 from turnmill.kafka.client import client_options
 
 PACE: Final = 10.0  # seconds over which a load is spread
@@ -297,9 +294,11 @@ class Scene:
 
     async def hashes(self) -> dict[TurnKey, tuple[str | None, str]]:
         """Every stored turn: its canonical hash, as its row says, and its status."""
-        query = select(turns.c.thread_key, turns.c.tenant, turns.c.turn_id, turns.c.hash, turns.c.status)
-        async with ThreadStore(self.settings.store_url) as store, store._reading() as connection:
-            return {(newer_text(row[0], row[1]), row[2]): (row[3], row[4]) for row in await connection.execute(query)}
+        async with ThreadStore(self.settings.store_url) as store:
+            return {
+                (thread.text, record["turn_id"]): (record["hash"], record["status"])
+                async for thread, record, _ in stored_turns(store)
+            }
 
     async def _letters(self) -> set[bytes | None]:
         return {filed.letter.value async for filed in filed_letters(self.settings) if filed.letter is not None}
@@ -340,19 +339,13 @@ class Scene:
     async def _documents(self, store: ThreadStore) -> dict[TurnKey, Right]:
         """Every stored turn with the hash of what is really there, large values included, and its rows of usage."""
         contents = ContentStore.of(self.settings)
-        query = select(turns.c.thread_key, turns.c.tenant, turns.c.turn_id, turns.c.status, turns.c.document)
-        counts = select(usage.c.thread_key, usage.c.turn_id, func.count()).group_by(usage.c.thread_key, usage.c.turn_id)
         found = {}
-        async with store._reading() as connection:
-            billed = {(row[0], row[1]): row[2] for row in await connection.execute(counts)}
-            rows = (await connection.execute(query)).all()
-        for text, tenant, turn_id, status, document in rows:
-            turn = document
+        async for thread, record, rows_of_usage in stored_turns(store):
+            turn = record["turn"]
             if turn is not None:
-                turn = (await contents.inlined(ThreadKey.parse(text), {"turns": [turn]}))["turns"][0]
-            rows_of_usage = billed.get((text, turn_id), 0)
+                turn = (await contents.inlined(thread, {"turns": [turn]}))["turns"][0]
             digest = turn_hash(turn) if turn is not None else None
-            found[newer_text(text, tenant), turn_id] = Right(digest, status, rows_of_usage)
+            found[thread.text, record["turn_id"]] = Right(digest, record["status"], rows_of_usage)
         return found
 
     def logs(self, lines: int = 15) -> str:

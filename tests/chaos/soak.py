@@ -27,6 +27,7 @@ from tests.chaos.scene import Scene
 from tests.chaos.source import SCRIPTS, Source
 from tests.chaos.stores import Sqlite
 from tests.support.places import CACHE, ROOT
+from tests.support.stored import stored_turns
 from tests.support.workers import WorkerProcess
 from topics.catalog import EVENTS, TURNS
 
@@ -189,9 +190,8 @@ async def _results(
     right = {str(n): source.scripts[n % SCRIPTS].hash for n in range(source.begun)}
     wrong = 0
     async with ThreadStore(scene.settings.store_url) as store:
-        async with store._reading() as connection:
-            for run_id, found, status in await connection.execute(select(turns.c.run_id, turns.c.hash, turns.c.status)):
-                wrong += right.pop(run_id, None) != found or status != "complete"
+        async for _, record, _ in stored_turns(store):
+            wrong += right.pop(record["run_id"], None) != record["hash"] or record["status"] != "complete"
         balance = await take_stock(scene.settings, store)
     steady = watch.lives[0].grown()
     lives = [g for life in watch.lives[3:] if (g := life.grown(YOUNG)) is not None]

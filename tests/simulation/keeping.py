@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pipeline.retention import FOREVER, Retention
 from pipeline.stores.expired_threads import Ripe
-from pipeline.stores.keys import key_text
+from pipeline.stores.keys import key_text, turn_text
 from pipeline.stores.rows import record_rows
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.usage_tallies import QUARTER
@@ -36,6 +36,10 @@ class Refused(NamedTuple):
     held: bool
 
 
+# The text of a key, as `key_text` gives it; ids here have no character that it escapes.
+KEY: Final = "CASE threads.tenant WHEN '' THEN thread_id ELSE thread_id || '/' || threads.tenant END"
+
+
 @dataclass(slots=True)
 class Keeping(Sqlite):
     """`held_since`: of each held thread, the turns that it had when it was held, and the place in time."""
@@ -56,12 +60,20 @@ class Keeping(Sqlite):
 
         return call
 
-    async def write(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
+    async def write(
+        self,
+        records: Sequence[TurnRecord],
+        retention: Retention = FOREVER,
+        now: int = 0,
+        values: Sequence[bytes | None] = (),
+    ) -> WriteResult:
         self.known = {place: said for place, said in self._said().items() if place in self.known}
-        result = await Sqlite.write(self, records, retention, now)
+        result = await Sqlite.write(self, records, retention, now, values)
         for place in result.expired:
             rows = record_rows(records[place])
-            self.refused[rows.key] = Refused(rows.turn["ended_at"], now, rows.thread in self.held_since)
+            self.refused[key_text(rows.thread), rows.record["turn_id"]] = Refused(
+                rows.turn["ended_at"], now, rows.thread in self.held_since
+            )
         return result
 
     async def expire(self, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
@@ -108,14 +120,23 @@ class Keeping(Sqlite):
     def turns_of(self) -> dict[str, dict[str, int]]:
         """Of each stored thread its turns, and when their records have ended."""
         found: dict[str, dict[str, int]] = {}
-        for text, turn_id, ended_at in self._sql("SELECT thread_id, turn_id, ended_at FROM turns"):
-            found.setdefault(text, {})[turn_id] = ended_at
+        query = f"SELECT {KEY}, turn_id, ended_at FROM turns JOIN threads ON threads.id = turns.thread"
+        for text, turn_id, ended_at in self._sql(query):
+            found.setdefault(text, {})[turn_text(turn_id)] = ended_at
         return found
 
     def rows_left(self, text: str) -> list[str]:
         """The tables that have something of a thread."""
-        tables = ("turns", "threads", "usage", "agents", "links")
-        return [table for table in tables if self._sql(f"SELECT 1 FROM {table} WHERE thread_id = ?", text)]
+        if self._sql(f"SELECT 1 FROM threads WHERE {KEY} = ?", text):
+            return ["threads"]
+        orphans = {
+            "turns": "SELECT 1 FROM turns WHERE thread NOT IN (SELECT id FROM threads)",
+            "thread_agents": "SELECT 1 FROM thread_agents WHERE thread NOT IN (SELECT id FROM threads)",
+            "usage": "SELECT 1 FROM usage WHERE turn NOT IN (SELECT id FROM turns)",
+            "links": "SELECT 1 FROM links WHERE turn NOT IN (SELECT id FROM turns)",
+            "turn_words": "SELECT 1 FROM turn_words WHERE id NOT IN (SELECT id FROM turns)",
+        }
+        return [table for table, query in orphans.items() if self._sql(query)]
 
     def erased_now(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
         """Those that are marked as erased."""
@@ -130,7 +151,8 @@ class Keeping(Sqlite):
         return Counter(dict(self._sql(query, QUARTER)))
 
     def _used(self) -> dict[str, int]:
-        return dict(self._sql("SELECT thread_id, sum(requests + coalesce(output_tokens, 0)) FROM usage GROUP BY 1"))
+        query = f"SELECT {KEY}, sum(requests + coalesce(output_tokens, 0)) FROM usage JOIN threads"
+        return dict(self._sql(f"{query} ON threads.id = usage.thread GROUP BY 1"))
 
     def _keeps_sums(self) -> bool:
         return bool(self._sql("SELECT kept FROM usage_state")[0][0])

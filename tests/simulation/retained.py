@@ -57,7 +57,7 @@ class Kept:
         for log in world.broker.topic("turns"):
             for entry in log.written:
                 rows = record_rows(turn_record.decode(entry.value))
-                self.came[rows.thread][rows.key[1]].append((entry.timestamp, rows.turn["ended_at"]))
+                self.came[rows.thread][rows.record["turn_id"]].append((entry.timestamp, rows.turn["ended_at"]))
         self.marked = self.store.erased_now(self.came)
         self.archived: dict[ThreadKey, set[str]] = defaultdict(set)
         root = f"{world.scenario.settings.archive}/"

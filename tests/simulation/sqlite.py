@@ -24,7 +24,6 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult
 from tests.simulation.stores import BREAKS, REFUSED, SHARED_MEMORY, Database
 from tests.simulation.wire import marks
-from topics import json_text
 from topics.turn_record import TurnRecord
 
 T = TypeVar("T")
@@ -45,7 +44,13 @@ class Sqlite(Database):
             own_files().begin_anew()
         return self
 
-    async def write(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
+    async def write(
+        self,
+        records: Sequence[TurnRecord],
+        retention: Retention = FOREVER,
+        now: int = 0,
+        values: Sequence[bytes | None] = (),
+    ) -> WriteResult:
         self._look_at_haste(records)
         await self.faults.before("the store")
         titles = {(record.get("thread") or {}).get("title") for record in records}
@@ -53,7 +58,7 @@ class Sqlite(Database):
             raise UnstorableData(REFUSED)
         if BREAKS in titles:
             raise RuntimeError(BREAKS)
-        result = result_of(own_files().store.write(records, retention, now))
+        result = result_of(own_files().store.write(records, retention, now, values))
         for key, said in self._said().items():
             lost = self.known.get(key, frozenset()) - said
             if lost:
@@ -93,15 +98,15 @@ class Sqlite(Database):
 
     def records(self) -> list[TurnRecord]:
         """All stored turn records."""
-        return [record_of(json_text.loads(facts), json_text.loads(document)) for *_, facts, document in self._rows()]
+        return [record_of(record) for *_, record in self._rows()]
 
     def _said(self) -> dict[Any, Said]:
-        return {(thread, turn): marks(facts + document) for thread, turn, facts, document in self._rows()}
+        return {(thread, turn): marks(record) for thread, turn, record in self._rows()}
 
     def _rows(self) -> list[Any]:
         if not self.opened:
             return []
-        found = "SELECT thread_id, turn_id, facts, coalesce(document, 'null') FROM turns"
+        found = "SELECT thread, turn_id, record FROM turns"
         return own_files().used.execute(found).fetchall()
 
 

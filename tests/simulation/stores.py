@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,12 +25,11 @@ from pipeline.retention import FOREVER, Retention
 from pipeline.stores.archive import Written
 from pipeline.stores.archive_records import Entry
 from pipeline.stores.objects import Found, NotThere
-from pipeline.stores.rows import RecordRows, record_of, record_rows
-from pipeline.stores.schema import agents, links, usage
+from pipeline.stores.rows import RecordRows, record_rows
+from pipeline.stores.schema import links, usage
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.versions import taken
 from tests.simulation.wire import marks
-from topics import json_text
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
@@ -40,7 +40,7 @@ SHARED_MEMORY: Final = Path("/dev/shm")
 REFUSED: Final = "no store takes this"  # a title that the simulated store refuses, as a database would a bad value
 BREAKS: Final = "this breaks the store's code"  # one that raises what nobody has foreseen
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
-CHILDREN: Final = (agents, links, usage)
+CHILDREN: Final = (links, usage)
 
 
 Tried = tuple[tuple[str | None, str, int | None], ...]
@@ -115,10 +115,16 @@ class Database:
         await self.faults.before("the store")
         return self
 
-    async def write(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
+    async def write(
+        self,
+        records: Sequence[TurnRecord],
+        retention: Retention = FOREVER,
+        now: int = 0,
+        values: Sequence[bytes | None] = (),
+    ) -> WriteResult:
         """Nothing expires here."""
         self._look_at_haste(records)
-        batch = dict(enumerate(map(record_rows, records)))
+        batch = dict(enumerate(map(record_rows, records, values or repeat(None))))
         await self.faults.before("the store")
         for rows in batch.values():
             _look_at(rows)
@@ -180,12 +186,12 @@ class Database:
 
     def records(self) -> list[TurnRecord]:
         """All stored turn records."""
-        return [record_of(rows.turn["facts"], rows.turn["document"]) for rows in self.turns.values()]
+        return [rows.record for rows in self.turns.values()]
 
 
 def said(rows: RecordRows) -> frozenset[tuple[str, str, int]]:
     """What a stored turn holds, by the marks of its events."""
-    return marks(json_text.dumps([rows.turn["facts"], rows.turn["document"]]))
+    return marks(rows.turn["record"])
 
 
 def _look_at(rows: RecordRows) -> None:
@@ -194,14 +200,14 @@ def _look_at(rows: RecordRows) -> None:
         raise UnstorableData(REFUSED)
     if rows.turn["title"] == BREAKS:
         raise RuntimeError(BREAKS)
-    found = [rows.turn, *rows.agents, *rows.links, *rows.usage]
+    found = [rows.turn, *(agent._asdict() for agent in rows.agents), *rows.links, *rows.usage]
     for value in (value for row in found for value in row.values()):
         if isinstance(value, int) and not -LARGEST - 1 <= value <= LARGEST:
             raise UnstorableData("integer overflow")
         if isinstance(value, str) and ("\0" in value or SURROGATE.search(value)):
             raise UnstorableData("invalid byte sequence")
     for table in CHILDREN:
-        keys = [tuple(row[column.key] for column in table.primary_key) for row in getattr(rows, table.name)]
+        keys = [row["position"] for row in getattr(rows, table.name)]
         if len(set(keys)) < len(keys):
             raise UnstorableData("UNIQUE constraint failed")
 

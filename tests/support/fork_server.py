@@ -32,7 +32,7 @@ IMPORTED_LATE: Final = (  # what commands and roles import when they run
     *(f"pipeline.worker.{name}" for name in ("process", "worker", "assemble_role", "metrics_role", "store_role")),
     *("pipeline.stores.migrations", "alembic.command", "aiosqlite", "asyncpg", "genai_prices", "turnmill.delivery"),
     *("faust.app", "faust.agents", "faust.tables.manager", "faust.web.drivers.aiohttp", "faust.worker"),
-    *("faust.app.router", "faust.assignor", "faust.topics", "alembic.config", "pipeline.stores.rights"),
+    *("faust.app.router", "faust.assignor", "faust.topics", "alembic.config"),
 )
 LARGEST: Final = 1 << 17  # bytes of a command with its variables
 FILES: Final = 3

@@ -13,7 +13,7 @@ from pipeline.settings import Settings
 from pipeline.stores.lake_place import Place
 from pipeline.stores.lake_schema import NAMESPACE
 from pipeline.stores.rows import record_rows
-from pipeline.turns.thread_document import newest
+from pipeline.turns.thread_document import digest, newest
 
 
 def table(settings: Settings, name: str) -> Table:
@@ -50,10 +50,10 @@ def expected(records: list[Any]) -> tuple[list[Any], list[Any]]:
     of_tenants: dict[str, list[Any]] = {}
     for record in records:
         of_tenants.setdefault(record.get("tenant") or "", []).append(record)
-    rows = [record_rows(record) for some in of_tenants.values() for record in newest(some)]
+    rows = [(digest(record), record_rows(record)) for some in of_tenants.values() for record in newest(some)]
     return (
-        sorted((one.thread.thread_id, one.thread.tenant or "", one.turn["digest"]) for one in rows),
-        sorted((one.turn["digest"], row["position"], row["total_tokens"] or 0) for one in rows for row in one.usage),
+        sorted((one.thread.thread_id, one.thread.tenant or "", known_by) for known_by, one in rows),
+        sorted((known_by, row["position"], row["total_tokens"] or 0) for known_by, one in rows for row in one.usage),
     )
 
 

@@ -85,18 +85,41 @@ def record() -> Callable[..., Record]:
     return make_record
 
 
+# Columns that hold an integer of another table -> that table, and the columns that its rows are known by.
+NAMED_BY = {
+    "thread": ("threads", ("thread_id", "tenant")),
+    "turn": ("turns", ("turn_id",)),
+    "names": ("usage_names", ("digest",)),
+    "agent": ("agents", ("digest",)),
+    "price_source": ("price_sources", ("source",)),
+}
+
+
+def _named(table: str, row: dict[str, Any], found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    names = {key: value for key, value in row.items() if key != "id" or table == "expiry_state"}
+    for column, (other, known_by) in NAMED_BY.items():
+        if isinstance(number := names.get(column), int) and table != other:
+            (target,) = [one for one in found[other] if one["id"] == number]
+            names[column] = tuple(target[name] for name in known_by)
+    if table == "turn_words":
+        (turn,) = [one for one in found["turns"] if one["id"] == row["id"]]
+        names["turn"] = turn["turn_id"]
+    return names
+
+
 @pytest.fixture
 def tables(store: ThreadStore) -> Callable[[], Any]:
-    """Reads every row of every table, in the order of their keys; without what tells how the rows came about: the notes
-    of `usage_changes`, and the notices that wait for their topic.
+    """Reads every row of every table, its integers as the names that they stand for; without what tells how the rows
+    came about: the notes of `usage_changes`, and the notices that wait for their topic.
     """
 
-    async def read() -> dict[str, list[tuple[Any, ...]]]:
+    async def read() -> dict[str, list[dict[str, Any]]]:
         async with store._reading() as connection:
-            return {
-                table.name: [tuple(row) for row in await connection.execute(select(table).order_by(*table.primary_key))]
+            found = {
+                table.name: [dict(row) for row in (await connection.execute(select(table))).mappings()]
                 for table in metadata.sorted_tables
                 if table not in (usage_changes, notices)
             }
+        return {name: sorted((_named(name, row, found) for row in rows), key=repr) for name, rows in found.items()}
 
     return read

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.stores import statements
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult
+from pipeline.stores.write import lock
 from tests.support.turn_records import Record
+from topics.thread_key import ThreadKey
 
 
 async def added(connection: AsyncConnection) -> None:
-    await connection.execute(statements.add_threads(connection.dialect.name), [{"thread_key": "one"}])
+    await lock(connection, {ThreadKey("one")})
 
 
 async def threads(store: ThreadStore) -> int:

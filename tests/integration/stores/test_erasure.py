@@ -51,7 +51,7 @@ async def test_nothing_of_it_is_left_and_a_replay_brings_nothing_back(
             unchanged=5, erased=(ThreadKey(GONE),)
         )
     after = await tables()
-    assert [row[0] for row in after.pop("erased")] == [GONE]
+    assert [row["thread_key"] for row in after.pop("erased")] == [GONE]
     assert before.pop("erased") == []
     [notice] = await store.due_notices(time.time_ns() // 1_000_000)  # its id and that it went, until the topic knows
     assert (notice["thread_id"], notice["data"]) == (GONE, {"reason": "deleted"})

@@ -72,7 +72,7 @@ async def test_a_deletion_that_is_rolled_back_leaves_none(
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("pipeline.stores.sql.statements.refresh_threads", breaks)
+        patched.setattr("pipeline.stores.sql.statements.delete_empty", breaks)
         with pytest.raises(StoreError):
             await store.delete_thread(key("one"))
     assert await told(store) == set()

@@ -34,12 +34,17 @@ asyncio.run(main())
 
 def of_the_code(name: str | None, kind: str, _: Any) -> bool:
     """Not the tables of SQLite's FTS5."""
-    return kind != "table" or name is None or not name.startswith("said_")
+    return kind != "table" or name is None or not name.startswith(("turn_words_", "turn_numbers"))
 
 
 def of_both(item: Any, _: str | None, kind: str, reflected: bool, compared: Any) -> bool:  # noqa: FBT001  # Alembic's
     """Not the indexes that only Postgres has, where they are not found."""
-    return kind != "index" or reflected or compared is not None or item.name not in ("said_tenant", "said_words")
+    return (
+        kind != "index"
+        or reflected
+        or compared is not None
+        or item.name not in ("turn_words_tenant", "turn_words_words")
+    )
 
 
 async def test_the_migrations_make_the_tables_of_the_code(store: ThreadStore) -> None:
@@ -94,6 +99,20 @@ async def test_this_code_works_beside_newer_code_that_has_added_to_the_schema(
             assert await opened.delete_thread(ThreadKey(thread_uuid("nobody")[0])) is False
     async with store._reading() as connection:
         assert set(await connection.scalars(text("SELECT weight FROM turns"))) == {7}
+
+
+@pytest.mark.parametrize("mark", [None, "0008"])
+async def test_tables_without_the_mark_of_the_baseline_are_refused(store_url: str, mark: str | None) -> None:
+    async with ThreadStore(store_url) as store, store._writing() as connection:
+        for table in ("threads", "turns"):
+            await connection.execute(text(f"CREATE TABLE {table} (thread_id TEXT PRIMARY KEY)"))
+        if mark is not None:
+            await connection.execute(text("CREATE TABLE turnmill_version (version_num TEXT)"))
+            await connection.execute(text(f"INSERT INTO turnmill_version VALUES ('{mark}')"))
+    for allowed in (False, True):
+        with pytest.raises(StoreError, match="name another database or file in TURNMILL_STORE") as caught:
+            await ThreadStore.open(store_url, migrate=allowed)
+        assert not caught.value.transient
 
 
 async def test_postgres_is_migrated_only_on_command(postgres_database: str) -> None:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Text, cast, delete, func, insert, select, text, update
+from sqlalchemy import Text, cast, delete, func, select, text
 
 from pipeline.errors import CallerError, StoreError
-from pipeline.stores import migrate, search
+from pipeline.stores import search, turn_ids
 from pipeline.stores.engine import SEARCH as CHOICE
-from pipeline.stores.rows import record_rows
-from pipeline.stores.schema import said, threads, turns
+from pipeline.stores.keys import turn_text
+from pipeline.stores.rows import record_of, record_rows
+from pipeline.stores.schema import turn_words, turns
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.search_query import fts5, wanted_only
-from pipeline.stores.search_rows import search_row, tsvector
+from pipeline.stores.search_rows import search_words, tsvector
 from pipeline.stores.search_write import CHOICES
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.spoken_text import KINDS
@@ -83,7 +84,10 @@ async def test_words_phrases_prefixes_and_exclusions(store: ThreadStore, record:
     }
     await store.write([record(run=run, text=said_) for run, said_ in texts.items()])
     async with store._reading() as connection:
-        runs = {row.turn_id: row.run_id for row in await connection.execute(select(turns.c.turn_id, turns.c.run_id))}
+        runs = {
+            turn_text(row.turn_id): row.run_id
+            for row in await connection.execute(select(turns.c.turn_id, turns.c.run_id))
+        }
     page = await store.search(SearchQuery(q))
     assert sorted(runs[hit.turn_id] for hit in page.results) == sorted(hits)
     assert page.next is None
@@ -232,72 +236,9 @@ async def test_what_is_replaced_or_deleted_is_not_found(store: ThreadStore, reco
     assert await found(store, "secret") == [], "from the mark on, though the rows go last"
     await store.delete_thread(key)
     async with store._reading() as connection:
-        assert await connection.scalar(select(func.count()).select_from(said)) == 1
+        assert await connection.scalar(select(func.count()).select_from(turn_words)) == 1
     await store.write([record("other", text="secret too")])
     assert await found(store, "secret") == []
-
-
-async def written_by_an_older_version(store: ThreadStore, records: Iterable[Any]) -> None:
-    """What it does: rows of `turns` without the columns that it doesn't know, replaced where they are there."""
-    async with store._writing() as connection:
-        for one in records:
-            row = record_rows(one).turn
-            text_ = row["thread_key"]
-            if not await connection.scalar(select(threads.c.thread_key).where(threads.c.thread_key == text_)):
-                await connection.execute(insert(threads), [{"thread_key": text_}])
-            mine = turns.c.turn_id == row["turn_id"], turns.c.thread_key == text_
-            if await connection.scalar(select(turns.c.turn_id).where(*mine)):
-                await connection.execute(update(turns).where(*mine).values(row))
-            else:
-                await connection.execute(insert(turns), [row])
-
-
-async def test_what_an_older_version_writes_is_found_once_a_step_has_come_to_it(
-    store: ThreadStore, record: Any
-) -> None:
-    await store.write([record(text="secret")])
-    await written_by_an_older_version(store, [record(text="public", revision=1), record(run="new", text="public too")])
-    assert await found(store, "secret") == [], "at once: it is not what the turn says"
-    assert await found(store, "public") == []
-    assert [await store.index_some(1), await store.index_some(), await store.index_some()] == [1, 1, 0]
-    assert await found(store, "secret") == []
-    assert len(await found(store, "public")) == 2
-
-
-async def test_a_store_of_today_is_searched_step_by_step(store_url: str, record: Any) -> None:
-    async with ThreadStore(store_url) as store:
-        await asyncio.to_thread(migrate._prepare)
-        try:
-            async with store._writing() as connection:
-                await connection.run_sync(migrate_to_the_one_before)
-        finally:
-            migrate._alembic.release()
-        rows = [record_rows(record(run=f"r{n}", seconds=n, text=f"hello {n}")).turn for n in range(7)]
-        names = [column for column in turns.c if column.name not in ("searched", "said")]
-        async with store._writing() as connection:
-            await connection.execute(insert(threads), [{"thread_key": rows[0]["thread_key"]}])
-            for row in rows:
-                await connection.execute(insert(turns).values({column: row[column.key] for column in names}))
-        await store.migrate()
-        assert await found(store, "hello") == []
-        assert await store.index_some(3) == 3
-        assert len(await found(store, "hello")) == 3
-        assert len(await found(store, "hello", since=1_768_903_204_000)) == 3, "the newest first"
-        assert [await store.index_some(3), await store.index_some(3), await store.index_some(3)] == [3, 1, 0]
-        assert len(await found(store, "hello")) == 7
-
-
-def migrate_to_the_one_before(connection: Any) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(migrate.FOLDER))
-    config.attributes["connection"] = connection
-    command.upgrade(config, f"{SEARCH}-1")
-
-
-SEARCH: Final = next((migrate.FOLDER / "versions").glob("*_search.py")).name.partition("_")[0]
 
 
 async def test_off_keeps_nothing_gives_the_room_back_and_can_be_turned_on_again(store_url: str, record: Any) -> None:
@@ -317,34 +258,27 @@ async def test_off_keeps_nothing_gives_the_room_back_and_can_be_turned_on_again(
 async def test_turns_of_one_moment_have_ids_of_their_own(
     store: ThreadStore, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipeline.stores import search_rows
-
-    monkeypatch.setattr(search_rows, "place", lambda at, *_: at << search_rows.TIES)
+    """Also where the numbers of all turns have come round, and those of this moment are given already."""
+    monkeypatch.setattr(turn_ids, "NUMBERS", 1)
     for n in range(3):
         await store.write([record(run=f"r{n}-{m}", text=f"hello {n} {m}") for m in range(3)])
     assert len(await found(store, "hello")) == 9
     assert len(await found(store, "hello 1")) == 5
     async with store._reading() as connection:
-        ids = (await connection.scalars(select(said.c.id))).all()
+        ids = (await connection.scalars(select(turn_words.c.id))).all()
     assert len(set(ids)) == len(ids) == 9
 
 
 async def check_index(store: ThreadStore) -> None:
     """The rows are those of the turns, and the databases' own indexes those of the rows."""
     async with store._reading() as connection:
-        rows = (await connection.execute(select(turns))).all()
-        right = {
-            (turn.turn_id, turn.thread_id): row["words"]
-            for turn in rows
-            if turn.searched == turn.digest[:16]
-            and (row := search_row({**turn._mapping, "thread_key": turn.thread_id}, CHOICES["on"])) is not None
-        }
+        rows = (await connection.execute(select(turns.c.id, turns.c.record).where(turns.c.searched))).all()
+        right = {row.id: search_words(record_rows(record_of(row.record)), CHOICES["on"]) for row in rows}
+        right = {id_: words for id_, words in right.items() if words}
         sqlite = connection.dialect.name == "sqlite"
         as_text = " ".join if sqlite else tsvector
-        current = select(turns.c.turn_id, turns.c.thread_key, cast(said.c.words, Text))
-        current = current.join(said, said.c.id == turns.c.said)
-        current = current.where(turns.c.searched == func.substr(turns.c.digest, 1, 16))
-        held = {(turn_id, key): words for turn_id, key, words in await connection.execute(current)}
+        current = select(turn_words.c.id, cast(turn_words.c.words, Text)).join(turns, turn_words.c.id == turns.c.id)
+        held = dict((await connection.execute(current.where(turns.c.searched))).all())
         expected = {key: as_text(words) for key, words in right.items()}
         if not sqlite:
             normal = [
@@ -355,10 +289,12 @@ async def check_index(store: ThreadStore) -> None:
         assert held == expected
     if sqlite:
         async with store._writing() as connection:
-            await connection.execute(text("INSERT INTO said_words(said_words, rank) VALUES ('integrity-check', 1)"))
+            await connection.execute(
+                text("INSERT INTO turn_words_index(turn_words_index, rank) VALUES ('integrity-check', 1)")
+            )
 
 
-STEPS: Final = ("write", "write", "write", "again", "older", "erase", "step", "off")
+STEPS: Final = ("write", "write", "write", "again", "erase", "step", "off")
 
 
 async def test_any_sequence_of_steps_leaves_the_words_of_all_turns(store: ThreadStore, record: Any) -> None:
@@ -368,8 +304,6 @@ async def test_any_sequence_of_steps_leaves_the_words_of_all_turns(store: Thread
     async def step(name: str, records: Sequence[Any], chat: str) -> None:
         if name in ("write", "again"):
             await store.write(records)
-        elif name == "older":
-            await written_by_an_older_version(store, records)
         elif name == "erase":
             await store.delete_thread(ThreadKey(thread_uuid(chat)[0]))
         else:
@@ -388,7 +322,7 @@ async def test_any_sequence_of_steps_leaves_the_words_of_all_turns(store: Thread
         assert left == 0
         async with store._writing() as connection:
             await connection.execute(delete(turns))
-            assert await connection.scalar(select(func.count()).select_from(said)) == 0
+            assert await connection.scalar(select(func.count()).select_from(turn_words)) == 0
 
     @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.data())

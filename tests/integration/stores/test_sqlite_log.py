@@ -13,7 +13,7 @@ import pytest
 from pipeline.stores import engine
 from pipeline.stores.sql import ThreadStore
 
-LIMIT: Final = 300_000
+LIMIT: Final = 400_000
 
 
 @pytest.fixture

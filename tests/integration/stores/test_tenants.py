@@ -1,25 +1,20 @@
-"""The same id of two tenants is two threads, also where a version that knew ids only has stored both as one."""
+"""The same id of two tenants is two threads."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import insert, select
 
 from pipeline.__main__ import cli
 from pipeline.settings import load
-from pipeline.stores import statements
 from pipeline.stores.content import ContentStore, folder
 from pipeline.stores.erasure import erase
-from pipeline.stores.rows import record_rows
-from pipeline.stores.schema import agents, erased, links, turns, usage
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.turns.canonical import turn_hash
@@ -40,35 +35,6 @@ def mixed(record: Any) -> list[Any]:
         record(ID, "evil", seconds=9999, tenant="evil", tokens=7, agent_id="mallory", text="evil's"),
         record(ID, "none", seconds=5, text="nobody's", tokens=1),
     ]
-
-
-async def write_as_before(store: ThreadStore, records: Sequence[Any]) -> None:
-    """As the store role of the version before wrote: the id alone in the keys."""
-    async with store._writing() as connection:
-        for record in records:
-            rows, plain = record_rows(record), {"thread_key": record["thread_id"]}
-            await connection.execute(statements.add_threads(connection.dialect.name), [plain])
-            await connection.execute(statements.upsert_turns(connection.dialect.name), [rows.turn | plain])
-            for table in (agents, links, usage):
-                old = {"of_thread": record["thread_id"], "of_turn": record["turn_id"]}
-                await connection.execute(statements.delete_children(table), [old])
-                ids = [
-                    {name: one[name].partition("/")[0] for name in ("source", "target") if name in one}
-                    for one in getattr(rows, table.name)
-                ]
-                some = [one | plain | id_ for one, id_ in zip(getattr(rows, table.name), ids, strict=True)]
-                if some:
-                    await connection.execute(insert(table), some)
-            await connection.execute(statements.refresh_threads([record["thread_id"]]))
-
-
-async def move_all(store: ThreadStore) -> list[ThreadKey]:
-    """-> the threads that keep turns in their older rows."""
-    kept, step = list[ThreadKey](), await store.move_older()
-    while step.after is not None:
-        kept += step.kept
-        step = await store.move_older(step.after)
-    return kept
 
 
 def runs_of(document: Any) -> list[str]:
@@ -118,80 +84,6 @@ async def test_one_id_of_three_is_three_threads(store: ThreadStore, mixed: list[
     assert not (await store.threads(tenant="evil", search="acme")).threads
 
 
-async def test_rows_of_the_version_before_are_read_split_and_moved(
-    store: ThreadStore, mixed: list[Any], tables: Any
-) -> None:
-    await write_as_before(store, mixed)
-    await what_each_sees(store)
-    for tenant in ("acme", "evil", ""):
-        assert (await store.threads(tenant=tenant)).threads == (), "its one line may hold what is another's"
-    after: str | None = ""
-    while after is not None:
-        after = (await store.move_older(after, 1)).after
-        await what_each_sees(store)
-    while await store.index_some():
-        pass
-    moved = await tables()
-    for key in (ACME, EVIL, NOBODY):
-        assert await store.delete_thread(key)
-    await store.write(mixed)
-    assert moved == await tables(), "as if this version had written them"
-    assert len((await store.threads()).threads) == 3
-
-
-async def test_an_older_writer_goes_on_beside(store: ThreadStore, mixed: list[Any], record: Any) -> None:
-    await store.write(mixed)
-    newer = record(ID, "r1", seconds=2, tenant="acme", tokens=200, thread=ORDER, revision=1, text="revised")
-    more = record(ID, "r2", seconds=3, tenant="acme", text="more", thread=ORDER)
-    await write_as_before(store, [newer, mixed[2], more])
-    assert runs_of(await store.thread(ACME)) == ["acme's prompt", "revised", "more"]
-    assert runs_of(await store.thread(EVIL)) == ["evil's"]
-    assert len((await store.threads(tenant="acme")).threads) == 1, "no thread is listed twice"
-    assert len([key async for key in store.thread_keys()]) == 3
-    compared = await store.compare([newer])
-    assert (compared.inserted, compared.updated, compared.unchanged) == (0, 0, 1)
-    result = await store.write([newer])
-    assert (result.inserted, result.updated, result.unchanged) == (0, 0, 1), "what is there is moved first"
-    await move_all(store)
-    assert runs_of(await store.thread(ACME)) == ["acme's prompt", "revised", "more"]
-    (line,) = (await store.threads(tenant="acme")).threads
-    assert (line.turns, line.tokens) == (3, 201 + 11)
-
-
-async def test_what_would_be_late_stays_in_the_older_row_until_a_record_has_its_events(
-    store: ThreadStore, record: Any
-) -> None:
-    """An older store role has stored turns of a run of which the store has other events: nothing of either is lost."""
-
-    def run(ordinal: str, first: int, last: int, text: str) -> Any:
-        one = record(ID, "r", ordinal, tenant="acme", text=text, tokens=10, events=last - first + 1)
-        return one | {"ranges": [[first, last]]}
-
-    begun, late, own = run("", 0, 4, "begun"), run("", 5, 9, "late"), run("2", 5, 9, "a turn of the late part")
-    free, theirs = record(ID, "free", tenant="acme", text="free", seconds=9), record(ID, "e", tenant="evil")
-    await store.write([begun])
-    await write_as_before(store, [late, own, free, theirs])
-    for _ in range(2):
-        assert await move_all(store) == [ACME]
-        assert (await store.compare([begun])).late == ()
-        assert sorted(runs_of(await store.thread(ACME))) in (
-            ["a turn of the late part", "begun", "free"],
-            ["a turn of the late part", "free", "late"],
-        )
-        async with store._reading() as connection:
-            rows = (await connection.execute(select(turns.c.thread_key, turns.c.turn_id))).all()
-        assert {row.thread_key for row in rows if row.turn_id in (late["turn_id"], own["turn_id"])} == {ID, ACME.text}
-        assert {row.thread_key for row in rows if row.turn_id == free["turn_id"]} == {ACME.text}
-        assert len(rows) == 5
-        assert (await store.write([free])).unchanged == 1, "a record of the thread moves as little"
-    lacks, joined = run("", 5, 10, "without the beginning"), run("", 0, 9, "joined")
-    assert (await store.write([lacks])).late == (0,), "it is compared with what the newer row has"
-    assert (await store.write([joined, run("2", 0, 9, "its second turn")])).late == ()
-    assert await move_all(store) == []
-    assert sorted(runs_of(await store.thread(ACME))) == ["free", "its second turn", "joined"]
-    assert len((await store.threads(tenant="acme")).threads) == 1
-
-
 async def test_links_stay_within_a_tenant(store: ThreadStore, record: Any) -> None:
     link, other = {"thread_id": ID, "relation": "spawned_from"}, thread_uuid("other")[0]
     child = {tenant: ThreadKey(thread_uuid(f"child of {tenant}")[0], tenant) for tenant in ("acme", "evil")}
@@ -199,38 +91,23 @@ async def test_links_stay_within_a_tenant(store: ThreadStore, record: Any) -> No
     made += [record(key.thread_id, "r", tenant=tenant, links=[link]) for tenant, key in child.items()]
     forged = [{**link, "from": child["acme"].thread_id, "thread_id": id_} for id_ in (ID, other)]
     made += [record("other", "x", tenant="evil", links=forged)]
-    for write in (store.write, partial(write_as_before, store)):
-        await write(made)
-        assert [line.key for line in await store.spawned(ACME)] == [child["acme"]]
-        assert [line.key for line in await store.spawned(EVIL)] == [child["evil"]]
-        assert await store.spawned(NOBODY) == await store.spawned(ThreadKey(other, "evil")) == ()
-        assert (await store.thread(child["acme"]) or {})["relationships"] == {"links": [link]}
-        for key in [key async for key in store.thread_keys()]:
-            await store.delete_thread(key)
+    await store.write(made)
+    assert [line.key for line in await store.spawned(ACME)] == [child["acme"]]
+    assert [line.key for line in await store.spawned(EVIL)] == [child["evil"]]
+    assert await store.spawned(NOBODY) == await store.spawned(ThreadKey(other, "evil")) == ()
+    assert (await store.thread(child["acme"]) or {})["relationships"] == {"links": [link]}
 
 
 async def test_who_deletes_deletes_its_own(store: ThreadStore, mixed: list[Any], tmp_path: Path) -> None:
     settings = load({}, home=tmp_path, store=store._url, content=(tmp_path / "content").as_uri())
-    for write in (store.write, partial(write_as_before, store)):
-        await write(mixed)
-        assert (await erase(settings, store, EVIL, "a test")).stored
-        assert await store.erased([ACME, EVIL, NOBODY]) == {EVIL}
-        assert await store.thread(EVIL) is None
-        assert runs_of(await store.thread(ACME)) == ["acme's prompt", "hello"]
-        assert (await store.write(mixed)).erased == (EVIL,)
-        assert await store.thread(EVIL) is None
-        await write_as_before(store, [mixed[2]])
-        await move_all(store)
-        assert await store.thread(EVIL) is None, "what an older writer brings of it goes"
-        assert runs_of(await store.thread(NOBODY)) == ["nobody's"]
-
-
-async def test_a_mark_of_the_version_before_is_for_every_tenant(store: ThreadStore, mixed: list[Any]) -> None:
-    async with store._writing() as connection:
-        await connection.execute(insert(erased), [{"thread_key": ID, "erased_at": 1}])
-    assert await store.erased([ACME, EVIL, NOBODY]) == {ACME, EVIL, NOBODY}
-    assert len((await store.write(mixed)).erased) == 3
-    assert (await store.counts()).threads == 0
+    await store.write(mixed)
+    assert (await erase(settings, store, EVIL, "a test")).stored
+    assert await store.erased([ACME, EVIL, NOBODY]) == {EVIL}
+    assert await store.thread(EVIL) is None
+    assert runs_of(await store.thread(ACME)) == ["acme's prompt", "hello"]
+    assert (await store.write(mixed)).erased == (EVIL,)
+    assert await store.thread(EVIL) is None
+    assert runs_of(await store.thread(NOBODY)) == ["nobody's"]
 
 
 async def test_a_mark_without_a_tenant_is_for_no_other(store: ThreadStore, mixed: list[Any]) -> None:
@@ -274,13 +151,12 @@ class Commands:
         monkeypatch.setenv("TURNMILL_STORE", store_url)
         monkeypatch.setenv("TURNMILL_HOME", str(home))
 
-    def fill(self, newer: Sequence[Any], older: Sequence[Any]) -> None:
-        """Store records as this version and the one before it would."""
+    def fill(self, records: Sequence[Any]) -> None:
+        """Store records."""
 
         async def write() -> None:
             async with await ThreadStore.open(self.store_url, migrate=True) as store:
-                await store.write(newer)
-                await write_as_before(store, older)
+                await store.write(records)
 
         asyncio.run(write())
 
@@ -294,7 +170,7 @@ def commands(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_command_line_asks_whose(commands: Commands, record: Any) -> None:
-    commands.fill([], [record(ID, "r1", tenant="acme"), record(ID, "r2", tenant="evil")])
+    commands.fill([record(ID, "r1", tenant="acme"), record(ID, "r2", tenant="evil")])
     run = commands.run
     for command in (("threads", "delete", "--yes"), ("threads", "show", "--json"), ("export",)):
         refused = run(*command, ID)
@@ -305,14 +181,3 @@ def test_the_command_line_asks_whose(commands: Commands, record: Any) -> None:
     assert len(run("export", "--tenant", "evil").output.splitlines()) == 1
     assert run("threads", "delete", "--yes", "--tenant", "evil", ID).stdout == f"deleted {ID}\n"
     assert json.loads(run("threads", "show", "--json", ID).output)["thread_id"] == ID
-    assert "moved 1 turns" in run("store", "migrate", "--threads").output
-    assert "moved 0 turns" in run("store", "migrate", "--threads").output
-
-
-def test_the_command_line_lists_the_threads_that_keep_older_rows(commands: Commands, record: Any) -> None:
-    newer, older = (record(ID, "r", tenant="acme", ranges=[held]) for held in ([0, 2], [3, 5]))
-    commands.fill([newer], [older])
-    output = commands.run("store", "migrate", "--threads").output
-    assert "moved 0 turns" in output
-    assert f"{ACME.text}: some turns stay in the older row" in output
-    assert f"`turnmill replay --thread {ID}` joins both" in output

@@ -193,7 +193,7 @@ async def test_models_without_a_price_are_named_and_a_price_keeps_its_source(
     figures = {row.group["model"]: row.figures for row in report.rows}
     assert (figures["gpt-5"].cost_usd, figures["gpt-5"].unpriced) == (1.25, 1)
     assert (figures["house-model"].cost_nano_usd, figures["house-model"].unpriced) == (25 * CENTS, 2)
-    sources = {row[-3] for row in (await tables())["usage"]}
+    sources = {row["source"] for row in (await tables())["price_sources"]}
     assert "stream" in sources
     assert any(str(source).startswith("genai-prices ") for source in sources)
 

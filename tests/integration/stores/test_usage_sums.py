@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import asyncpg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,19 +15,21 @@ from sqlalchemy import delete, select, text, update
 
 from pipeline.errors import StoreError
 from pipeline.retention import Retention
-from pipeline.stores import migrate, usage_sums
+from pipeline.stores import usage_sums
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.histogram import of_times
-from pipeline.stores.keys import own
+from pipeline.stores.keys import UsageNames
 from pipeline.stores.schema import COUNTED, SUMMED, usage, usage_changes, usage_names, usage_state
 from pipeline.stores.schema import usage_sums as sums_table
 from pipeline.stores.sql import ThreadStore
-from pipeline.stores.usage_tallies import SPANS, Names, Place, Tally
-from tests.integration.stores.test_tenants import write_as_before
+from pipeline.stores.statements import number_of
+from pipeline.stores.usage_tallies import SPANS, Tally
+from tests.support.places import ROOT
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 
-Sums = dict[Place, dict[str, Any]]
+Key = tuple[int, int, bool, UsageNames]  # span, start, expired, whose
+Sums = dict[Key, dict[str, Any]]
 CHATS: Final = ("chat", "other")
 
 
@@ -36,23 +38,26 @@ FAR: Final = 4_000_000_000_000  # epoch ms at which all has expired
 
 def summed(rows: Iterable[Mapping[str, Any]], *, expired: bool = False) -> Sums:
     """What plain Python makes of rows of usage."""
-    found: dict[Place, Tally] = {}
+    found: dict[Key, Tally] = {}
     for row in rows:
         unpriced = row["cost_nano_usd"] is None and (row["total_tokens"] or 0) > 0
         counts = [*(row[name] or 0 for name in COUNTED), int(unpriced)]
         times = [of_times(Counter([row[name]] if row[name] is not None else [])) for name in ("ttft_ms", "duration_ms")]
-        names = Names(row["tenant"], row["model"], row["provider"], row["agent_id"])
+        names = UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"])
         for span in SPANS:
-            place = Place(span, row["at"] // span * span, expired, names)
-            found.setdefault(place, Tally()).add(Tally(counts, *times))
-    return {place: tally.columns() for place, tally in found.items()}
+            key = span, row["at"] // span * span, expired, names
+            found.setdefault(key, Tally()).add(Tally(counts, *times))
+    return {key: tally.columns() for key, tally in found.items()}
 
 
 async def usage_rows(store: ThreadStore, thread: ThreadKey | None = None) -> list[dict[str, Any]]:
     """The rows of usage of all threads, or of one."""
-    wanted = [] if thread is None else [own(usage, thread)]
+    columns = (usage_names.c[name] for name in UsageNames._fields)
+    query = select(usage, *columns).join(usage_names, usage.c.names == usage_names.c.id)
+    if thread is not None:
+        query = query.where(usage.c.thread == number_of(thread))
     async with store._reading() as connection:
-        return [dict(row) for row in (await connection.execute(select(usage).where(*wanted))).mappings()]
+        return [dict(row) for row in (await connection.execute(query)).mappings()]
 
 
 async def stored(store: ThreadStore) -> Sums:
@@ -61,8 +66,8 @@ async def stored(store: ThreadStore) -> Sums:
         rows = (await connection.execute(select(sums_table, usage_names).join(usage_names))).mappings().all()
     found: Sums = {}
     for row in rows:
-        names = Names(row["tenant"], row["model"], row["provider"], row["agent_id"])
-        found[Place(row["span"], row["start"], row["expired"], names)] = {
+        names = UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"])
+        found[row["span"], row["start"], row["expired"], names] = {
             name: row[name] for name in (*SUMMED, "ttft", "duration")
         }
     return found
@@ -116,7 +121,7 @@ def made(record: Any, data: Any) -> Any:
     return one
 
 
-STEPS: Final = ("write", "write", "write", "again", "older", "erase", "expire", "sum up", "keep", "build little")
+STEPS: Final = ("write", "write", "write", "again", "erase", "expire", "sum up", "keep", "build little")
 
 
 async def test_any_sequence_of_steps_leaves_the_sums_of_all_rows(
@@ -129,8 +134,6 @@ async def test_any_sequence_of_steps_leaves_the_sums_of_all_rows(
         key = ThreadKey(thread_uuid(chat)[0])
         if name in ("write", "again"):
             await store.write(records)
-        elif name == "older":
-            await write_as_before(store, records[:1])
         elif name in ("erase", "expire"):
             if name == "expire":
                 for row in await usage_rows(store, key):
@@ -153,7 +156,7 @@ async def test_any_sequence_of_steps_leaves_the_sums_of_all_rows(
         assert await stored(store) == right
         compared = await store.compare_sums()
         assert (compared.wrong, compared.since) == ((), 0)
-        assert compared.sums == sum(not place.expired for place in right)
+        assert compared.sums == sum(not expired for _, _, expired, _ in right)
         async with store._reading() as connection:
             assert (await connection.execute(select(usage_changes))).all() == []
 
@@ -176,10 +179,10 @@ async def test_any_sequence_of_steps_leaves_the_sums_of_all_rows(
     await asyncio.to_thread(check)
 
 
-async def stored_all(store: ThreadStore, records: Sequence[Any], *, older: bool) -> bool:
+async def stored_all(store: ThreadStore, records: Sequence[Any]) -> bool:
     """Whether it worked: a thread may have been deleted meanwhile."""
     try:
-        await (write_as_before(store, records) if older else store.write(records))
+        await store.write(records)
     except StoreError as error:
         if not error.transient:
             raise
@@ -196,9 +199,8 @@ async def test_writers_and_those_who_sum_up_don_t_get_in_each_others_way(
     async def write(number: int) -> None:
         async with await ThreadStore.open(store_url) as own:
             for n in range(12):
-                chats = "chat" if number % 2 else f"old{number}-"  # this older writer takes no locks of threads
-                some = [record(f"{chats}{m % 3}", f"r{number}-{n // 2}", seconds=m * 400, revision=n) for m in range(6)]
-                while not await stored_all(own, some, older=number % 2 == 0):
+                some = [record(f"chat{m % 3}", f"r{number}-{n // 2}", seconds=m * 400, revision=n) for m in range(6)]
+                while not await stored_all(own, some):
                     pass
 
     async def sum_up() -> None:
@@ -276,58 +278,21 @@ async def test_nothing_is_noted_where_no_sums_are_kept(store: ThreadStore, recor
     assert (await store.compare_sums()).since is None
 
 
-async def upgraded(store: ThreadStore, revision: str) -> None:
-    """Bring the schema of an empty database to a revision."""
-
-    def run(connection: Any) -> None:
-        from alembic import command
-        from alembic.config import Config
-
-        config = Config()
-        config.set_main_option("script_location", str(migrate.FOLDER))
-        config.attributes["connection"] = connection
-        migrate.wait_for_writers(connection)
-        command.upgrade(config, revision)
-
-    await asyncio.to_thread(migrate._prepare)
-    try:
-        async with store._writing() as connection:
-            await connection.run_sync(run)
-    finally:
-        migrate._alembic.release()
+async def test_a_worker_with_few_rights_writes(postgres_database: str, record: Any) -> None:
+    """It may read and write the tables, as docs/stores.md grants it, and owns none of them."""
+    role = "worker_" + postgres_database.rpartition("/")[2].partition("?")[0][-12:]
+    async with await ThreadStore.open(postgres_database, migrate=True) as store, store._writing() as connection:
+        await connection.execute(text(f"CREATE ROLE {role} LOGIN PASSWORD 'worker'"))
+        for grant in GRANTS:
+            await connection.execute(text(grant.replace("turnmill_worker", role)))
+    mine = re.sub(r"//[^/]*@", f"//{role}:worker@", postgres_database, count=1)
+    async with await ThreadStore.open(mine) as store:
+        await store.write([record(), record(run="r2")])
+        await store.write([record(revision=1)])
+        await sum_all_up(store)
+        assert await store.delete_thread(ThreadKey(thread_uuid("chat")[0]))
+        await sum_all_up(store)
+        assert await stored(store) == {}
 
 
-async def test_an_older_worker_with_few_rights_goes_on(postgres_database: str, record: Any) -> None:
-    """It may read and write the tables that there were, as docs/stores.md grants it."""
-    async with ThreadStore(postgres_database) as store:
-        await upgraded(store, "0002")
-        role = "worker_" + postgres_database.rpartition("/")[2].partition("?")[0][-12:]
-        async with store._writing() as connection:
-            await connection.execute(text(f"CREATE ROLE {role} LOGIN"))
-            await connection.execute(
-                text(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}")
-            )
-        await store.migrate()
-        connection = await asyncpg.connect(postgres_database)
-        try:
-            await connection.execute(f"SET ROLE {role}")
-            await connection.execute("INSERT INTO threads (thread_id) VALUES ('t')")
-            await connection.execute(
-                "INSERT INTO turns (turn_id, thread_id, run_id, ordinal, role, agent_id, dialect, status, revision, "
-                "digest, events, started_at, ended_at, facts) "
-                "VALUES ('u', 't', 'r', 0, 1, 'a', 'd', 'complete', 0, '', 1, 1, 1, '{}')"
-            )
-            await connection.execute(
-                "INSERT INTO usage (turn_id, thread_id, position, at, agent_id, requests, turns, interrupted, errors) "
-                "VALUES ('u', 't', 0, 5, 'a', 1, 1, 0, 0)"
-            )
-            await connection.execute("DELETE FROM turns")
-            assert await connection.fetchval("SELECT sum(sign) FROM usage_changes") == 0
-            assert await connection.fetchval("SELECT count(*) FROM usage_changes") == 2
-            await connection.execute("UPDATE usage_state SET kept = kept")
-        finally:
-            await connection.execute("RESET ROLE")
-            await connection.close()
-        async with store._writing() as own:
-            await own.execute(text(f"DROP OWNED BY {role}"))
-            await own.execute(text(f"DROP ROLE {role}"))
+GRANTS: Final = re.findall(r"^GRANT .*;$", (ROOT / "docs" / "stores.md").read_text("utf-8"), re.MULTILINE)

@@ -56,11 +56,8 @@ def version(dialect: str, held: frozenset[int], run_id: str = "r") -> list[Recor
 async def held(store: ThreadStore) -> dict[str, set[int]]:
     """turn_id -> the events that its stored record was made of."""
     async with store._reading() as connection:
-        rows = (await connection.execute(turns.select())).all()
-    return {
-        row.turn_id: {seq for a, b in ranges_of(record_of(row.facts, row.document)) for seq in range(a, b + 1)}
-        for row in rows
-    }
+        records = [record_of(row.record) for row in await connection.execute(turns.select())]
+    return {one["turn_id"]: {seq for a, b in ranges_of(one) for seq in range(a, b + 1)} for one in records}
 
 
 async def emptied(store: ThreadStore) -> ThreadStore:

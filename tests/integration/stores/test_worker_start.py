@@ -35,7 +35,7 @@ async def test_no_schema_and_another_ones_schema_are_refused(
             await connection.execute(text("UPDATE turnmill_version SET version_num = '0000'"))
     done = start(applied_settings, postgres_database, "assemble,store")
     assert (done.returncode, "update Turnmill" in done.stderr) == (4, False)
-    assert "`turnmill store migrate`" in done.stderr
+    assert "name another database or file in TURNMILL_STORE" in done.stderr
 
 
 async def test_a_store_that_is_away_is_waited_for(applied_settings: Settings) -> None:

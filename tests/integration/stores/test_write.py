@@ -155,7 +155,9 @@ async def test_a_batch_is_stored_whole_or_not_at_all(
     broken["turn"]["messages"][0]["usage"] = {"input_tokens": 1}
     rows = record_rows(broken)
     rows.usage.append(rows.usage[0])  # a duplicate key, which the database refuses when all else is written
-    monkeypatch.setattr("pipeline.stores.sql.record_rows", lambda one: rows if one is broken else record_rows(one))
+    monkeypatch.setattr(
+        "pipeline.stores.sql.record_rows", lambda one, value=None: rows if one is broken else record_rows(one)
+    )
     with pytest.raises(StoreError) as caught:
         await store.write([record(revision=1), broken])
     assert not caught.value.transient
@@ -282,7 +284,7 @@ async def test_sums_end_at_the_largest_number_that_a_column_takes(store: ThreadS
     one["turn"]["messages"] = [response] * 1100
     exact = record(chat="other", tokens=most)
     assert await store.write([one, exact]) == WriteResult(inserted=2)
-    assert sorted(row[7] for row in (await tables())["threads"]) == [most + 1, 2**63 - 1]
+    assert sorted(row["total_tokens"] for row in (await tables())["threads"]) == [most + 1, 2**63 - 1]
     report = await store.usage(UsageQuery(group_by=("thread",), order="input_tokens"))
     assert [row.figures.input_tokens for row in report.rows] == [2**63 - 1, most]
     assert [row.figures.requests for row in report.rows] == [1100, 1]

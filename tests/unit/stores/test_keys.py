@@ -1,30 +1,48 @@
-"""Keys of threads as columns hold them."""
+"""Names of threads and turns as columns hold them."""
 
 from __future__ import annotations
 
-from hypothesis import given
+from types import SimpleNamespace
+from uuid import UUID
+
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.stores.keys import exact, key_text, newer_text, older_text
+from pipeline.stores.keys import exact_name, id_and_tenant, key_text, thread_of, turn_bytes, turn_text
+from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 
 ID = "11111111-1111-4111-8111-111111111111"
 keys = st.builds(ThreadKey.of, st.just(ID) | st.text(min_size=1, max_size=600), st.none() | st.text(max_size=600))
+turn_ids = st.uuids().map(str) | st.uuids().map(lambda one: str(one).upper()) | st.text(min_size=1, max_size=600)
 
 
 @given(keys, keys)
-def test_two_threads_have_two_texts(one: ThreadKey, other: ThreadKey) -> None:
+def test_two_threads_have_two_texts_and_two_names(one: ThreadKey, other: ThreadKey) -> None:
     assert (key_text(one) == key_text(other)) == (one == other)
+    assert (id_and_tenant(one) == id_and_tenant(other)) == (one == other)
 
 
 @given(keys)
-def test_a_text_gives_the_key_or_says_that_it_can_not(key: ThreadKey) -> None:
-    assert exact(key_text(key)) in (key, None)
+def test_a_row_gives_the_key_that_it_was_made_of(key: ThreadKey) -> None:
+    thread_id, tenant = id_and_tenant(key)
+    assert thread_of(SimpleNamespace(thread_id=thread_id, tenant=tenant, name=exact_name(key))) == key
 
 
-def test_a_usual_key_is_told_by_its_text() -> None:
+def test_usual_names_stand_as_they_are() -> None:
     for key, text in ((ThreadKey(ID), ID), (ThreadKey(ID, "acme"), f"{ID}/acme"), (ThreadKey(ID, "a/b"), f"{ID}/a/b")):
         assert key_text(key) == text
-        assert exact(text) == key
-        assert older_text(key) == ID
-        assert newer_text(ID, key.tenant) == newer_text(text, key.tenant) == text
+        assert id_and_tenant(key) == (ID, key.tenant or "")
+        assert exact_name(key) is None
+
+
+@given(turn_ids, turn_ids)
+@example("a" * 16, str(UUID(bytes=b"a" * 16)))
+def test_two_turns_have_two_ids_and_each_comes_back(one: str, other: str) -> None:
+    assert (turn_bytes(one) == turn_bytes(other)) == (one == other)
+    assert turn_text(turn_bytes(one)) == column_text(one)
+
+
+def test_a_uuid_takes_sixteen_bytes() -> None:
+    assert turn_bytes(ID) == UUID(ID).bytes
+    assert len(turn_bytes("sixteen letters!")) > 16

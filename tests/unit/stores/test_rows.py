@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from pipeline.stores.rows import record_rows
+from pipeline.stores.rows import record_of, record_rows
 from pipeline.turns.thread_document import digest
 from tests.support.turn_records import make_record
-from topics import json_text
+from topics import json_text, turn_record
 
 
 def nested(levels: int, inside: Any) -> Any:
@@ -37,10 +38,17 @@ def test_the_digest_is_that_of_the_record_however_it_is_written(place: str, valu
     of_record: dict[str, Any] = dict(record)
     of_record[place]["custom:value"] = value
     rows = record_rows(record)
-    assert rows.turn["digest"] == digest(record)
-    facts = {key: field for key, field in of_record.items() if key != "turn"}
-    assert rows.json == {"facts": json_text.dumps(facts), "document": rows.json["document"], "asked": None}
-    assert json_text.loads(rows.json["document"] or "") == of_record["turn"]
+    assert rows.turn["digest"].hex() == digest(record)[:32]
+    assert record_of(rows.turn["record"]) == record
+    assert record_rows(record, turn_record.encode(record)).turn == rows.turn
+
+
+def test_a_record_is_kept_as_it_came() -> None:
+    record = make_record("chat", "run", text="hello")
+    came = json.dumps(record, indent=1).encode()
+    rows = record_rows(record, came)
+    assert rows.turn["record"].encode() == came
+    assert record_of(rows.turn["record"]) == record
 
 
 def test_what_a_turn_asks_is_json_too() -> None:
@@ -49,5 +57,5 @@ def test_what_a_turn_asks_is_json_too() -> None:
     assert record["turn"] is not None
     record["turn"]["messages"][-1]["parts"].append(call)
     rows = record_rows(record)
-    assert rows.json["asked"] is not None
-    assert json_text.loads(rows.json["asked"]) == rows.turn["asked"]
+    (asked,) = json_text.loads(rows.turn["asked"])["asked"]
+    assert asked["args"] == {"sum": 7}

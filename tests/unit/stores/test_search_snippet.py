@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import CallerError
 from pipeline.stores.search_query import parsed
-from pipeline.stores.search_rows import LATEST, MOST, TIES, first_at, place, row_words, tsvector
+from pipeline.stores.search_rows import MOST, row_words, tsvector
 from pipeline.stores.search_snippet import LENGTH, score_of, snippet_of
 from pipeline.turns.spoken_text import KINDS
 
@@ -77,17 +77,3 @@ def test_only_the_beginning_of_a_long_turn_is_searched() -> None:
 
 def test_a_tsvector_has_the_places_of_words_and_none_of_borders() -> None:
     assert tsvector(["a", "b", "¶", "a"]) == "a:1 b:2 a:4"
-
-
-@given(st.integers(-(2**70), 2**70), st.integers(-(2**70), 2**70))
-def test_ids_sort_by_time_and_fit_into_a_column(one: int, other: int) -> None:
-    first, second = sorted((one, other))
-    assert 0 <= place(first, "a", "b") < 2**63
-    assert (
-        first_at(min(first, LATEST))
-        <= place(first, "a", "b")
-        < first_at(min(max(first, 0), LATEST) + 1)
-        <= (LATEST + 1) << TIES
-    )
-    if max(first, 0) < min(second, LATEST):
-        assert place(first, "a", "b") < place(second, "c", "d")

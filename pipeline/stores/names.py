@@ -1,0 +1,57 @@
+"""Names that many rows share: each combination stands in one row, and other rows have the integer of that."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import Insert
+
+from pipeline.stores.keys import Agent, UsageNames
+from pipeline.stores.schema import agents, usage_names
+from pipeline.stores.sending import Call, as_bytes, of_bytes, of_rows, send
+from topics import json_text
+
+INSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+DIGEST_BYTES: Final = 16
+
+
+TABLES: Final[Mapping[type[Any], Table]] = {UsageNames: usage_names, Agent: agents}
+N = TypeVar("N", UsageNames, Agent)
+
+
+@lru_cache(maxsize=4_096)
+def digest(names: UsageNames | Agent) -> bytes:
+    """Return a key for a combination of names, which may be long, and null."""
+    return hashlib.sha256(json_text.dumps(list(names)).encode()).digest()[:DIGEST_BYTES]
+
+
+async def ids_of(connection: AsyncConnection, kind: type[N], wanted: Iterable[N]) -> dict[N, int]:
+    """Return the integers of these names; rows that are missing are added."""
+    by_digest = {digest(names): names for names in wanted}
+    if not by_digest:
+        return {}
+    table, dialect = TABLES[kind], connection.dialect.name
+    asked = Call(_known(table.name, dialect), (as_bytes(dialect, list(by_digest)),))
+    known = dict((await send(connection, [asked]))[0])
+    # In the order of keys, so that two writers who add the same names don't wait for each other in a circle.
+    missing = [{"digest": key, **names._asdict()} for key, names in sorted(by_digest.items()) if key not in known]
+    if missing:
+        known = dict((await send(connection, [of_rows(dialect, _add(table, dialect), missing), asked]))[1])
+    return {names: known[key] for key, names in by_digest.items()}
+
+
+@cache
+def _known(table: str, dialect: str) -> str:
+    return f"SELECT digest, id FROM {table} WHERE digest {of_bytes(dialect)}"  # noqa: S608  # our own name
+
+
+@cache
+def _add(table: Table, dialect: str) -> Insert:
+    statement: Insert = INSERT[dialect](table).on_conflict_do_nothing(index_elements=[table.c.digest])
+    return statement
