@@ -16,6 +16,7 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.connections import Connected
+from pipeline.stores.lookups import certain
 from pipeline.stores.names import INSERT
 from pipeline.stores.schema import webhook_deliveries as queue
 from pipeline.stores.schema import webhooks
@@ -112,9 +113,11 @@ class Delivering(Connected):
         # A second look at `due`: another worker may have claimed them meanwhile.
         mine = update(queue).where(queue.c.seq.in_(some), due).values(due=now + CLAIMED_MS).returning(*queue.c)
         async with self._reading() as connection:  # nearly always nothing is due
+            await certain(connection)
             if await connection.scalar(select(queue.c.seq).where(due).limit(1)) is None:
                 return []
         async with self._writing() as connection:
+            await certain(connection)
             rows = (await connection.execute(mine)).all()
         return [_delivery(row) for row in sorted(rows, key=lambda row: row.seq)]
 

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import list_statements, statements
 from pipeline.stores.keys import key_of, thread_of
+from pipeline.stores.lookups import certain
 from pipeline.stores.rows import COMPLETE, record_of, without_links
 from pipeline.stores.summaries import ThreadSummary
 from pipeline.stores.write import erased_of
@@ -60,6 +61,7 @@ async def documents_of(connection: AsyncConnection, keys: Sequence[ThreadKey]) -
     """Return the documents of those of these threads that are stored; links to erased threads are left out."""
     records: dict[ThreadKey, list[TurnRecord]] = {key: [] for key in keys}
     targets: set[ThreadKey] = set()
+    await certain(connection)
     for text in await connection.scalars(statements.records(keys)) if keys else ():
         record = record_of(text)
         tenant = key_of(record).tenant

@@ -1,7 +1,8 @@
 """The statements that each batch of turns is written with, as the drivers take them: one for any number of rows.
 
 On Postgres they join an array with a table by an index of that, and `certain` keeps the planner from anything else: by
-the statistics of an empty table, which a new database has for its first minutes, it would read the whole table.
+the statistics of an empty table, which a new database has for its first minutes, it would read the whole table. Reads
+of a few threads are kept from it by the same.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from pipeline.stores.keys import exact_name, id_and_tenant
 from pipeline.stores.rows import TurnKey
-from pipeline.stores.sending import Call
+from pipeline.stores.sending import Call, send
 from pipeline.stores.thread_rows import ThreadRow
 from topics import json_text
 from topics.thread_key import ThreadKey
@@ -88,9 +91,10 @@ _ADD_AGENTS: Final = {
 }
 
 
-def certain(dialect: str) -> list[Call]:
-    """Return the calls by which the transaction's plans use indexes, whatever the statistics say."""
-    return [CERTAIN] if dialect == "postgresql" else []
+async def certain(connection: AsyncConnection) -> None:
+    """Have the transaction's plans use indexes, whatever the statistics say, or a prepared statement has kept."""
+    if connection.dialect.name == "postgresql":
+        await send(connection, [CERTAIN])
 
 
 def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import statements
 from pipeline.stores.connections import Connected
+from pipeline.stores.lookups import certain
 from pipeline.stores.names import INSERT
 from pipeline.stores.schema import notices
 from topics.notice import THREAD_DELETED, VERSION, NoticeRecord
@@ -65,18 +66,21 @@ class Noticing(Connected):
         """Some that are to be sent, the oldest first: they are the caller's for CLAIMED_MS."""
         due = notices.c.due <= now
         async with self._reading() as connection:  # nearly always there is none
+            await certain(connection)
             if await connection.scalar(select(notices.c.id).where(due).limit(1)) is None:
                 return []
         some = select(notices.c.id).where(due).order_by(notices.c.due, notices.c.id).limit(AT_ONCE)
         mine = update(notices).where(notices.c.id.in_(some.with_for_update(skip_locked=True)))
         claim = mine.values(due=now + CLAIMED_MS).returning(notices.c.record)
         async with self._writing() as connection:
+            await certain(connection)
             found: list[NoticeRecord] = list(await connection.scalars(claim))
         return sorted(found, key=lambda one: (one["at"], one["id"]))
 
     async def notices_sent(self, ids: Collection[str], now: int) -> None:
         """The topic has these. Those whose ids are to stay known do so, and others are forgotten."""
         async with self._writing() as connection:
+            await certain(connection)
             mine = notices.c.id.in_(sorted(ids))
             await connection.execute(update(notices).where(mine).values(due=None))
             await connection.execute(delete(notices).where(_over(now)))

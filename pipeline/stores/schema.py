@@ -278,7 +278,7 @@ notices = Table(
     Column("due", BigInteger),
     Column("keep_until", BigInteger, nullable=False),
     Column("record", Document, nullable=False),
-    Index("notices_due", "due", "id"),
+    Index("notices_due", "due", "keep_until"),  # those that are to be sent; those that were, and may be forgotten
 )
 
 # Webhooks that the API has set up. `tenant`: none for all tenants, "" for what has none. `secrets`: [key, until] each,
@@ -309,8 +309,8 @@ webhook_deliveries = Table(
     Column("due", BigInteger),
     Column("attempts", Integer, nullable=False),
     UniqueConstraint("webhook", "id"),
-    Index("webhook_deliveries_due", "due"),
-    Index("webhook_deliveries_lane", "webhook", "lane", "seq"),
+    Index("webhook_deliveries_due", "due"),  # those that are to be sent
+    Index("webhook_deliveries_lane", "webhook", "lane", "seq"),  # whether a lane waits, and what follows in it
 )
 
 # One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.

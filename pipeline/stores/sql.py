@@ -15,6 +15,7 @@ from pipeline.stores.expiring import Expiring
 from pipeline.stores.holding import Holding
 from pipeline.stores.holds import held_of, held_thread
 from pipeline.stores.keys import id_and_tenant, thread_of, turn_text
+from pipeline.stores.lookups import certain
 from pipeline.stores.notices import Noticing, delete_turns
 from pipeline.stores.rows import record_rows
 from pipeline.stores.searching import Searched
@@ -154,6 +155,7 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
         """(tenant, thread_id, run_id) of every run with a stored record, as the columns hold them."""
         async for some in self._pages():
             async with self._reading() as connection:
+                await certain(connection)
                 rows = (await connection.execute(statements.run_ids(list(some)))).all()
             for thread, run_id in rows:
                 thread_id, tenant = id_and_tenant(some[thread])
@@ -195,6 +197,8 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
         async with self._reading() as connection:
             if connection.dialect.name == "postgresql":  # one snapshot for several statements, as SQLite gives it
                 await connection.execution_options(isolation_level="REPEATABLE READ")
+            if "thread" in query.where:
+                await certain(connection)
             return await usage_query.report(connection, query)
 
     async def spent(self, since: int) -> int:
@@ -204,6 +208,7 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
     async def turn_usage(self, key: ThreadKey) -> dict[str, TurnUsage]:
         """turn_id -> its usage, of each turn of a thread that has any."""
         async with self._reading() as connection:
+            await certain(connection)
             rows = (await connection.execute(statements.turn_usage(key))).all()
         return {
             turn_text(turn_id): used_by(list(some)) for turn_id, some in groupby(rows, lambda row: bytes(row.turn_id))

@@ -75,7 +75,8 @@ async def _leave(connection: AsyncConnection, refused: RecordRows, retention: Re
 async def lock(connection: AsyncConnection, keys: Collection[ThreadKey]) -> dict[ThreadKey, ThreadRow]:
     """Return these threads' rows, which are made where they are missing, and locked."""
     dialect = connection.dialect.name
-    calls = [*lookups.certain(dialect), lookups.add_threads(dialect, keys), lookups.threads_of(dialect, keys)]
+    await lookups.certain(connection)
+    calls = [lookups.add_threads(dialect, keys), lookups.threads_of(dialect, keys)]
     return _by_key(keys, (await send(connection, calls))[-1])
 
 
@@ -96,6 +97,7 @@ async def compare(
     connection: AsyncConnection, batch: Batch, retention: Retention = FOREVER, now: int = 0
 ) -> WriteResult:
     """Return the result that `write` would have, without writing."""
+    await lookups.certain(connection)
     keys = {rows.thread for rows in batch.values()}
     erased = await erased_of(connection, keys | _started_by(batch))
     erased = erased & keys | await _orphans(connection, batch, erased)

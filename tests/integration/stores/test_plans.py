@@ -1,195 +1,396 @@
-"""Postgres answers what the gateway asks by the indexes that docs/stores.md names: plans over 30,000 turns."""
+"""Each question of the gateway, the command line and the store role is answered by the index that docs/stores.md names,
+and none reads a table that grows: whatever the statistics of the database say.
+
+The statements are those that the store sends when it is asked. Postgres plans each of them three times: with the plan
+that a prepared statement keeps from the time when the tables were empty, without statistics of the tables that were
+filled since, and with them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
-from sqlalchemy import Select
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import event
 
-from pipeline.stores import (
-    list_statements,
-    older_statements,
-    search,
-    search_statements,
-    search_write,
-    statements,
-    usage_query,
-)
-from pipeline.stores.expired_threads import Place, candidates
-from pipeline.stores.keys import key_text
-from pipeline.stores.leavings import due_ones
+from pipeline.retention import DAY_MS, Retention
+from pipeline.stores import schema
+from pipeline.stores.expired_threads import Place
+from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
-from pipeline.stores.summaries import encode_cursor
-from pipeline.stores.tenants import of_tenant
-from pipeline.stores.usage_plan import joined, parts, plan
 from pipeline.stores.usage_report import UsageQuery
-from pipeline.stores.usage_sums_statements import Shape, filters_of, names_of, sums_figures, wanted_of
-from pipeline.stores.waiting import WaitingWanted, waiting_threads
+from pipeline.stores.waiting import WaitingWanted
+from pipeline.webhooks import Event
+from tests.integration.stores.conftest import database
 from tests.support.places import ROOT
+from tests.support.turn_records import Record
+from tests.support.turn_records import make_record as record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 
-PAGE = ROOT / "docs" / "stores.md"
-START = 1_768_903_200_000
-HOUR = 3_600_000
-TURNS = 30_000  # of 6,000 of 30,000 threads, over 300 hours, of 50 tenants and 600 agents
-FILL = (
-    """INSERT INTO threads (thread_id, external_id, tenant, title, prompt, status, turns, total_tokens, created_at,
-        updated_at)
-    SELECT 'thread-' || n || '/t' || n % 50, 'chat-' || n, 't' || n % 50, 'About ' || n, repeat('What is it? ', 10),
-        'complete', 5, 50, :start + n * 180000::bigint, :start + n * 180000::bigint
-    FROM generate_series(0, 29999) n""",
-    """INSERT INTO turns (turn_id, thread_id, run_id, ordinal, role, agent_id, tenant, dialect, status, revision,
-        digest, events, started_at, ended_at, facts, document)
-    SELECT 'turn-' || n, 'thread-' || n / 5 || '/t' || n / 5 % 50, 'run-' || n, 0, 1, 'a' || n % 600, 't' || n / 5 % 50,
-        'vercel-ai', 'complete', 0, md5(n::text), 3, :start + n * 36000::bigint, :start + n * 36000::bigint, '{}', '{}'
-    FROM generate_series(0, :turns - 1) n""",
-    """UPDATE threads SET asked = '{}' WHERE ascii(md5(thread_id)) % 5 = 0""",
-    "INSERT INTO agents SELECT turn_id, thread_id, agent_id, agent_id FROM turns",
-    """INSERT INTO links
-    SELECT turn_id, thread_id, 0, thread_id, 'thread-' || number / 7 || '/t' || number / 7 % 50, 'spawned_from'
-    FROM (SELECT *, substr(turn_id, 6)::int AS number FROM turns) turns WHERE ascii(digest) % 5 = 0""",
-    """INSERT INTO usage (turn_id, thread_id, position, at, agent_id, tenant, model, provider, finish_reason, requests,
-        turns, interrupted, errors, input_tokens, output_tokens, total_tokens, cost_nano_usd, ttft_ms, duration_ms)
-    SELECT turn_id, thread_id, 0, started_at, agent_id, tenant, 'm' || ascii(digest) % 7, 'p', 'stop', 1, 1, 0, 0, 10,
-        5, 15, 1000, ascii(digest), ascii(digest) * 3
-    FROM turns""",
-    """INSERT INTO expired (thread_id, name, before, first, last, due)
-    SELECT 'gone-' || n, '[]', 0, 0, 0, :start - 3000 + n FROM generate_series(1, :turns) n""",
-    "UPDATE turns SET searched = substr(digest, 1, 16), said = started_at << 21",
-    """INSERT INTO said
-    SELECT said, tenant, to_tsvector('simple', 'hello rare' || substr(turn_id, 6)) ||
-        array_to_tsvector(ARRAY['§' || tenant])
-    FROM turns""",
-    "ANALYZE",
+PAGE: Final = ROOT / "docs" / "stores.md"
+START: Final = 1_768_903_200_000  # 2026-01-20T10:00Z, as the records below
+HOUR: Final = 3_600_000
+TURNS: Final = 30_000  # of as many threads, over 300 hours, of 50 tenants and 600 agents
+GROWING: Final = {
+    *("threads", "turns", "thread_agents", "links", "usage", "usage_sums", "turn_words", "erased"),
+    *("holds", "expired", "notices", "webhook_deliveries"),
+}
+ASKED: Final = json.dumps(dict.fromkeys(("turn_id", "run_id", "agent_id", "agent_name", "dialect", "since", "asked")))
+RECORD: Final = json.dumps({"turn": {"turn_type": "user", "parts": []}})
+INDEXES: Final = {index.name for table in schema.metadata.tables.values() for index in table.indexes}
+ALIASES: Final = {"t": "turns", "holders": "threads"}
+OF_POSTGRES: Final = {"turn_words_tenant", "turn_words_words"}  # SQLite has FTS5 for these
+AT: Final = f"({START} + n * 36000::bigint)"
+FILL: Final = (
+    f"""INSERT INTO threads (id, thread_id, external_id, tenant, title, prompt, status, turns, total_tokens, created_at,
+        updated_at, newest, asked)
+    SELECT 1000 + n, 'thread-' || n, 'chat-' || n, 't' || n % 50, 'About ' || n, repeat('What is it? ', 10), 2, 1, 50,
+        {AT}, {AT}, {AT} << 2, CASE WHEN n % 5 = 0 THEN '{ASKED}'::json END FROM numbers n""",
+    f"""INSERT INTO turns (id, thread, turn_id, run_id, ordinal, role, status, revision, events, digest, started_at,
+        ended_at, searched, record)
+    SELECT {AT} << 21 | n, 1000 + n / 5, decode(md5(n::text), 'hex'), 'run-' || n, 0, 1, 2, 0, 3, '', {AT}, {AT},
+        true, '{RECORD}' FROM numbers n""",
+    "INSERT INTO agents SELECT 1000 + n, decode(md5(n::text), 'hex'), 'a' || n, 'A' FROM numbers n WHERE n < 600",
+    "INSERT INTO thread_agents SELECT 1000 + n % 600, 1000 + n, 1 FROM numbers n",
+    f"""INSERT INTO links SELECT {AT} << 21 | n, 0, 'thread-' || n / 5, 'thread-' || n / 7, 'spawned_from'
+    FROM numbers n WHERE n % 5 = 0""",
+    """INSERT INTO usage_names SELECT 1000 + n, decode(md5(n::text), 'hex'), 't' || n % 50, 'm' || n % 7, 'p', 'a'
+    FROM numbers n WHERE n < 350""",
+    f"""INSERT INTO usage (turn, position, thread, at, names, requests, turns, interrupted, errors, total_tokens)
+    SELECT {AT} << 21 | n, 0, 1000 + n / 5, {AT}, 1000 + n % 350, 1, 1, 0, 0, 15 FROM numbers n""",
+    f"""INSERT INTO turn_words SELECT {AT} << 21 | n, 't' || n % 50,
+        to_tsvector('simple', 'hello rare' || n) || array_to_tsvector(ARRAY['§t' || n % 50]) FROM numbers n""",
+    "INSERT INTO erased SELECT 'gone-' || n, 0 FROM numbers n",
+    """INSERT INTO holds SELECT 'held-' || n, '["x", null]', 0 FROM numbers n""",
+    """INSERT INTO expired SELECT 'gone-' || n, '["x", null]', 0, 0, 0, n FROM numbers n""",
+    """INSERT INTO notices SELECT 'n' || n, CASE WHEN n < 9 THEN n END, 9000000000000, '{"at": 1, "id": "x"}'
+    FROM numbers n""",
+    """INSERT INTO webhook_deliveries (webhook, id, lane, payload, place, at, due, attempts)
+    SELECT 'w' || n % 9, 'd' || n, 'l' || n, '', '["t", 0, 0]', 0, CASE WHEN n < 9 THEN n END, 0 FROM numbers n""",
 )
 
 
+KEY: Final = ThreadKey.of(thread_uuid("chat")[0], None)
+SUB: Final = ThreadKey.of(thread_uuid("sub")[0], None)
+GONE: Final = ThreadKey.of(thread_uuid("gone")[0], None)
+NOW: Final = START + 2 * DAY_MS
+KEPT: Final = Retention(DAY_MS, {"t7": DAY_MS})
+HOURLY: Final = UsageQuery(start=START + 50 * HOUR, end=START + 51 * HOUR)
+BY_MODEL: Final = UsageQuery(("model",), start=START + 50 * HOUR + 1, end=START + 74 * HOUR)
+BY_REASON: Final = replace(HOURLY, group_by=("finish_reason", "model"))
+OF_TENANT: Final = {"tenant": ("t7",)}
+
+
+def sub_agent(run: str) -> Record:
+    return record("sub", run, links=[{"relation": "spawned_from", "thread_id": KEY.thread_id}])
+
+
+FIRST: Final[list[Any]] = [record("chat", "r1"), record("chat", "r2", seconds=5), sub_agent("s1"), record("gone", "g1")]
+LATER: Final[list[Any]] = [record("chat", f"late-{n}", seconds=60 + n) for n in range(3)]
+BATCH: Final[list[Any]] = [
+    *(record(f"chat-{n}", "r", agent_id=f"a{n}") for n in range(100)),
+    record("chat", "r1", text="changed", events=5, agent_id="a2"),
+    record("chat", "r0", seconds=1),
+    sub_agent("s2"),
+    record("gone", "g2"),
+]
+DELIVERY: Final = Event("e", "turn.completed", None, "l7", 0, b"{}", ("t", 0, 0))
+
+
+async def read(found: AsyncIterator[Any], most: int = 60) -> None:
+    number = 0
+    async for _ in found:
+        if (number := number + 1) == most:
+            return
+
+
+async def next_page(store: ThreadStore) -> None:
+    await store.threads(50, (await store.threads(50)).cursor)
+
+
+async def deliver(store: ThreadStore, now: int = NOW) -> None:
+    await store.enqueue([("w7", DELIVERY)], now)
+    [one, *_] = await store.claim(now, 10, 2)
+    await store.again(one, now)
+    await store.over(one, now)
+
+
+async def notify(store: ThreadStore) -> None:
+    await store.add_notices([{"v": 1, "id": "new", "type": "x", "at": 0, "data": {}}], NOW)
+    await store.notices_sent([one["id"] for one in await store.due_notices(NOW)], NOW)
+
+
+async def clean(store: ThreadStore) -> None:
+    found = await store.leavings(NOW)
+    await store.looked_at(found[:1], found[1:2])
+
+
+async def hold(store: ThreadStore) -> None:
+    await store.hold(KEY)
+    await store.held([KEY])
+    await store.release(KEY)
+
+
+async def erase(store: ThreadStore) -> None:
+    await store.mark_erased(KEY)
+    await store.sub_agents(KEY)
+    await store.erased([KEY])
+    await store.delete_thread(KEY)
+
+
+# A question, as the page calls it -> how the store is asked, and the index that answers it.
+QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str]]] = {
+    "threads, a page": (lambda s: s.threads(50), "threads_updated"),
+    "threads, the next page": (next_page, "threads_updated"),
+    "threads of some days": (
+        lambda s: s.threads(50, since=START, until=START + DAY_MS, status="complete"),
+        "threads_updated",
+    ),
+    "threads of a tenant": (lambda s: s.threads(50, tenant="t7"), "threads_tenant_updated"),
+    "threads of an agent": (lambda s: s.threads(50, agent_id="a7"), "agents_agent"),
+    "threads that wait for an answer": (lambda s: s.waiting(WaitingWanted()), "threads_waiting"),
+    "threads of a tenant that wait for an answer": (
+        lambda s: s.waiting(WaitingWanted(tenant="t7")),
+        "threads_tenant_waiting",
+    ),
+    "a thread by its conversation id": (lambda s: s.find("chat"), "threads_external"),
+    "a thread's line": (lambda s: s.summary(KEY), "threads_named"),
+    "the threads with an id": (lambda s: s.find("chat"), "threads_named"),
+    "all threads": (lambda s: read(s.thread_keys()), "threads_named"),
+    "all runs": (lambda s: read(s.runs()), "turns_named"),
+    "a thread's turns": (lambda s: s.thread(KEY), "turns_named"),
+    "links into a thread": (lambda s: s.thread(KEY), "links_source"),
+    "a thread's agents": (lambda s: s.summary(KEY), "thread_agents_thread"),
+    "a thread's sub-agents": (lambda s: s.spawned(KEY), "links_target"),
+    "usage of each turn of a thread": (lambda s: s.turn_usage(KEY), "turns_named"),
+    "usage of a thread": (
+        lambda s: s.usage(UsageQuery(("agent",), where={"thread": (KEY.thread_id,)})),
+        "turns_named",
+    ),
+    "usage of some time": (lambda s: s.usage(BY_REASON), "usage_at"),
+    "usage of a tenant in some time": (
+        lambda s: s.usage(replace(BY_REASON, end=START + 74 * HOUR, where=OF_TENANT)),
+        "usage_names_at",
+    ),
+    "usage of some time, from sums": (lambda s: s.usage(BY_MODEL), "usage_sums_pkey"),
+    "usage of a tenant, from sums": (lambda s: s.usage(replace(BY_MODEL, where=OF_TENANT)), "usage_sums_pkey"),
+    "taking changes up into sums": (lambda s: s.sum_up(), "usage_changes_pkey"),
+    "threads that have expired": (lambda s: s.next_ripe(KEPT, NOW, Place(1)), "threads_updated"),
+    "a tenant's threads that have expired": (lambda s: s.next_ripe(KEPT, NOW, Place()), "threads_tenant_updated"),
+    "all threads of a tenant": (lambda s: read(s.threads_of("t7")), "threads_tenant_updated"),
+    "what expired threads have left": (clean, "expired_due"),
+    "a search, among the newest turns": (lambda s: s.search(SearchQuery("rare*")), "turn_words_pkey"),
+    "a search of a tenant, among the newest turns": (
+        lambda s: s.search(SearchQuery("hello", tenant="t7")),
+        "turn_words_tenant",
+    ),
+    "a search for a rare word": (lambda s: s.search(SearchQuery("rare17")), "turn_words_words"),
+    "what a hit says": (lambda s: s.search(SearchQuery("hello")), "turns_pkey"),
+    "turns that no search finds yet": (lambda s: s.index_some(), "turns_unsearched"),
+    "which threads and turns are there already (a write)": (lambda s: s.write(BATCH), "turns_named"),
+    "which turns are there already (a comparison)": (lambda s: s.compare(BATCH), "turns_named"),
+    "notices that are due": (notify, "notices_due"),
+    "deliveries that are due": (deliver, "webhook_deliveries_due"),
+    "what waits in a lane": (lambda s: deliver(s, NOW + DAY_MS), "webhook_deliveries_lane"),
+    "whether a thread is held": (hold, "holds_pkey"),
+    "a thread that is deleted": (erase, "turns_named"),
+    "a thread that expires": (lambda s: s.expire([GONE], KEPT, NOW), "turns_named"),
+}
+
+Transactions = list[list[tuple[str, Sequence[Any]]]]  # of each its statements, with parameters
+Asked = dict[str, Transactions]
+
+
+async def ask(store: ThreadStore, watch: Callable[[Transactions], None]) -> Asked:
+    """Ask each question -> what the store has sent; `watch` adds to a list."""
+    asked: Asked = {}
+    for name, (question, _) in QUESTIONS.items():
+        watch(asked.setdefault(name, [[]]))
+        await question(store)
+    return asked
+
+
+def planned(sql: str) -> bool:
+    return sql.split(None, 1)[0] in ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH") and "advisory" not in sql
+
+
+# ---- Postgres
+
+
 @pytest.fixture
-async def full(postgres_database: str) -> AsyncIterator[ThreadStore]:
-    async with await ThreadStore.open(postgres_database, migrate=True) as store:
+async def filled(postgres_url: str, empty_store: str) -> AsyncIterator[ThreadStore]:
+    """A store whose tables were filled and never analyzed."""
+    async with database(postgres_url, empty_store) as url, ThreadStore(url) as store:
         async with store._writing() as connection:
+            for table in schema.metadata.tables:
+                await connection.exec_driver_sql(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+            await connection.exec_driver_sql(f"CREATE TEMP VIEW numbers AS SELECT generate_series(0, {TURNS - 1}) AS n")
             for statement in FILL:
-                await connection.exec_driver_sql(statement.replace(":start", str(START)).replace(":turns", str(TURNS)))
+                await connection.exec_driver_sql(statement.replace("numbers n", "(SELECT n FROM numbers) s"))
+        await store.write(FIRST)
+        await store.keep_sums(wanted=True)
         while await store.sum_up():
             pass
+        await store.write(LATER)
         async with store._writing() as connection:
-            await connection.exec_driver_sql("ANALYZE")
+            await connection.exec_driver_sql("UPDATE turns SET searched = false WHERE run_id = 'late-2'")
+            await connection.exec_driver_sql(
+                "DELETE FROM turn_words WHERE id IN (SELECT id FROM turns WHERE NOT searched)"
+            )
         yield store
 
 
-ID = thread_uuid("x")[0]
-ONE = ThreadKey("thread-17", "t17")
-SOME = [ONE, ThreadKey("thread-400", "t0")]
-HOURLY = UsageQuery(start=START + 50 * HOUR, end=START + 51 * HOUR)
-OF_ONE = UsageQuery(("model",), where={"tenant": ("t7",)}, start=HOURLY.start, end=START + 74 * HOUR)
-BY_MODEL = UsageQuery(("model",), start=HOURLY.start + 1, end=START + 74 * HOUR)
-OF_TENANT = replace(BY_MODEL, where={"tenant": ("t7",)})
-OF_THREAD = UsageQuery(("agent",), where={"thread": ("thread-17",)})
-ANY = (None, None, None, None)
-EVER = (0, search.END)
+def nodes(plan: dict[str, Any], *, limited: bool = False) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Each node of a plan, and whether something above it ends after some rows."""
+    yield plan, limited
+    for part in plan.get("Plans", ()):
+        yield from nodes(part, limited=limited or plan["Node Type"] == "Limit")
 
 
-def found(rows: Any, query: str) -> Any:
-    return search_statements.postgres_candidates(rows, query, query, search.CANDIDATES)
+def read_whole(plan: dict[str, Any]) -> set[str]:
+    """The tables of which this plan reads all rows."""
+    found = set()
+    for node, limited in nodes(plan):
+        kind = node["Node Type"]
+        by_index = kind in ("Index Scan", "Index Only Scan") and ("Index Cond" in node or limited)
+        if "Relation Name" in node and not by_index and kind not in ("ModifyTable", "Bitmap Heap Scan"):
+            found.add(node["Relation Name"])
+    return found & GROWING
 
 
-def sums_of(query: UsageQuery) -> Select[Any]:
-    times = parts(*plan(query, 0).live, ())
-    wanted = [(span, *time) for span, some in times.items() for time in joined(some)]
-    statement = sums_figures(Shape("postgresql", query.group_by, filters_of(query.where)))
-    return statement.params(**wanted_of("postgresql", wanted), **names_of(query.where))
+async def explained(
+    store: ThreadStore, transactions: Transactions, *, kept: bool = False
+) -> list[tuple[str, dict[str, Any]]]:
+    """Each statement and its plan, under the settings of its transaction; `kept`: the plan that a prepared statement
+    keeps, for any parameters.
+    """
+    found = list[tuple[str, dict[str, Any]]]()
+    for statements in transactions:
+        async with store._reading() as connection:
+            execute = connection.exec_driver_sql
+            if kept:
+                await execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            for sql, parameters in statements:
+                if "set_config" in sql:
+                    await execute(sql, tuple(parameters))
+                    continue
+                if kept:
+                    count = max(map(int, re.findall(r"\$(\d+)", sql)), default=0)
+                    await execute(f"PREPARE one AS {sql}")
+                    nulls = f"({', '.join(['NULL'] * count)})" if count else ""
+                    rows = await execute(f"EXPLAIN (FORMAT JSON) EXECUTE one{nulls}")
+                    await execute("DEALLOCATE one")
+                else:
+                    rows = await execute(f"EXPLAIN (FORMAT JSON) {sql}", tuple(parameters))
+                found.append((sql, rows.scalar_one()[0]["Plan"]))
+    return found
 
 
-# What is asked, as the page calls it -> the query, and the indexes of which one answers it.
-QUERIES: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "threads, a page": (list_statements.thread_list(50, *ANY), ("threads_updated",)),
-    "threads, the next page": (
-        list_statements.thread_list(50, encode_cursor(START + HOUR, "thread-9/t9"), *ANY[1:]),
-        ("threads_updated",),
-    ),
-    "threads of some days": (
-        list_statements.thread_list(50, *ANY).where(
-            *list_statements.narrowed(None, "complete", START, START + 24 * HOUR)
-        ),
-        ("threads_updated",),
-    ),
-    "threads of a tenant": (list_statements.thread_list(50, None, None, "t7", None), ("threads_tenant_updated",)),
-    "threads of an agent": (list_statements.thread_list(50, None, "a7", None, None), ("agents_agent",)),
-    "threads that wait for an answer": (waiting_threads(WaitingWanted(), 100), ("threads_waiting",)),
-    "threads of a tenant that wait for an answer": (
-        waiting_threads(WaitingWanted(tenant="t7"), 100),
-        ("threads_tenant_waiting",),
-    ),
-    "a thread by its conversation id": (
-        list_statements.thread_list(50, *ANY).where(*list_statements.narrowed("chat-7", None, None, None)),
-        ("threads_external",),
-    ),
-    "a thread's line": (list_statements.line(ONE), ("threads_pkey",)),
-    "the threads with an id": (list_statements.having_id("thread-17"), ("threads_pkey",)),
-    "threads of an older version": (older_statements.key_behind(""), ("threads_older",)),
-    "a thread's turns": (statements.records(SOME), ("turns_order",)),
-    "links into a thread": (statements.records(SOME), ("links_source",)),
-    "a thread's agents": (list_statements.agent_names([key_text(one) for one in SOME]), ("agents_thread",)),
-    "a thread's sub-agents": (list_statements.spawned_from(ONE, 100), ("links_target",)),
-    "usage of each turn of a thread": (statements.turn_usage(ONE), ("usage_thread",)),
-    "usage of a thread": (usage_query.usage_figures(OF_THREAD, ()), ("usage_thread",)),
-    "usage of some time": (usage_query.usage_figures(HOURLY, ()), ("usage_at",)),
-    "usage of a tenant in some time": (usage_query.usage_figures(OF_ONE, ()), ("usage_tenant_at", "usage_at")),
-    "usage of some time, from sums": (
-        sums_of(BY_MODEL),
-        ("usage_sums_pkey",),
-    ),
-    "usage of a tenant, from sums": (
-        sums_of(OF_TENANT),
-        ("usage_sums_pkey",),
-    ),
-    "threads that have expired": (candidates(None, START + HOUR, Place()), ("threads_updated",)),
-    "a tenant's threads that have expired": (candidates("t7", START + HOUR, Place()), ("threads_tenant_updated",)),
-    "all threads of a tenant": (of_tenant("t7", (-1, "")), ("threads_tenant_updated",)),
-    "what expired threads have left": (due_ones(START, 1000), ("expired_due",)),
-    "models without a price in some time": (usage_query.unpriced_models(HOURLY), ("usage_at",)),
-    "a search, among the newest turns": (
-        found(search_statements.newest(None, *EVER, 2000), "'hello'"),
-        ("said_pkey",),
-    ),
-    "a search of a tenant, among the newest turns": (
-        found(search_statements.newest("t7", *EVER, 2000), "'hello' & '§t7'"),
-        ("said_tenant",),
-    ),
-    "a search for a rare word": (
-        found(search_statements.fitting("'rare17'", None, *EVER), "'rare17'"),
-        ("said_words",),
-    ),
-    "what a hit says": (search_statements.hits([START << 21, (START + 36_000) << 21], "t0"), ("turns_said",)),
-    "turns that no search finds yet": (search_write.UNSEARCHED_TURNS.limit(100), ("turns_unsearched",)),
-    "turns whose words are to go": (search_write.SEARCHED_TURNS.limit(100), ("turns_said",)),
-    "which turns are there already (a write)": (
-        statements.known_turns(["turn-1", "turn-20000"]),
-        ("turns_pkey",),
-    ),
-}
+async def wrong_plans(store: ThreadStore, asked: Asked, *, kept: bool = False) -> dict[str, list[str]]:
+    """Question -> its statements that read a whole table, and which."""
+    wrong: dict[str, list[str]] = {}
+    for name, transactions in asked.items():
+        for sql, plan in await explained(store, transactions, kept=kept):
+            if whole := read_whole(plan):
+                wrong.setdefault(name, []).append(f"{sorted(whole)}: {sql}")
+    return wrong
 
 
-async def test_each_question_is_answered_by_its_index_and_none_reads_a_whole_table(full: ThreadStore) -> None:
-    for name, (query, indexes) in QUERIES.items():
-        async with full._reading() as connection:
-            by_words = search.BY_WORDS if "word" in name else {}
-            for setting, value in (search.INDEXED | by_words).items() if "search" in name else ():
-                await connection.exec_driver_sql(f"SET LOCAL {setting} = '{value}'")
-            sql = query.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True})
-            lines = await connection.exec_driver_sql(f"EXPLAIN (ANALYZE, TIMING OFF) {sql}".replace("%%", "%"))
-            plan = "\n".join(lines.scalars())
-            assert any(index in plan for index in indexes), f"{name}\n{plan}"
-            for table in ("threads", "turns", "agents", "links", "usage", "usage_sums", "expired"):
-                assert f"Seq Scan on {table} " not in plan, f"{name}\n{plan}"
+async def test_postgres_reads_no_table_whole_whatever_it_knows_of_it(
+    filled: ThreadStore, postgres_url: str, empty_store: str
+) -> None:
+    seen: Transactions = []
+
+    def note(_connection: Any, _cursor: Any, sql: str, parameters: Any, _context: Any, many: Any) -> None:
+        if planned(sql):
+            seen[-1].append((sql, parameters[0] if many else parameters))
+
+    def watch(found: Transactions) -> None:
+        nonlocal seen
+        seen = found
+
+    event.listen(filled._engine.sync_engine, "before_cursor_execute", note)
+    event.listen(filled._engine.sync_engine, "begin", lambda _: seen.append([]))
+    asked = await ask(filled, watch)
+    event.remove(filled._engine.sync_engine, "before_cursor_execute", note)
+    wrong = {"without statistics": await wrong_plans(filled, asked)}
+    async with database(postgres_url, empty_store) as url, ThreadStore(url) as empty:
+        wrong["from when the tables were empty"] = await wrong_plans(empty, asked, kept=True)
+    async with filled._writing() as connection:
+        await connection.exec_driver_sql("ANALYZE")
+    wrong["with statistics"] = await wrong_plans(filled, asked)
+    assert not any(wrong.values()), json.dumps(wrong, indent=1)
+    missed = dict[str, list[str]]()
+    for name, (_, index) in QUESTIONS.items():
+        plans = [json.dumps(plan) for _, plan in await explained(filled, asked[name])]
+        if not any(f'"{index}"' in plan for plan in plans):
+            missed[name] = plans
+    assert missed == {}
 
 
-def test_the_page_names_them() -> None:
+# ---- SQLite
+
+
+async def test_sqlite_reads_no_table_whole(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'threads.db'}"
+    async with await ThreadStore.open(url) as store:
+        await store.write(FIRST)
+        await store.enqueue([("w7", replace(DELIVERY, id="f"))], NOW)
+    seen: Transactions = []
+
+    def note(sql: str) -> None:
+        if not sql.startswith("--") and planned(sql):
+            seen[-1].append((sql, ()))
+
+    def watch(found: Transactions) -> None:
+        nonlocal seen
+        seen = found
+
+    async with ThreadStore(url) as store:
+        assert store._direct is not None
+
+        def traced(connection: Any, _record: object) -> None:
+            if hasattr(connection, "run_async"):
+                connection.run_async(lambda one: one.set_trace_callback(note))
+            else:
+                connection.set_trace_callback(note)
+
+        for engine in (store._engine.sync_engine, store._direct):
+            event.listen(engine, "connect", traced)
+        asked = await ask(store, watch)
+        missed = dict[str, list[str]]()
+        async with store._reading() as connection:
+            for name, (_, index) in QUESTIONS.items():
+                plans = list[str]()
+                for sql in {sql: None for statements in asked[name] for sql, _ in statements}:
+                    rows = (await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}")).all()
+                    assert not {*filter(None, map(scanned, rows))} & GROWING, (name, sql, rows)
+                    plans += [f"{row.detail} " for row in rows]
+                if index in INDEXES - OF_POSTGRES and not any(f" INDEX {index} " in plan for plan in plans):
+                    missed[name] = plans
+    assert missed == {}
+
+
+def scanned(row: Any) -> str | None:
+    """The table that this step of a plan reads without an index."""
+    found = re.match(r"SCAN (\w+)(?! USING| VIRTUAL)", row.detail)
+    return ALIASES.get(found[1], found[1]) if found else None
+
+
+# ---- the page
+
+
+def test_the_page_names_each_question_with_its_index() -> None:
     page = PAGE.read_text("utf-8")
-    for name, (_, indexes) in QUERIES.items():
-        assert f"| {name} | `{indexes[0]}`" in page, name
+    for name, (_, index) in QUESTIONS.items():
+        assert f"| {name} | `{index}`" in page, name
+
+
+def test_each_index_answers_a_question() -> None:
+    assert INDEXES - {index for _, index in QUESTIONS.values()} == set()
