@@ -394,3 +394,11 @@ def test_the_page_names_each_question_with_its_index() -> None:
 
 def test_each_index_answers_a_question() -> None:
     assert INDEXES - {index for _, index in QUESTIONS.values()} == set()
+
+
+async def test_what_the_page_asks_of_records_is_answered(filled: ThreadStore) -> None:
+    model, thread = re.findall(r"^SELECT [^;]*", PAGE.read_text("utf-8"), re.MULTILINE)
+    async with filled._reading() as connection:
+        assert "model-1" in set((await connection.exec_driver_sql(model)).scalars())
+        found = (await connection.exec_driver_sql(thread)).all()
+    assert {(row.thread_id, row.tenant) for row in found} == {(KEY.thread_id, "")}
