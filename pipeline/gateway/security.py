@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, Protocol, get_args
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
@@ -22,11 +22,9 @@ from starlette.types import Scope as ASGIScope
 from pipeline.errors import CallerError
 from pipeline.gateway.headers import at_end
 from pipeline.gateway.json_web_tokens import JwtVerifier
+from pipeline.gateway.limits import AtOnce, Rate
 from pipeline.gateway.problems import Problem
 from pipeline.settings import LOOPBACK, Settings
-
-if TYPE_CHECKING:
-    from pipeline.gateway.connections import Gateway
 
 Scope = Literal["publish", "read", "admin"]
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
@@ -209,6 +207,14 @@ bearer = HTTPBearer(
 )
 
 
+class Admission(Protocol):
+    """What lets callers in."""
+
+    authenticator: Authenticator
+    rate: Rate
+    at_once: AtOnce
+
+
 async def authenticated(
     request: Request,
     needs: SecurityScopes,
@@ -220,7 +226,7 @@ async def authenticated(
 
 
 async def admitted(
-    gateway: Gateway, request: ASGIScope, token: str | None, needs: Sequence[str], advice: str
+    gateway: Admission, request: ASGIScope, token: str | None, needs: Sequence[str], advice: str
 ) -> Principal:
     """Who has this token, one of the scopes `needs`, and a request left. `advice`: how to send one. Raises Problem."""
     principal = await gateway.authenticator.principal(token, advice)
