@@ -41,8 +41,12 @@ def _of_glibc(name: str) -> Any:
         return None
 
 
-def relax_collector() -> None:
-    """Look for cycles less often, and not in what the start has made: else a sixth of the time goes there."""
+def relax_collector(young: int = 50_000, middle: int = 20) -> None:
+    """Look for cycles less often, and not in what the start has made: else a sixth of the time goes there.
+
+    `young`: after so many new objects those are looked at, while everything waits, and after `middle` such looks those
+    that outlived one.
+    """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(young, middle, 20)
