@@ -1,9 +1,12 @@
-"""The runs that the assembler has open, from what it reads and writes: events and state. Pure; times in broker ms.
+"""The runs of the events topic, and which of them the assembler has open: from events and state. Pure; times in broker
+ms.
 
 A run is open from its first record to its `end`, or to the mark with which the assembler closes it, on its deadline or
 on its dialect's own end. Records of the events topic before the committed offset are not needed: what they brought to
 a run that is still open is in its segments on the state topic. Both topics may be read in any order: whether a run is
 over is asked of its newest offset and of its mark, as a restarted assembler does.
+
+Runs that are over are remembered for a while, too: they may go on, and readers of their threads ask where they began.
 """
 
 from __future__ import annotations
@@ -17,12 +20,14 @@ from typing import Any, Final
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.usual_silence import UsualSilence
 from topics import state
-from topics.state import RunKey, Segment
+from topics.state import Closed, RunKey, Segment
+from topics.thread_key import ThreadKey
 from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
 
 RUNS: Final = 20_000
-CLOSED: Final = 10_000  # runs that may go on, which are remembered
+OVER_BYTES: Final = 8_388_608  # of memory for runs that are over, unless more is asked for
+PER_RUN, PER_CHARACTER = 900, 4  # bytes of memory that a run takes, and each character of its names
 MARKS: Final = 500_000
 NAME: Final = 200  # characters of a name that are held
 SHARE: Final = 20  # of a tenant's runs, one in so many goes where there is no more room
@@ -30,13 +35,17 @@ SHARE: Final = 20  # of a tenant's runs, one in so many goes where there is no m
 
 @dataclass(slots=True, eq=False)
 class ListedRun:
-    """One run. `events`: up to the newest one that was seen; `offset`: of its newest record."""
+    """One run. `events`: up to the newest one that was seen; `offset`: of its newest record; `first`: of the first one
+    that was seen, or that a segment names, and `seq`: with which event it began.
+    """
 
     key: RunKey
     agent_id: str
     dialect: str
     started_at: int
     last_at: int
+    first: int
+    seq: int
     agent_name: str | None = None
     model: str | None = None
     external_id: str | None = None
@@ -45,20 +54,35 @@ class ListedRun:
     offset: int = -1
     ended: bool = False
     longest: int | None = None  # silence; None where the run was not seen from its beginning
+    counted: bool = False  # `longest`, as one of its agent's
+    text: str = ""  # the end of what it says, where somebody follows that
+
+    @property
+    def thread(self) -> ThreadKey:
+        """The thread that it is of."""
+        return ThreadKey.of(self.key.thread_id, self.key.tenant)
 
 
 class RunList:
     """The open runs. Where there are more than `most`, of the tenant that has most those go that spoke last: they are
     taken up again with their next record. `left_out` counts them.
+
+    Of those that are over, the longest silent are forgotten after `window` ms, or where they take more than `room`
+    bytes.
     """
 
     def __init__(self, reopen_ms: int, usual: UsualSilence, most: int = RUNS) -> None:
         self.usual = usual
         self.left_out = 0
+        self.window = reopen_ms
+        self.room = OVER_BYTES
+        self.now = 0  # broker ms of the newest record
         self._reopen = reopen_ms
         self._most = most
         self._open: dict[RunKey, ListedRun] = {}
-        self._closed: OrderedDict[RunKey, ListedRun] = OrderedDict()
+        self._over: OrderedDict[RunKey, ListedRun] = OrderedDict()  # the longest silent first
+        self._over_bytes = 0
+        self._of_id: dict[str, dict[RunKey, ListedRun]] = {}  # thread id -> open runs, and those that are over
         self._marks = Marks()
         self._segments: dict[bytes, RunKey] = {}  # the run of each, by their keys on the state topic
         self._spilled: Counter[RunKey] = Counter()  # how many of these each run has
@@ -69,10 +93,49 @@ class RunList:
     def __iter__(self) -> Iterator[ListedRun]:
         return iter(self._open.values())
 
+    def of_thread(self, thread: ThreadKey, since: int) -> dict[str, ListedRun]:
+        """Return a thread's runs that are open or had a record since then, by id, in the order in which they began."""
+        found = [
+            run
+            for key, run in self._of_id.get(thread.thread_id, {}).items()
+            if (key.tenant or None) == thread.tenant and (run.last_at >= since or key in self._open)
+        ]
+        return {run.key.run_id: run for run in sorted(found, key=lambda run: run.first)}
+
+    def threads(self, thread_id: str, since: int) -> set[ThreadKey]:
+        """Return the threads with this id that have such runs: one for each tenant that uses it."""
+        return {run.thread for run in self._of_id.get(thread_id, {}).values() if run.last_at >= since}
+
     def take_event(self, value: bytes | None, offset: int, at: int) -> None:
         """A record of the events topic. What is malformed opens no run."""
         with suppress(InvalidRecord):
-            self._take(decode(value), offset, at)
+            self.take(decode(value), offset, at)
+
+    def take(self, envelope: dict[str, Any], offset: int, at: int, *, past: bool = False) -> ListedRun:
+        """Take a decoded record of the events topic, and return its run. `past`: it is from before the committed
+        offset, and opens none.
+        """
+        key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
+        self.now = max(self.now, at)
+        closed, last = self._marks.get(key), envelope["seq"] + len(envelope["events"]) - 1
+        late = closed is not None and (
+            offset <= closed.offset
+            or closed.complete
+            or closed.cut
+            or last <= closed.seq
+            or at - closed.at > self._reopen
+        )
+        run = self._known(key)
+        if run is not None and late and not past:
+            return run
+        run = self._fold(run, key, envelope, offset, at)
+        if past or late:
+            if key not in self._open:
+                self._rest(run)
+        else:
+            self._opens(run, offset)
+            self._settle(run, closed)
+        return run
 
     def take_state(self, key: bytes | None, value: bytes | None) -> None:
         """A record of the state topic. What is malformed changes nothing."""
@@ -89,42 +152,33 @@ class RunList:
                 self._marks.add(run, entry)
                 if len(self._marks) > MARKS:
                     self._marks.remove(self._marks.of_most())
-            self._settle(run)
-
-    def _take(self, envelope: dict[str, Any], offset: int, at: int) -> None:
-        key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
-        closed, last = self._marks.get(key), envelope["seq"] + len(envelope["events"]) - 1
-        if closed is not None and (
-            offset <= closed.offset
-            or closed.complete
-            or closed.cut
-            or last <= closed.seq
-            or at - closed.at > self._reopen
-        ):
-            return
-        self._fold(key, envelope, offset, at)
-        self._settle(key)
+            self._look_at(run)
 
     def _take_segment(self, name: bytes, key: RunKey, segment: Segment) -> None:
         """Take a run's records, which stand for those on the events topic."""
-        known = key in self._open or key in self._closed
+        known = self._known(key)
         for value in segment.records:
             with suppress(InvalidRecord):
-                run = self._fold(key, decode(value), segment.last_offset, segment.at)
+                run = self._fold(self._known(key), key, decode(value), segment.first_offset, segment.at)
+                self._opens(run, segment.last_offset)
                 run.started_at = min(run.started_at, segment.clocks.opened)
-                if not known:
+                if known is None:
                     run.longest = None  # a segment does not hold the times of its records
         if name not in self._segments:
             self._segments[name] = key
             self._spilled[key] += 1
-        self._settle(key)
+        self._look_at(key)
 
-    def _fold(self, key: RunKey, envelope: dict[str, Any], offset: int, at: int) -> ListedRun:
-        run = self._open.get(key) or self._closed.get(key)
+    def _known(self, key: RunKey) -> ListedRun | None:
+        return self._open.get(key) or self._over.get(key)
+
+    def _fold(self, run: ListedRun | None, key: RunKey, envelope: dict[str, Any], offset: int, at: int) -> ListedRun:
+        """Fold a record into its run; `run` None: it is the first that is seen of it."""
         seq, events = envelope["seq"], envelope["events"]
         if run is None:
-            run = ListedRun(key, envelope["agent_id"][:NAME], envelope["dialect"], at, at)
+            run = ListedRun(key, envelope["agent_id"][:NAME], envelope["dialect"], at, at, offset, seq)
             run.longest = 0 if seq == 0 else None
+            self._of_id.setdefault(key.thread_id, {})[key] = run
         info = envelope.get("run") or {}
         run.agent_name = _name(info.get("agent_name")) or run.agent_name
         run.model = _name(info.get("model_name")) or run.model
@@ -133,34 +187,54 @@ class RunList:
             run.longest = max(run.longest, at - run.last_at)
         run.started_at = min(at, run.started_at)
         run.last_at = max(at, run.last_at)
-        run.offset = max(offset, run.offset)
+        run.first, run.seq = min(offset, run.first), min(seq, run.seq)
         if seq + len(events) > run.events:
             run.events, run.ended = seq + len(events), False
             run.last_event = (kind_of(events[-1]) if events else None) or run.last_event
         if seq + len(events) == run.events and envelope.get("end") is not None:  # an older end was gone on from
             run.ended = True
-        self._open[key] = run
         return run
 
-    def _settle(self, key: RunKey) -> None:
-        """Put a run where it belongs."""
-        run = self._open.get(key)
-        if run is None:
+    def _opens(self, run: ListedRun, offset: int) -> None:
+        """Have a run among the open ones; `offset`: of a record that the assembler takes."""
+        run.offset = max(offset, run.offset)
+        if self._over.pop(run.key, None) is not None:
+            self._over_bytes -= _size(run.key)
+        self._open[run.key] = run
+
+    def _look_at(self, key: RunKey) -> None:
+        if (run := self._open.get(key)) is not None:
+            self._settle(run, self._marks.get(key))
+
+    def _settle(self, run: ListedRun, closed: Closed | None) -> None:
+        """Put a run where it belongs; `closed`: its mark."""
+        goes_on = closed is None or (run.offset > closed.offset and not (closed.complete or closed.cut))
+        if goes_on and not run.ended:
+            run.counted = False
+            self._keep_within_bounds()
             return
-        closed = self._marks.get(key)
-        if closed is None or (run.offset > closed.offset and not (closed.complete or closed.cut)):
-            if not run.ended:
-                self._closed.pop(key, None)
-                self._keep_within_bounds()
+        if run.longest is not None and not run.counted:
+            run.counted = True
+            self.usual.add((run.key.tenant, run.agent_id), run.longest)
+        self._rest(run)
+
+    def _rest(self, run: ListedRun) -> None:
+        """Remember a run that is not open, or not listed, for a while."""
+        self._open.pop(run.key, None)
+        if run.key not in self._over:
+            self._over[run.key] = run
+            self._over_bytes += _size(run.key)
+        self._over.move_to_end(run.key)
+        while self._over:
+            key, oldest = next(iter(self._over.items()))
+            if self._over_bytes <= self.room and oldest.last_at >= self.now - self.window:
                 return
-            closed = None
-        del self._open[key]
-        if run.longest is not None and key not in self._closed:
-            self.usual.add((key.tenant, run.agent_id), run.longest)
-        if closed is None or not (closed.complete or closed.cut):
-            self._closed[key] = run
-        if len(self._closed) > CLOSED:
-            self._closed.popitem(last=False)
+            del self._over[key]
+            self._over_bytes -= _size(key)
+            of_id = self._of_id[key.thread_id]
+            del of_id[key]
+            if not of_id:
+                del self._of_id[key.thread_id]
 
     def _remove(self, name: bytes) -> None:
         """A tombstone. A run that has lost all of its segments was given up."""
@@ -169,7 +243,8 @@ class RunList:
             self._spilled[key] -= 1
             if not self._spilled[key]:
                 del self._spilled[key]
-                self._open.pop(key, None)
+                if (run := self._open.get(key)) is not None:
+                    self._rest(run)
         with suppress(InvalidRecord):
             if (mark := state.mark_of(name)) is not None:
                 self._marks.remove_entry(*mark)
@@ -181,8 +256,12 @@ class RunList:
         tenant = max(tenants, key=lambda one: tenants[one])
         theirs = sorted((run for run in self if run.key.tenant == tenant), key=lambda run: run.last_at)
         for run in theirs[-(len(theirs) // SHARE + 1) :]:
-            del self._open[run.key]
+            self._rest(run)
             self.left_out += 1
+
+
+def _size(key: RunKey) -> int:
+    return PER_RUN + PER_CHARACTER * sum(map(len, filter(None, key)))
 
 
 def kind_of(event: Any) -> str | None:

@@ -21,6 +21,7 @@ from pipeline.errors import StoreError, TurnmillError
 from pipeline.gateway.broker_status import BrokerStatus
 from pipeline.gateway.budget_memory import Budgets
 from pipeline.gateway.dashboard.tail import Tail
+from pipeline.gateway.follower import Follower
 from pipeline.gateway.limits import AtOnce, Rate
 from pipeline.gateway.live.following import Live
 from pipeline.gateway.live.tail import EventTail
@@ -142,11 +143,12 @@ class Gateway:
         # Only URIs of our own content store are fetched: a stored URI must not make the gateway call inner services.
         self.broker_status = BrokerStatus()
         self.contents = ContentStore.of(settings, elsewhere=False)
-        self.tail = EventTail(settings, self.metrics)
+        self.follower = Follower(settings)
+        self.tail = EventTail(settings, self.follower, self.metrics)
         self.live = Live(self.tail, self.metrics)
         self._uploads = 0  # uploads in progress
-        self.figures = Tail(settings)
-        self.run_watch = RunWatch(settings, self.metrics)
+        self.run_watch = RunWatch(settings, self.follower, self.metrics)
+        self.figures = Tail(settings, self.follower, self.run_watch)
         self.erased = Erased(self.store)
         self.budgets = Budgets(settings.budget_list, self.store)
         self.searching = asyncio.Semaphore(SEARCHES)
@@ -193,7 +195,8 @@ class Gateway:
         """Deliver the accepted records, and disconnect."""
         self.live.stop()
         await self.budgets.stop()
-        await asyncio.gather(self.tail.close(), self.figures.close(), self.run_watch.close())
+        self.figures.close()
+        await asyncio.gather(self.follower.close(), self.tail.close())
         if self._publisher.value is not None:
             await self._publisher.value.__aexit__(None, None, None)
         if self._store.value is not None:

@@ -64,7 +64,7 @@ async def list_runs(
     bounded = principal.bounded(tenant)
     found: list[Any]
     if status == "open":
-        runs = await gateway.run_watch.runs()
+        runs = await gateway.run_watch.open_runs()
         now = now_ms()
         listed = rows(runs, limits_of(gateway.settings), Wanted(bounded, agent, thread, silent), now, limit)
         erased = await gateway.erased.among([row.thread for row in listed])

@@ -81,7 +81,7 @@ async def readyz(gateway: TheGateway) -> JSONResponse:
 @router.get("/metrics", summary="Metrics", response_class=Response)
 async def metrics(gateway: TheGateway, request: Request) -> Response:
     """In the text formats of Prometheus and OpenMetrics. They name routes and statuses, no tenants and no threads."""
-    gateway.run_watch.start()
+    gateway.run_watch.count()
     encode, content_type = choose_encoder(", ".join(request.headers.getlist("accept")))
     data = await asyncio.to_thread(encode, gateway.metrics.registry)
     return Response(data, headers={"Content-Type": content_type})

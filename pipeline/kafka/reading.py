@@ -24,6 +24,7 @@ from turnmill.kafka.refusal import refusal
 
 ANSWER_WITHIN: Final = 15.0  # seconds that the broker may be silent
 POLL_MS: Final = 500
+LARGEST: Final = 2**63 - 1
 LOOK_AGAIN: Final = 60.0  # seconds between two checks of the topics' partitions
 
 
@@ -123,6 +124,17 @@ async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPar
     async with asyncio.timeout(ANSWER_WITHIN):
         times = await consumer.offsets_for_times(dict.fromkeys(ends, at)) if ends else {}
     return {place: end if times.get(place) is None else times[place].offset for place, end in ends.items()}
+
+
+async def offsets_since(
+    settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], seconds: float, most: int = LARGEST
+) -> dict[TopicPartition, int]:
+    """Partition -> the first offset of the last `seconds`, or that of the last `most` records; its end where there is
+    none. Raises BrokerError, and the client's errors.
+    """
+    ends = {place: end for place, (_, end) in (await bounds(settings, topics)).items()}
+    since = await offsets_at(consumer, int((time.time() - seconds) * 1000), ends)
+    return {place: max(since[place], end - most) for place, end in ends.items()}
 
 
 async def follow(

@@ -29,34 +29,41 @@ Places = dict[TopicPartition, int]
 
 async def open_runs(settings: Settings) -> RunList:
     """The runs that are open now. Raises BrokerError."""
+    runs = no_runs(settings)
     async with reader(settings, max_poll_records=AT_ONCE) as consumer:
-        return (await restored(settings, consumer))[0]
+        starts = await beginnings(settings, consumer, runs.usual)
+        ends = await bounds(settings, [EVENTS, STATE])
+        async for place, records in read(consumer, {place: (start, ends[place][1]) for place, start in starts.items()}):
+            for record in records:
+                if place.topic == EVENTS.full_name(settings.topic_prefix):
+                    runs.take_event(record.value, record.offset, record.timestamp)
+                else:
+                    runs.take_state(record.key, record.value)
+    return runs
 
 
-async def restored(settings: Settings, consumer: AIOKafkaConsumer) -> tuple[RunList, Places]:
-    """-> the runs that are open now, and where to go on in both topics. Raises BrokerError, and the client's errors."""
+def no_runs(settings: Settings) -> RunList:
+    """Return an empty list of runs."""
+    return RunList(int(settings.reopen_window * 1000), UsualSilence())
+
+
+async def beginnings(settings: Settings, consumer: AIOKafkaConsumer, usual: UsualSilence) -> Places:
+    """Return from where on both topics tell which runs are open, and teach `usual` from the events before that.
+
+    The ends are to be asked for afterwards. Raises BrokerError, and the client's errors.
+    """
     lags = await group_lag(settings, ROLES["assemble"].group(settings), [EVENTS])
     needed = {TopicPartition(row.topic, row.partition): max(row.begin, row.committed or 0) for row in lags}
-    spans = await bounds(settings, [EVENTS, STATE])
-    events = EVENTS.full_name(settings.topic_prefix)
-    usual = UsualSilence()
-    await _learn(settings, consumer, usual, {place: (spans[place][0], at) for place, at in needed.items()})
-    runs = _fresh(settings, usual)
-    begins = {place: (begin, end) for place, (begin, end) in spans.items() if place.topic != events}
-    async for _, records in read(consumer, begins):
-        for record in records:
-            runs.take_state(record.key, record.value)
-    async for _, records in read(consumer, {place: (at, max(at, spans[place][1])) for place, at in needed.items()}):
-        for record in records:
-            runs.take_event(record.value, record.offset, record.timestamp)
-    return runs, {place: end for place, (_, end) in spans.items()}
+    begins = {place: begin for place, (begin, _) in (await bounds(settings, [EVENTS, STATE])).items()}
+    await _learn(settings, consumer, usual, {place: (begins[place], at) for place, at in needed.items()})
+    return begins | needed
 
 
 async def _learn(
     settings: Settings, consumer: AIOKafkaConsumer, usual: UsualSilence, before: dict[TopicPartition, tuple[int, int]]
 ) -> None:
     """Learn from the records before the committed offsets. Which of their runs are open is not known."""
-    past = _fresh(settings, usual)
+    past = RunList(int(settings.reopen_window * 1000), usual)
     since = await offsets_at(
         consumer, int((time.time() - LEARN) * 1000), {place: at for place, (_, at) in before.items()}
     )
@@ -66,7 +73,3 @@ async def _learn(
     async for _, records in read(consumer, spans):
         for record in records:
             past.take_event(record.value, record.offset, record.timestamp)
-
-
-def _fresh(settings: Settings, usual: UsualSilence) -> RunList:
-    return RunList(int(settings.reopen_window * 1000), usual)

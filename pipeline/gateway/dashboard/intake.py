@@ -1,4 +1,4 @@
-"""Records of four topics -> figures and open runs. Pure: no client, no clock; unreadable records are ignored.
+"""Records of four topics -> figures. Pure: no client, no clock; unreadable records are ignored.
 
 Tokens are counted from telemetry, as responses end; turns, their errors and their cost from finished turns, priced as
 in the store. A repeated record counts once.
@@ -10,53 +10,51 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from pipeline.dialects.live_text import text_of
 from pipeline.gateway.dashboard.figures import Figures, Series
-from pipeline.gateway.dashboard.open_runs import OpenRuns
+from pipeline.gateway.event_record import EventRecord
 from pipeline.observability.telemetry_meter import MODEL, Seen
 from pipeline.stores.usage import usage_rows
 from pipeline.turns import tokens
 from pipeline.turns.reading import Reading
 from topics import telemetry, turn_record
-from topics.catalog import DEAD_LETTERS, EVENTS, TELEMETRY, TURNS
+from topics.catalog import DEAD_LETTERS, TELEMETRY, TURNS
 from topics.thread_key import ThreadKey
-from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
 
 TURNS_KNOWN: Final = 20_000
 NAME: Final = 200  # characters of a name that are held
+TAIL: Final = 160  # characters of a run's text that are held
 
 
 class Intake:
-    """The figures and open runs of the last minutes; a gateway has one."""
+    """The figures of the last minutes; a gateway has one."""
 
-    def __init__(self, idle_ms: int) -> None:
+    def __init__(self) -> None:
         self.figures = Figures()
-        self.runs = OpenRuns(idle_ms)
         self._telemetry = Seen(20_000)
         self._turns: OrderedDict[tuple[ThreadKey, str], None] = OrderedDict()  # (thread, turn_id)
         self._handlers: Final[dict[str, Callable[[bytes, int], None]]] = {
-            EVENTS.name: self._event,
             TELEMETRY.name: self._usage,
             TURNS.name: self._turn,
             DEAD_LETTERS.name: self._dead_letter,
         }
 
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """The names, in the catalog, of the topics that it reads."""
-        return tuple(self._handlers)
-
     def take(self, topic: str, value: bytes | None, at: int) -> None:
-        """Take one record of a topic; `at`: the broker's time of it, epoch ms."""
+        """Take one record of a topic other than events; `at`: the broker's time of it, epoch ms."""
         try:
             self._handlers[topic](value or b"", at)
         except (InvalidRecord, ValueError, TypeError, KeyError, AttributeError):
             return  # malformed: the worker's stage that reads it makes a dead letter, or logs it
 
-    def _event(self, value: bytes, at: int) -> None:
-        envelope = decode(value)
-        run = self.runs.take(envelope, at)
-        self.figures.add(at // 1000, run.series, {"events": len(envelope["events"])})
+    def event(self, record: EventRecord) -> None:
+        """Take one record of the events topic, and keep the end of its run's text."""
+        envelope, run = record.envelope, record.run
+        if envelope is not None and run is not None:
+            if text := text_of(envelope["dialect"], envelope["events"]):
+                run.text = (run.text + text)[-TAIL:]
+            series = Series(run.model, run.agent_id, run.key.tenant)
+            self.figures.add(record.at // 1000, series, {"events": len(envelope["events"])})
 
     def _usage(self, value: bytes, at: int) -> None:
         record = telemetry.decode(value)
@@ -76,7 +74,6 @@ class Intake:
     def _turn(self, value: bytes, at: int) -> None:
         record = turn_record.decode(value)
         thread = ThreadKey.of(record["thread_id"], record.get("tenant"))
-        self.runs.close(thread, record["run_id"])
         turn = thread, record["turn_id"]
         if turn in self._turns:  # once more, or revised
             return

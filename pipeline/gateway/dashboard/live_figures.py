@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import asdict
+from heapq import nsmallest
 from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import APIRouter, Query, Response
 
+from pipeline.assembly.run_list import ListedRun
 from pipeline.gateway.connections import Gateway, TheGateway
-from pipeline.gateway.dashboard.figures import FIELDS, WINDOW, By, Reading, Series
+from pipeline.gateway.dashboard.figures import ANY, FIELDS, WINDOW, By, Reading, Series, like
 from pipeline.gateway.dashboard.tail import Tail
 from pipeline.gateway.live.event_stream import EventStream, frame
 from pipeline.gateway.problems import documented
@@ -76,15 +77,25 @@ async def _frames(gateway: Gateway, by: By, only: Series, still: Still, *, follo
             late = tail.catching_up
             if intake is not tail.intake or whole:
                 intake, reading, whole = tail.intake, Reading(tail.intake.figures, by, only), True
-            count, runs = tail.intake.runs.of(only, RUNS)
+            found = [run for run in gateway.follower.runs if only == ANY or like(_series(run), only)]
+            runs = nsmallest(RUNS, found, key=lambda run: (-run.started_at, run.key[1:]))
             erased = await gateway.erased.among([run.thread for run in runs])
-            shown = [asdict(run) for run in runs if run.thread not in erased]
-            of_runs = {"open": count - len(runs) + len(shown), "runs": shown}
+            shown = [_shown(run) for run in runs if run.thread not in erased]
+            of_runs = {"open": len(found) - len(runs) + len(shown), "runs": shown}
             yield frame(orjson.dumps(_frame(tail, reading, whole=whole) | of_runs), name="figures")
             if not follow:
                 return
             whole = late
             await asyncio.sleep(TICK)
+
+
+def _series(run: ListedRun) -> Series:
+    return Series(run.model, run.agent_id, run.key.tenant)
+
+
+def _shown(run: ListedRun) -> dict[str, Any]:
+    names = ("agent_id", "agent_name", "model", "started_at", "last_at", "events", "text")
+    return {**run.key._asdict(), **{name: getattr(run, name) for name in names}}
 
 
 def _frame(tail: Tail, reading: Reading, *, whole: bool) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.gateway.live.recent_events import Held, Place, Reading, RunPlace, first_offset
+from pipeline.assembly.run_list import ListedRun
+from pipeline.gateway.event_record import EventRecord
+from pipeline.gateway.live.recent_events import Place, Reading
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.security import Still
@@ -31,7 +33,7 @@ class Following:
     start: int
     stop: int
     reading: Reading
-    runs: dict[str, RunPlace]
+    runs: dict[str, ListedRun]
     still: Still
 
 
@@ -61,16 +63,16 @@ class Live:
         recent = self._tail.recent
         if after is not None:
             await self._check(after, partition, thread.tenant)
-        runs = recent.runs(thread)
+        runs = self._tail.runs_of(thread)
         stop = recent.position[partition]
-        start, hidden = first_offset(runs.values(), stop), set[str]()
+        start, hidden = min((run.first for run in runs.values()), default=stop), set[str]()
         if after is not None:
             start = min(start, after.offset)
         elif replay != "recent":
-            hidden = {run_id for run_id, run in runs.items() if replay == "none" or run.over}
+            hidden = {run_id for run_id, run in runs.items() if replay == "none" or run.ended}
         return Following(thread, partition, start, stop, Reading(after, hidden, stop), runs, still)
 
-    async def records(self, following: Following, *, follow: bool, silence: float) -> AsyncGenerator[list[Held]]:
+    async def records(self, following: Following, *, follow: bool, silence: float) -> AsyncGenerator[list[EventRecord]]:
         """Records of the thread, in order; an empty list after `silence` seconds. Ends when the gateway stops, and when
         the reader may not go on.
         """
@@ -102,7 +104,7 @@ class Live:
         finally:
             self._count(-1)
 
-    async def at(self, following: Following, place: Place) -> Held | None:
+    async def at(self, following: Following, place: Place) -> EventRecord | None:
         """-> the thread's record at a place that is there; None where it is another thread's. Raises BrokerError."""
         thread, partition, offset = following.thread, following.partition, place.offset
         if offset >= self._tail.recent.floor[partition]:
@@ -129,9 +131,9 @@ class Live:
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
+    """Return True if the event is set before so many seconds have passed. A timer costs less than `asyncio.timeout`."""
+    loop = asyncio.get_running_loop()
+    over = loop.call_later(seconds, event.set)
+    await event.wait()
+    over.cancel()
+    return loop.time() < over.when()

@@ -1,7 +1,7 @@
 """The recent records of the events topic, as live streams read them. Pure: no client, no clock.
 
-`Recent` holds what the tail has read: the newest records by thread, bounded in bytes, and for each run of the last
-hour where it began. A thread is its id and its tenant, so records of two tenants never meet, though they have one id.
+`Recent` holds what the tail has read: the newest records by thread, bounded in bytes. A thread is its id and its
+tenant, so records of two tenants never meet, though they have one id.
 A reader has a position in its thread's partition; from `floor` on it reads from memory, before that from the broker.
 `Reading` makes events of records: each seq of a run once, whatever comes twice.
 """
@@ -10,25 +10,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable
+from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from pipeline.gateway.event_record import Envelope, EventRecord
 from topics.thread_key import ThreadKey
-from turnmill.envelope import decode
-from turnmill.errors import InvalidRecord
 
 PLACE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
-RUN_BYTES: Final = 134_217_728  # of memory for the runs that are remembered
-PER_RUN, PER_CHARACTER = 500, 4  # bytes of memory that such a run takes, and each character of its names
-PER_RECORD = 600  # bytes of memory that a record takes beside its value
 FRESH: Final = 1_000  # newest records that are held decoded as well, for those who read along
-
-Envelope = dict[str, Any]
-Said = dict[tuple[int, bool], bytes]  # (index of an event, whether with what it shows) -> its frame
-
-NOTHING: Final[Said] = {}  # of all records that are not fresh
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,57 +40,6 @@ class Place:
         return f"{self.partition}-{self.offset}.{self.index}"
 
 
-class Held:
-    """One record of the events topic.
-
-    What is held for long is its bytes: decoded it takes six times as much memory, in objects that the garbage
-    collector looks through again and again, while everybody waits.
-    """
-
-    __slots__ = ("_envelope", "_value", "at", "fresh", "offset", "partition", "said")
-
-    def __init__(self, partition: int, offset: int, at: int, value: bytes | None) -> None:
-        """A record as it was read; `at`: broker ms."""
-        self.partition = partition
-        self.offset = offset
-        self.at = at
-        self.fresh = True
-        self.said: Said = {}  # while it is fresh: what readers were sent of it
-        self._value = value
-        self._envelope: Envelope | None = None  # while it is fresh
-
-    @property
-    def size(self) -> int:
-        """In memory, about."""
-        return PER_RECORD + len(self._value or b"")
-
-    @property
-    def envelope(self) -> Envelope | None:
-        """None where it is none."""
-        if self._envelope is not None or self._value is None:
-            return self._envelope
-        try:
-            envelope = decode(self._value)
-        except InvalidRecord:  # a dead letter, as the assembler will say
-            self._value = None
-            return None
-        if self.fresh:
-            self._envelope = envelope
-        return envelope
-
-    @property
-    def thread(self) -> ThreadKey | None:
-        """The thread that it names itself; None where it is no record."""
-        envelope = self.envelope
-        return None if envelope is None else ThreadKey.of(envelope["thread_id"], envelope.get("tenant"))
-
-    def pack(self) -> None:
-        """Keep the bytes alone from now on."""
-        self.fresh = False
-        self._envelope = None
-        self.said = NOTHING
-
-
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
     """One event of a run, or its end (then `event` is None)."""
@@ -110,17 +50,6 @@ class LiveEvent:
     ts: int  # epoch ms, by the publisher
     event: Any
     end: str | None = None
-
-
-@dataclass(slots=True)
-class RunPlace:
-    """Where a run began, as far back as was read, and how it is."""
-
-    first: int  # offset
-    last_at: int  # broker ms
-    seq: int  # of its first record that was seen
-    dialect: str
-    over: bool = False
 
 
 @dataclass(slots=True)
@@ -173,7 +102,7 @@ class Reading:
         self._until = until
         self._seen: dict[str, Seen] = {}
 
-    def events(self, record: Held) -> list[LiveEvent]:
+    def events(self, record: EventRecord) -> list[LiveEvent]:
         """-> what is new in a record."""
         envelope = record.envelope
         if envelope is None:
@@ -198,37 +127,29 @@ class Reading:
 class Recent:
     """What the tail has read. `most`: bytes of records that are held."""
 
-    def __init__(self, most: int, window_ms: int) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._window = window_ms
-        self._threads: dict[ThreadKey, deque[Held]] = {}
-        self._order: deque[tuple[ThreadKey, Held]] = deque()
-        self._fresh: deque[Held] = deque()
-        self._runs: OrderedDict[tuple[ThreadKey, str], RunPlace] = OrderedDict()  # the longest silent first
-        self._of_thread: dict[ThreadKey, dict[str, RunPlace]] = {}
-        self._of_id: dict[str, set[ThreadKey]] = {}  # thread id -> the keys of `_of_thread` that have it
-        self._run_bytes = 0  # of `_runs`, about
-        self._now = 0  # broker ms of the newest record
+        self._threads: dict[ThreadKey, deque[EventRecord]] = {}
+        self._order: deque[tuple[ThreadKey, EventRecord]] = deque()
+        self._fresh: deque[EventRecord] = deque()
         self.bytes = 0
         self.floor: dict[int, int] = {}  # partition -> all of its records from here to `position` are held
         self.position: dict[int, int] = {}  # partition -> the offset that comes next
 
     def begin(self, partition: int, offset: int) -> None:
-        """A partition will be read from here."""
+        """A partition will be read from here; what is held of it is forgotten."""
+        self._forget(partition)
         self.floor[partition] = self.position[partition] = offset
 
-    def add(self, record: Held) -> ThreadKey | None:
+    def add(self, record: EventRecord) -> ThreadKey | None:
         """Take the next record of its partition. -> the thread that it is of."""
         partition = record.partition
         if record.offset < self.position[partition]:  # the topic was made anew
-            self._forget(partition)
             self.begin(partition, record.offset)
         self.position[partition] = record.offset + 1
-        self._now = max(self._now, record.at)
         thread = record.thread
-        if thread is None or record.envelope is None:
+        if thread is None:
             return None
-        self._index(thread, record.envelope, record)
         self._threads.setdefault(thread, deque()).append(record)
         self._order.append((thread, record))
         self._fresh.append(record)
@@ -239,55 +160,15 @@ class Recent:
             self._drop()
         return thread
 
-    def since(self, thread: ThreadKey, offset: int) -> list[Held]:
+    def since(self, thread: ThreadKey, offset: int) -> list[EventRecord]:
         """The thread's records from `offset` on, which must not be before the floor of its partition."""
-        found: list[Held] = []
+        found: list[EventRecord] = []
         for record in reversed(self._threads.get(thread, ())):
             if record.offset < offset:
                 break
             found.append(record)
         found.reverse()
         return found
-
-    def runs(self, thread: ThreadKey) -> dict[str, RunPlace]:
-        """The runs of a thread that were heard of lately: by id, in the order in which they began."""
-        found = self._of_thread.get(thread, {})
-        return dict(sorted(found.items(), key=lambda item: item[1].first))
-
-    def threads(self, thread_id: str) -> frozenset[ThreadKey]:
-        """The threads with this id that were heard of lately: one for each tenant that uses it."""
-        return frozenset(self._of_id.get(thread_id, ()))
-
-    def _index(self, thread: ThreadKey, envelope: Envelope, record: Held) -> None:
-        key = thread, envelope["run_id"]
-        run = self._runs.get(key)
-        if run is None:
-            run = RunPlace(record.offset, record.at, envelope["seq"], envelope["dialect"])
-            self._run_bytes += _size(key)
-            self._runs[key] = self._of_thread.setdefault(thread, {})[key[1]] = run
-            self._of_id.setdefault(thread.thread_id, set()).add(thread)
-        run.seq = min(run.seq, envelope["seq"])
-        run.last_at = record.at
-        run.over = envelope.get("end") is not None
-        self._runs.move_to_end(key)
-        while self._runs:
-            oldest, silent = next(iter(self._runs.items()))
-            if self._run_bytes <= RUN_BYTES and silent.last_at >= self._now - self._window:
-                return
-            self._forget_run(oldest)
-
-    def _forget_run(self, key: tuple[ThreadKey, str]) -> None:
-        thread, run_id = key
-        del self._runs[key]
-        self._run_bytes -= _size(key)
-        runs = self._of_thread[thread]
-        del runs[run_id]
-        if not runs:
-            del self._of_thread[thread]
-            of_id = self._of_id[thread.thread_id]
-            of_id.discard(thread)
-            if not of_id:
-                del self._of_id[thread.thread_id]
 
     def _drop(self) -> None:
         thread, record = self._order.popleft()
@@ -302,17 +183,5 @@ class Recent:
         gone = [thread for thread, held in self._threads.items() if held[0].partition == partition]
         for thread in gone:
             del self._threads[thread]
-            for run_id in list(self._of_thread.get(thread, ())):
-                self._forget_run((thread, run_id))
         self._order = deque(item for item in self._order if item[1].partition != partition)
         self.bytes = sum(record.size for _, record in self._order)
-
-
-def _size(key: tuple[ThreadKey, str]) -> int:
-    thread, run_id = key
-    return PER_RUN + PER_CHARACTER * (len(thread.thread_id) + len(thread.tenant or "") + len(run_id))
-
-
-def first_offset(runs: Iterable[RunPlace], otherwise: int) -> int:
-    """Where the first of these runs began."""
-    return min((run.first for run in runs), default=otherwise)

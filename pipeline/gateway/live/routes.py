@@ -14,10 +14,11 @@ from pipeline.dialects import DIALECTS
 from pipeline.dialects.live_text import shown
 from pipeline.errors import StoreError
 from pipeline.gateway.connections import Gateway, TheGateway, only_one, unknown_thread
+from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
 from pipeline.gateway.live.following import Following
 from pipeline.gateway.live.in_order import Frame, InOrder
-from pipeline.gateway.live.recent_events import Held, LiveEvent, Place, Reading
+from pipeline.gateway.live.recent_events import LiveEvent, Place, Reading
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Reader, Standing
 from pipeline.gateway.threads import ThreadId, Whose
@@ -130,7 +131,7 @@ async def _frames(
     yield comment("go on behind the last id" if follow else "that is all", RETRY_MS)
 
 
-def _native(record: Held, event: LiveEvent, *, shows: bool) -> bytes:
+def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
     """The event's frame: made once for all who read along."""
     known = record.said.get((event.place.index, shows))
     if known is not None:
@@ -159,7 +160,7 @@ async def _resumed(
         whole = (
             (run_id, run) for run_id, run in following.runs.items() if run.dialect == dialect.name and run.seq == 0
         )
-        active = [run_id for run_id, run in whole if not run.over and run.last_at >= idle]
+        active = [run_id for run_id, run in whole if not run.ended and run.last_at >= idle]
         if not active:
             return Response(status_code=204)
         run_id, seq = active[-1], 0
@@ -253,10 +254,9 @@ async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) ->
     still have something of it. Raises Problem, also where several tenants have one, and BrokerError.
     """
     await gateway.tail.ready()
-    recent = gateway.tail.recent
     uuid, external_id = thread_uuid(conversation_id, tenant)
     key = ThreadKey.of(uuid, tenant)
-    known = set(recent.threads(uuid)) if tenant is None else {key} if recent.runs(key) else set()
+    known = gateway.tail.threads(uuid) if tenant is None else {key} if gateway.tail.runs_of(key) else set()
     try:
         store = await gateway.store()
         if tenant is None or (external_id is not None and not known):

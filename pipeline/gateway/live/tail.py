@@ -1,15 +1,13 @@
-"""One consumer that follows the events topic for all live streams, and a few that read what lies further back.
+"""The events that live streams share: recent ones in memory, and a few consumers that read what lies further back.
 
-None of them is in a group, so nobody's offsets change. The tail starts with the first live stream, `live_window` back,
-so that it knows the runs that are open; readers wait until it has come to the end.
+The tail joins the gateway's follower with the first live stream, `live_window` back, so that it knows where runs began;
+readers wait until it has come to the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
@@ -17,56 +15,76 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
+from pipeline.assembly.run_list import ListedRun
 from pipeline.errors import BrokerError
+from pipeline.gateway.event_record import EventRecord
+from pipeline.gateway.follower import Follower, Offsets
 from pipeline.gateway.live.fair_slots import FairSlots
-from pipeline.gateway.live.recent_events import Held, Recent
-from pipeline.kafka.following import follow_on
-from pipeline.kafka.reading import ANSWER_WITHIN, bounds_of, follow, new_consumer, offsets_at, read, reader, stop
+from pipeline.gateway.live.recent_events import Recent
+from pipeline.kafka.reading import ANSWER_WITHIN, new_consumer, offsets_since, read, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
-from turnmill.ending import ended
 
 READERS: Final = 4  # consumers that read what lies further back
 SCAN: Final = 8_000_000  # bytes of the topic that are read for one page
 PAGE: Final = 2_000_000  # bytes in memory of one reader's records, before they are sent
 CAUGHT_UP_WITHIN: Final = 20.0  # seconds that a reader waits for the tail
-AGAIN: Final = 1.0  # seconds after a failure
-AT_ONCE: Final = 500  # records between two looks at what else is to be done
-
-log = logging.getLogger(__name__)
-
-Offsets = Mapping[TopicPartition, int]
+RUN_BYTES: Final = 134_217_728  # of memory for the runs of the window that are over
 
 
 class EventTail:
-    """`recent` is what was read; `changed` wakes the readers of a thread."""
+    """`recent` is what was read."""
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    name = "recent events"
+    topics = (EVENTS,)
+    runs: Final = "seen"
+
+    def __init__(self, settings: Settings, follower: Follower, metrics: Metrics) -> None:
         self._settings = settings
+        self._follower = follower
         self._metrics = metrics
         self._topic = EVENTS.full_name(settings.topic_prefix)
-        self._task: asyncio.Task[None] | None = None
-        self._caught_up = asyncio.Event()
-        self._trouble: str | None = None
+        self._window = int(settings.gateway_live_window * 1000)
         self._readers: dict[ThreadKey, set[asyncio.Event]] = {}
         self._idle: list[Any] = []  # consumers
         self._slots = FairSlots(READERS)
-        self.recent = Recent(settings.gateway_live_bytes, int(settings.gateway_live_window * 1000))
+        self.recent = Recent(settings.gateway_live_bytes)
 
     async def ready(self) -> None:
         """Return when the tail is at the end of the topic. Raises BrokerError."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="live-tail")
-        try:
-            async with asyncio.timeout(CAUGHT_UP_WITHIN):
-                await self._caught_up.wait()
-        except TimeoutError:
-            window = f"{self._settings.gateway_live_window:g} s"
-            why = self._trouble or f"it still reads the events of the last {window} (TURNMILL_GATEWAY_LIVE_WINDOW)"
-            raise BrokerError(f"live streams are not ready: {why}") from None
+        window = f"{self._settings.gateway_live_window:g} s"
+        late = f"the events of the last {window} (TURNMILL_GATEWAY_LIVE_WINDOW) are still being read"
+        await self._follower.ready(self, CAUGHT_UP_WITHIN, late)
+
+    async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
+        """Return where the window begins."""
+        runs = self._follower.runs
+        runs.window, runs.room = max(runs.window, self._window), RUN_BYTES
+        starts = await offsets_since(self._settings, consumer, self.topics, self._settings.gateway_live_window)
+        for place, start in starts.items():
+            self.recent.begin(place.partition, start)
+        return starts
+
+    def take(self, place: TopicPartition, records: Sequence[EventRecord], behind: int) -> None:
+        """Hold records, and wake the readers of their threads."""
+        if place.partition not in self.recent.floor:
+            self.recent.begin(place.partition, behind if not records else records[0].offset)
+        for thread in {self.recent.add(record) for record in records}:
+            for event in self._readers.get(thread, ()) if thread is not None else ():
+                event.set()
+        self.recent.position[place.partition] = behind
+        self._metrics.set(m.LIVE_HELD, self.recent.bytes)
+
+    def runs_of(self, thread: ThreadKey) -> dict[str, ListedRun]:
+        """Return the thread's runs of the window, by id, in the order in which they began."""
+        return self._follower.runs.of_thread(thread, self._follower.runs.now - self._window)
+
+    def threads(self, thread_id: str) -> set[ThreadKey]:
+        """Return the threads with this id that have such runs: one for each tenant that uses it."""
+        return self._follower.runs.threads(thread_id, self._follower.runs.now - self._window)
 
     def partition_of(self, thread_id: str) -> int:
         """As Kafka's own clients place a key, and ours."""
@@ -91,14 +109,14 @@ class EventTail:
             for event in events:
                 event.set()
 
-    async def page(self, thread: ThreadKey, partition: int, start: int, stop: int) -> tuple[list[Held], int]:
+    async def page(self, thread: ThreadKey, partition: int, start: int, stop: int) -> tuple[list[EventRecord], int]:
         """Records of a thread from the broker -> those of one page, and the offset behind it, at most `stop`.
 
         A page ends after SCAN bytes of whatever threads, so that a reader who looks for few records in many has a
         consumer no longer than others, and waits behind them for the next page: tenants get one in turn.
         """
         key, place = thread.thread_id.encode(), TopicPartition(self._topic, partition)
-        found: list[Held] = []
+        found: list[EventRecord] = []
         size = scanned = 0
         async with (
             self._consumer(thread.tenant) as consumer,
@@ -111,7 +129,7 @@ class EventTail:
                     scanned += len(record.value or b"")
                     if record.key != key:
                         continue
-                    held = Held(partition, record.offset, record.timestamp, record.value)
+                    held = EventRecord(partition, record.offset, record.timestamp, record.value)
                     if held.thread == thread:  # another tenant's may have the same id
                         found.append(held)
                         size += held.size
@@ -126,8 +144,6 @@ class EventTail:
 
     async def close(self) -> None:
         """Leave the broker."""
-        if self._task is not None:
-            await ended(self._task)
         await asyncio.gather(*map(stop, self._idle))
 
     @asynccontextmanager
@@ -149,60 +165,3 @@ class EventTail:
             except BaseException:
                 await stop(consumer)
                 raise
-
-    async def _run(self) -> None:
-        await follow_on(self._follow, self._stopped, pause=AGAIN, log=log, meanwhile="live streams stand still")
-
-    def _stopped(self, trouble: str | None) -> None:
-        self._trouble = trouble or self._trouble
-        self._caught_up.clear()
-
-    async def _follow(self) -> None:
-        """Until the broker fails, or the topic has more partitions."""
-        ends = {place: end for place, (_, end) in (await bounds_of(self._settings, EVENTS)).items()}
-        async with reader(self._settings) as consumer:
-            starts = await self._starts(consumer, ends)
-            self._trouble = None
-            async for batch in follow(self._settings, consumer, [EVENTS], starts):
-                for records in batch.values():
-                    await self._take(records)
-                self._metrics.set(m.LIVE_HELD, self.recent.bytes)
-                if not self._caught_up.is_set():
-                    await self._look_whether_caught_up(consumer, ends)
-
-    async def _look_whether_caught_up(self, consumer: AIOKafkaConsumer, ends: Offsets) -> None:
-        position = self.recent.position
-        for place, end in ends.items():  # where the end is no record, as behind a transaction's marker
-            if position[place.partition] < end <= await consumer.position(place):
-                position[place.partition] = end
-        if all(position[place.partition] >= end for place, end in ends.items()):
-            self._caught_up.set()
-
-    async def _take(self, records: list[Any]) -> None:
-        touched: set[ThreadKey] = set()
-        for number, record in enumerate(records, 1):
-            held = Held(record.partition, record.offset, record.timestamp, record.value)
-            thread = self.recent.add(held)
-            if thread in self._readers:
-                touched.add(thread)
-            if number % AT_ONCE == 0:
-                self._tell(touched)
-                await asyncio.sleep(0)
-        self._tell(touched)
-
-    def _tell(self, threads: set[ThreadKey]) -> None:
-        for thread in threads:
-            for event in self._readers.get(thread, ()):
-                event.set()
-        threads.clear()
-
-    async def _starts(
-        self, consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
-        """Where to go on; at first, where the window begins."""
-        recent = self.recent
-        fresh = {place: end for place, end in ends.items() if place.partition not in recent.position}
-        since = int((time.time() - self._settings.gateway_live_window) * 1000)
-        for place, start in (await offsets_at(consumer, since, fresh)).items():
-            recent.begin(place.partition, start)
-        return {place: recent.position[place.partition] for place in ends}

@@ -83,11 +83,11 @@ class Proxy:
 
     def start(self) -> None:
         """Begin to read what other gateways know."""
-        self._sharing.start()
+        self._gateway.follower.listen(self._sharing)
 
     async def close(self) -> None:
         """Publish what is left, and disconnect."""
-        await asyncio.gather(self._publishing.close(), self._sharing.close())
+        await self._publishing.close()
         if self._session is not None:
             await self._session.close()
 

@@ -14,6 +14,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from pipeline.gateway import connections
+from pipeline.gateway.follower import Follower
 from pipeline.gateway.run_watch import RunWatch
 from pipeline.kafka.offsets import group_lag
 from pipeline.observability.metrics import Metrics
@@ -131,8 +132,7 @@ async def test_runs_that_are_silent_for_longer_than_usual(gateway_settings: Sett
         (run,) = await listed(http)
         assert (run["usual_silence_ms"], run["silent"]) == (10_000, False)
         assert await names(http, silent="true") == []
-        watch = gateway.app.state.gateway.run_watch
-        for one in watch._runs:
+        for one in gateway.app.state.gateway.follower.runs:
             one.last_at -= 11_000
         assert [one["silent"] for one in await listed(http, silent="true")] == [True]
 
@@ -225,17 +225,18 @@ async def test_a_stop_while_a_client_is_being_stopped(
     """aiokafka, while it stops a client, took our cancellation for that of its own tasks: a gateway that stopped right
     after its first scrape never came to an end.
     """
-    watch = RunWatch(gateway_settings, Metrics(10))
+    follower = Follower(gateway_settings)
+    watch = RunWatch(gateway_settings, follower, Metrics(10))
     closing: list[asyncio.Task[None]] = []
     stop = AIOKafkaConsumer.stop
 
     async def stop_meanwhile(consumer: AIOKafkaConsumer) -> None:
         if not closing:
-            closing.append(asyncio.create_task(watch.close()))
+            closing.append(asyncio.create_task(follower.close()))
         await stop(consumer)
 
     monkeypatch.setattr(AIOKafkaConsumer, "stop", stop_meanwhile)
-    watch.start()
+    follower.listen(watch)
 
     async def begun() -> bool:
         return bool(closing)

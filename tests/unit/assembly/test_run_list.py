@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+from pipeline.assembly import run_list
 from pipeline.assembly.run_list import RunList, kind_of
 from pipeline.assembly.usual_silence import FEWEST, UsualSilence
 from topics import state
 from topics.state import Clocks, Closed, RunKey, Segment
-from turnmill.envelope import encode
+from topics.thread_key import ThreadKey
+from turnmill.envelope import decode, encode
 
 THREAD = "7b0c4a3e-6a53-4a9e-9d0f-0d8f4c9d1a11"
+MINE, THEIRS, NOBODYS = ThreadKey(THREAD, "acme"), ThreadKey(THREAD, "evil"), ThreadKey(THREAD)
 REOPEN = 10_000
 
 
@@ -123,6 +126,65 @@ def test_the_same_ids_of_two_tenants_are_two_runs(runs: RunList) -> None:
     runs.take_event(record(0, tenant="globex"), 2, 1)
     take(runs, key(tenant="acme"), Closed(1, 0, complete=True, at=5))
     assert [run.key.tenant for run in runs] == ["globex"]
+
+
+def test_runs_are_known_by_thread_in_their_order_and_forgotten_in_time() -> None:
+    runs = RunList(10, UsualSilence())
+    runs.take_event(record(3, run="b", tenant="acme"), 0, 5_000)
+    runs.take_event(record(0, run="a", tenant="acme", end="complete"), 1, 5_001)
+    runs.take_event(record(0, run="c", tenant="evil"), 2, 5_002)
+    found = runs.of_thread(MINE, 0)
+    assert list(found) == ["b", "a"]
+    assert (found["b"].first, found["b"].seq, found["b"].ended, found["a"].ended) == (0, 3, False, True)
+    assert list(runs.of_thread(MINE, 5_001)) == ["b", "a"], "it is open, however long it has been silent"
+    assert list(runs.of_thread(MINE, 5_002)) == ["b"]
+    assert runs.threads(THREAD, 0) == {MINE, THEIRS}
+    assert runs.threads(THREAD, 5_002) == {THEIRS}
+    runs.take_event(record(1, 0, run="c", tenant="evil", end="complete"), 3, 6_000)
+    assert list(runs.of_thread(MINE, 0)) == ["b"]
+    assert list(runs.of_thread(THEIRS, 0)) == ["c"]
+    assert (runs.of_thread(NOBODYS, 0), runs.threads("another", 0)) == ({}, set())
+
+
+def test_what_is_past_is_known_and_not_open(runs: RunList) -> None:
+    """A reader of a thread asks where its runs began; the assembler may have closed them long ago."""
+    for offset, seq in ((4, 0), (5, 1)):
+        runs.take(decode(record(seq)), offset, 100 + offset, past=True)
+    assert named(runs) == []
+    (run,) = runs.of_thread(NOBODYS, 0).values()
+    assert (run.first, run.events, run.last_at) == (4, 2, 105)
+    take(runs, key(), Segment(4, 5, 105, Clocks(90), [record(0, 2)]))
+    assert named(runs) == ["r"], "its records are on the state topic, so it is open"
+    runs.take_event(record(2), 9, 200)
+    runs.take(decode(record(0)), 4, 104, past=True)
+    assert (list(runs), run.first, run.seq, run.started_at, run.events) == ([run], 4, 0, 90, 3)
+
+
+def test_a_late_copy_among_what_is_past_opens_no_closed_run(runs: RunList) -> None:
+    runs.take(decode(record(0, 4)), 5, 100, past=True)
+    runs.take(decode(record(2, 2)), 9, 150, past=True)
+    take(runs, key(), Closed(8, 3, complete=False, at=140))
+    take(runs, key(), Segment(5, 8, 130, Clocks(100), [record(0, 4)]))
+    assert named(runs) == [], "its newest offset that counts is that of the mark"
+
+
+def test_of_runs_that_are_over_so_many_are_known_as_their_names_have_room() -> None:
+    runs = RunList(REOPEN, UsualSilence())
+    runs.room = 40 * (run_list.PER_RUN + run_list.PER_CHARACTER * (len(THREAD) + 2))
+    for n in range(50):
+        runs.take_event(record(0, run=f"{n:02}", end="complete"), n, n)
+    assert list(runs.of_thread(NOBODYS, 0)) == [f"{n:02}" for n in range(10, 50)]
+    runs.take_event(record(0, run="long" * 1000, end="complete"), 50, 50)
+    assert len(runs.of_thread(NOBODYS, 0)) < 30
+
+
+def test_a_run_that_is_not_listed_is_known_where_it_began() -> None:
+    runs = RunList(REOPEN, UsualSilence(), most=4)
+    for n in range(6):
+        runs.take_event(record(0, run=f"r{n}"), n, n)
+    assert (len(runs), len(runs.of_thread(NOBODYS, 0))) == (4, 6)
+    runs.take_event(record(1, run="r4"), 9, 9)
+    assert runs.of_thread(NOBODYS, 0)["r4"].first == 4
 
 
 def test_malformed_records_change_nothing(runs: RunList) -> None:

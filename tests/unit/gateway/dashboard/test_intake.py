@@ -8,8 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.gateway.dashboard.figures import ANY, FIELDS, Reading, Series
-from pipeline.gateway.dashboard.intake import Intake
+from pipeline.assembly.run_list import RunList
+from pipeline.assembly.usual_silence import UsualSilence
+from pipeline.gateway.dashboard.figures import FIELDS, Reading, Series
+from pipeline.gateway.dashboard.intake import TAIL, Intake
+from pipeline.gateway.event_record import EventRecord
 from tests.support.assembled import assembled
 from tests.support.gateways import talk
 from topics import telemetry, turn_record
@@ -39,7 +42,7 @@ def usage(seq: int = 0, **more: Any) -> bytes:
 
 
 def test_a_turn_counts_once_with_the_cost_that_the_store_gives_it() -> None:
-    intake = Intake(idle_ms=1000)
+    intake = Intake()
     for _ in range(3):
         intake.take("turns", turn(), AT)
     found = sums(intake)
@@ -50,7 +53,7 @@ def test_a_turn_counts_once_with_the_cost_that_the_store_gives_it() -> None:
 
 
 def test_tokens_count_once() -> None:
-    intake = Intake(idle_ms=1000)
+    intake = Intake()
     for seq in (0, 0, 1):
         intake.take("telemetry", usage(seq), AT)
     assert (sums(intake)["input_tokens"], sums(intake)["output_tokens"]) == (14, 10)
@@ -63,7 +66,7 @@ def of_tenant(intake: Intake, tenant: str) -> dict[str, int]:
 
 def test_the_same_ids_of_another_tenant_take_nothing_from_the_figures() -> None:
     """Found by the review: whoever sent a turn or telemetry with its ids first kept another tenant's from counting."""
-    intake = Intake(idle_ms=1000)
+    intake = Intake()
     for tenant in ("evil", "acme"):
         for _ in range(2):
             intake.take("telemetry", usage(0, tenant=tenant), AT)
@@ -72,31 +75,37 @@ def test_the_same_ids_of_another_tenant_take_nothing_from_the_figures() -> None:
     assert (of_tenant(intake, "acme")["turns"], of_tenant(intake, "acme")["input_tokens"]) == (1, 7)
 
 
-def test_a_turn_of_another_tenant_closes_no_run() -> None:
-    intake = Intake(idle_ms=1000)
-    (made,) = assembled("vercel-ai", talk(1), end="complete").records
-    envelope = {"v": 1, "thread_id": made["thread_id"], "run_id": made["run_id"], "agent_id": "a", "seq": 0, "ts": AT,
-                "dialect": "vercel-ai", "events": talk(2), "tenant": "acme"}  # fmt: skip
-    intake.take("events", orjson.dumps(envelope), AT)
-    intake.take("turns", turn_record.encode({**made, "tenant": "evil"}), AT)
-    assert intake.runs.of(ANY, 1)[0] == 1
-    intake.take("turns", turn_record.encode({**made, "tenant": "acme"}), AT)
-    assert intake.runs.of(ANY, 1)[0] == 0
+def event(runs: RunList, seq: int, events: list[dict[str, Any]], **more: Any) -> EventRecord:
+    envelope = {"v": 1, "thread_id": "7d1a0a3e-0f0c-4c34-9a37-0c3d1be2b1a5", "run_id": "r", "agent_id": "a", "seq": seq,
+                "ts": AT, "dialect": "vercel-ai", "events": events, **more}  # fmt: skip
+    record = EventRecord(0, seq, AT, orjson.dumps(envelope))
+    assert record.envelope is not None
+    record.run = runs.take(record.envelope, record.offset, record.at)
+    return record
 
 
-def test_a_turn_closes_its_run() -> None:
-    intake = Intake(idle_ms=1000)
-    envelope = {"v": 1, "thread_id": "7d1a0a3e-0f0c-4c34-9a37-0c3d1be2b1a5", "run_id": "r", "agent_id": "a", "seq": 0,
-                "ts": AT, "dialect": "vercel-ai", "events": talk(2)}  # fmt: skip
-    intake.take("events", orjson.dumps(envelope), AT)
-    assert sums(intake)["events"] == len(talk(2))
-    assert intake.runs.of(ANY, 1)[0] == 1
-    intake.take("turns", turn(thread_id=envelope["thread_id"], run_id="r"), AT)
-    assert intake.runs.of(ANY, 1)[0] == 0
+def test_events_count_for_the_model_of_their_run() -> None:
+    intake, runs = Intake(), RunList(1000, UsualSilence())
+    intake.event(event(runs, 0, talk(2), run={"model_name": "gpt-5"}))
+    intake.event(event(runs, len(talk(2)), talk(1)))
+    rows = Reading(intake.figures, "total", Series("gpt-5", "a", "")).rows(AT // 1000, AT // 1000)
+    assert dict(zip(FIELDS, rows[0][2:], strict=True))["events"] == len(talk(2)) + len(talk(1))
+
+
+def test_only_the_end_of_a_text_is_held_and_of_the_own_run_alone() -> None:
+    intake, runs = Intake(), RunList(1000, UsualSilence())
+    mine = event(runs, 0, [{"type": "text-delta", "delta": "x" * 10_000}], tenant="acme")
+    theirs = event(runs, 0, [{"type": "text-delta", "delta": "theirs"}], tenant="evil")
+    for one in (mine, theirs, event(runs, 1, [{"type": "text-delta", "delta": " end"}], tenant="acme")):
+        intake.event(one)
+    assert mine.run is not None
+    assert theirs.run is not None
+    assert mine.run.text == "x" * (TAIL - 4) + " end"
+    assert theirs.run.text == "theirs"
 
 
 def test_dead_letters_are_counted_whatever_they_hold() -> None:
-    intake = Intake(idle_ms=1000)
+    intake = Intake()
     intake.take("dead-letters", b"\xff\x00", AT)
     intake.take("dead-letters", None, AT)
     assert sums(intake)["dead_letters"] == 2
@@ -106,9 +115,9 @@ RUBBISH = [None, b"", b"\xff", b"[]", b'{"v":1}', usage(type=7), usage(data=[1])
            turn(turn={"turn_type": "agent", "messages": 7}), turn(turn_id=[]), turn(tenant=5)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("topic", "value"), list(itertools.product(("events", "turns", "telemetry"), RUBBISH)))
+@pytest.mark.parametrize(("topic", "value"), list(itertools.product(("turns", "telemetry"), RUBBISH)))
 def test_rubbish_stops_nothing(topic: str, value: bytes | None) -> None:
-    intake = Intake(idle_ms=1000)
+    intake = Intake()
     intake.take(topic, value, AT)
     intake.take("telemetry", usage(99), AT)
     assert sums(intake)["input_tokens"] >= 7

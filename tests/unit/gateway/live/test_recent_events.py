@@ -9,23 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.live import recent_events
-from pipeline.gateway.live.recent_events import Held, Place, Ranges, Reading, Recent, first_offset
+from pipeline.gateway.live.recent_events import Place, Ranges, Reading, Recent
 from topics.thread_key import ThreadKey
 from turnmill.envelope import encode
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 OTHER = "0b0e2f6c-6f5e-4a59-8f0b-9f3f3c8f2a11"
-MINE, THEIRS, NOBODYS = ThreadKey(THREAD, "acme"), ThreadKey(THREAD, "evil"), ThreadKey(THREAD)
+MINE, NOBODYS = ThreadKey(THREAD, "acme"), ThreadKey(THREAD)
 
 
 def held(
     offset: int, seq: int, count: int = 1, *, run: str = "r", thread: str = THREAD, partition: int = 0, **more: object
-) -> Held:
+) -> EventRecord:
     events = [{"type": "text-delta", "n": seq + n} for n in range(count)]
     envelope = {"v": 1, "thread_id": thread, "run_id": run, "agent_id": "a", "dialect": "vercel-ai", "seq": seq}
     value = encode({**envelope, "ts": 1000 + seq, "events": events, **more})
-    return Held(partition, offset, 5000 + offset, value)
+    return EventRecord(partition, offset, 5000 + offset, value)
 
 
 @pytest.mark.parametrize("text", ["0-0.0", "11-123456789012.899"])
@@ -75,8 +76,8 @@ def test_hidden_runs_are_read_and_not_given() -> None:
 
 
 def test_what_is_no_record_is_passed_over() -> None:
-    record = Held(0, 7, 0, b"rubbish")
-    recent = Recent(1000, 1000)
+    record = EventRecord(0, 7, 0, b"rubbish")
+    recent = Recent(1000)
     recent.begin(0, 7)
     assert recent.add(record) is None
     assert recent.position[0] == 8
@@ -85,7 +86,7 @@ def test_what_is_no_record_is_passed_over() -> None:
 
 def test_memory_is_bounded_and_says_from_where_it_is_whole() -> None:
     one = held(0, 0)
-    recent = Recent(one.size * 5 + 100, 60_000)
+    recent = Recent(one.size * 5 + 100)
     recent.begin(0, 0)
     for n in range(20):
         thread = THREAD if n % 2 else OTHER
@@ -95,43 +96,11 @@ def test_memory_is_bounded_and_says_from_where_it_is_whole() -> None:
     assert [record.offset for record in recent.since(NOBODYS, 15)] == [15, 17, 19]
     assert [record.offset for record in recent.since(ThreadKey(OTHER), 17)] == [18]
     assert recent.since(ThreadKey("no such thread"), 15) == []
-    assert recent.runs(NOBODYS)["r"].first == 1, "where it began is known longer than its records are"
-
-
-def test_runs_are_forgotten_by_the_bytes_that_their_names_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_events, "RUN_BYTES", 50_000)
-    recent = Recent(1_000_000_000, 10_000)
-    recent.begin(0, 0)
-    for number in range(40):
-        recent.add(held(number, 0, run=f"short {number}"))
-    assert len(recent.runs(NOBODYS)) == 40
-    for number in range(40, 50):
-        recent.add(held(number, 0, run=f"{number} {'long' * 1000}"))
-    assert [name[:2] for name in recent.runs(NOBODYS)] == ["47", "48", "49"]
-
-
-def test_runs_are_known_by_thread_in_their_order_and_forgotten_in_time() -> None:
-    recent = Recent(10**6, 10)
-    recent.begin(0, 0)
-    recent.add(held(0, 3, run="b", tenant="acme"))
-    recent.add(held(1, 0, run="a", tenant="acme", end="complete"))
-    recent.add(held(2, 0, run="c", tenant="evil"))
-    runs = recent.runs(MINE)
-    assert list(runs) == ["b", "a"]
-    assert (runs["b"].seq, runs["b"].over, runs["a"].over) == (3, False, True)
-    assert first_offset(runs.values(), 99) == 0
-    assert recent.threads(THREAD) == {MINE, THEIRS}
-    recent.add(held(30, 1, run="c", tenant="evil"))
-    assert recent.runs(MINE) == {}
-    assert list(recent.runs(THEIRS)) == ["c"]
-    assert recent.threads(THREAD) == {THEIRS}
-    assert recent.threads(OTHER) == frozenset()
-    assert first_offset(recent.runs(ThreadKey(OTHER)).values(), 99) == 99
 
 
 def test_the_same_ids_of_two_tenants_are_two_threads() -> None:
     """Whatever another tenant sends to the same thread and the same run: nothing of it is seen, or changes anything."""
-    recent, alone = Recent(10**6, 60_000), Recent(10**6, 60_000)
+    recent, alone = Recent(10**6), Recent(10**6)
     for one in (recent, alone):
         one.begin(0, 0)
     mine = [held(1, 0, 2, tenant="acme"), held(4, 2, 2, tenant="acme")]
@@ -146,20 +115,17 @@ def test_the_same_ids_of_two_tenants_are_two_threads() -> None:
     for record in mine:
         alone.add(record)
     assert recent.since(MINE, 0) == mine
-    assert recent.runs(MINE) == alone.runs(MINE)
-    assert not recent.runs(MINE)["r"].over, "another tenant's end is none of it"
+    assert alone.since(MINE, 0) == mine
     assert recent.since(NOBODYS, 0) == theirs[2:], "no tenant and the empty one are the same"
-    assert recent.threads(THREAD) == {MINE, THEIRS, NOBODYS}
 
 
 def test_a_topic_that_was_made_anew_starts_anew() -> None:
-    recent = Recent(10**6, 60_000)
+    recent = Recent(10**6)
     recent.begin(0, 50)
     recent.begin(1, 9)
     recent.add(held(50, 0))
     recent.add(held(9, 0, thread=OTHER, partition=1))
     recent.add(held(0, 0, run="new"))
-    assert list(recent.runs(NOBODYS)) == ["new"]
     assert [record.offset for record in recent.since(NOBODYS, 0)] == [0]
     assert (recent.floor, recent.position) == ({0: 0, 1: 9}, {0: 1, 1: 10})
     assert recent.since(ThreadKey(OTHER), 9)
@@ -178,7 +144,7 @@ def test_a_reader_that_breaks_off_goes_on_exactly(rng: random.Random, records: i
 
 def test_old_records_are_held_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_events, "FRESH", 2)
-    recent = Recent(1_000_000, 60_000)
+    recent = Recent(1_000_000)
     recent.begin(0, 0)
     for n in range(4):
         recent.add(held(n, n))
