@@ -147,10 +147,18 @@ async def follow(
     consumer.assign(list(starts))
     for place, start in starts.items():
         consumer.seek(place, start)
-    look = time.monotonic() + LOOK_AGAIN
+    looking = asyncio.create_task(_others(settings, topics, starts))  # beside: it connects, while records come
+    try:
+        while not looking.done():
+            yield await consumer.getmany(timeout_ms=POLL_MS)
+        looking.result()
+    finally:
+        looking.cancel()
+
+
+async def _others(settings: Settings, topics: Collection[Topic], known: Mapping[TopicPartition, int]) -> None:
+    """Return when the topics have other partitions than those known. Raises BrokerError."""
     while True:
-        yield await consumer.getmany(timeout_ms=POLL_MS)
-        if time.monotonic() > look:
-            if (await bounds(settings, topics)).keys() != starts.keys():
-                return
-            look = time.monotonic() + LOOK_AGAIN
+        await asyncio.sleep(LOOK_AGAIN)
+        if (await bounds(settings, topics)).keys() != known.keys():
+            return
