@@ -7,7 +7,7 @@ were stored days ago, and the last ones come when nobody remembers that run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeGuard
@@ -80,7 +80,8 @@ def held_ranges(events: int, missing: Ranges) -> list[list[int]]:
 
 def ranges_of(record: TurnRecord) -> Ranges:
     """The ranges of a record. Raises InvalidRecord where it states none."""
-    stated = record.get("ranges")
+    fields: Mapping[str, Any] = record  # from the wire: the declared type may be wrong
+    stated = fields.get("ranges")
     if not _are_ranges(stated):
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"turn record whose ranges are {stated!r:.80}")
     return stated
