@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pipeline.dialects.langgraph.parts import META
+from pipeline.dialects.langgraph.builtin_tools import META
 from pipeline.dialects.paired import Names, paired
 from pipeline.dialects.spoken import spoken
 from topics import json_text

@@ -5,35 +5,64 @@ What ThreadProtocol has no field for is kept under META, by LangChain's names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pipeline.dialects.langgraph.builtin_tools import META, builtin_tool, with_ids
 from pipeline.turns.arguments import arguments
 from pipeline.turns.media_kinds import url_kind
 from topics.json_text import Fields
 
-META: Final = "meta:langchain"
 CALLS: Final = frozenset({"tool_use", "function_call", "tool_call", "custom_tool_call", "invalid_tool_call"})
 STANDING: Final = CALLS | {"tool_call_chunk"}  # those that say all of a call
 PIECES: Final = frozenset({"input_json_delta", "tool_call_chunk", "server_tool_call_chunk"})
+FIRST: Final = frozenset({"code_interpreter_call", "mcp_call", "image_generation_call"})  # of `tool_outputs`
+INLINE: Final = re.compile(r"data:([^;,]+);base64,")
 MEDIA: Final = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file": "application/octet-stream"}
 
 
 def response_parts(message: Fields) -> list[Fields]:
-    """An AI message -> its parts: the content in its order, calls where a block stands for them, else behind it."""
+    """Return the parts of an AI message: its content in order, calls where a block stands for them, else behind it.
+
+    What stands beside the content, in `additional_kwargs`, is where langchain-core's `content_blocks` puts it.
+    """
     calls = _by_id(message)
-    found: list[Fields] = []
     extra = message.get("additional_kwargs")
-    if isinstance(extra, dict) and isinstance(extra.get("reasoning_content"), str) and extra["reasoning_content"]:
-        thought = {"part_kind": "thinking", "content": extra["reasoning_content"]}
-        found.append({**thought, META: {"as": "reasoning_content"}})
+    extra = extra if isinstance(extra, dict) else {}
     content = message.get("content")
-    for block in content if isinstance(content, list) else [content]:
+    blocks = content if isinstance(content, list) else [content]
+    found = _thoughts_beside(extra, blocks)
+    outputs = [block for block in _objects(extra.get("tool_outputs")) if block not in blocks]
+    blocks = [block for block in outputs if block.get("type") in FIRST] + blocks
+    for place, block in enumerate(blocks):
         if isinstance(block, str):
             found += [{"part_kind": "text", "content": block}] if block else []
-        elif isinstance(block, dict):
+        elif isinstance(block, dict) and not _is_repeated(block, blocks[:place]):
             found += _block(block, calls)
-    return found + [call for same in calls.values() for call in same]
+    found += [call for same in calls.values() for call in same]
+    found += [part for block in outputs if block.get("type") not in FIRST for part in _block(block, calls)]
+    return with_ids(found)
+
+
+def _thoughts_beside(extra: Fields, blocks: list[Any]) -> list[Fields]:
+    """Return thoughts that the content lacks: of OpenAI's older messages by summary, of others as one text."""
+    if any(isinstance(block, dict) and block.get("type") in ("reasoning", "thinking") for block in blocks):
+        return []
+    if isinstance(extra.get("reasoning"), dict):
+        return _thoughts({**extra["reasoning"], "type": "reasoning"})
+    thought = extra.get("reasoning_content")
+    if not isinstance(thought, str) or not thought:
+        return []
+    return [{"part_kind": "thinking", "content": thought, META: {"as": "reasoning_content"}}]
+
+
+def _is_repeated(block: Fields, before: list[Any]) -> bool:
+    """Return True for a picture that LangChain.js writes twice: in its own form, then as the provider had it."""
+    value = block.get("value")
+    if block.get("type") != "non_standard" or not isinstance(value, dict) or not isinstance(value.get("result"), str):
+        return False
+    return any(value["result"] in (other.get("data"), other.get("base64")) for other in _objects(before))
 
 
 def _by_id(message: Fields) -> dict[str, list[Fields]]:
@@ -54,6 +83,8 @@ def _calls(message: Fields) -> Iterator[Fields]:
     told = told or _objects(message.get("tool_call_chunks"))
     for call in told or [block for block in _objects(message.get("content")) if str(block.get("type")) in STANDING]:
         name, call_id = call.get("name"), call.get("call_id", call.get("id"))
+        if call.get("type") == "invalid_tool_call" and not name and not call_id:
+            continue  # LangChain.js: the input of a provider's own tool, which a block of the content has
         given: Any = next((call[key] for key in ("args", "input", "arguments") if call.get(key) is not None), {})
         yield {
             "part_kind": "tool-call",
@@ -87,16 +118,12 @@ def _block(block: Fields, calls: dict[str, list[Fields]]) -> list[Fields]:
         return [{**said, META: {"annotations": cited}} if cited else said]
     if kind in ("thinking", "reasoning"):
         return _thoughts(block)
-    if kind in ("server_tool_use", "server_tool_call", "mcp_tool_use"):
-        return [_builtin_call(block, str(block.get("name", "")), _server_args(block))]
-    if kind == "server_tool_result" or kind.endswith("_tool_result"):
-        return [_builtin_return(block)]
     if kind == "image_generation_call":
         media_type = f"image/{block.get('output_format') or 'png'}"
         return [_file({"base64": block.get("result"), "mime_type": media_type, "type": "image", "id": block.get("id")})]
-    if kind.endswith("_call"):  # OpenAI: the call and its result in one
-        return _hosted(block, kind.removesuffix("_call"))
-    if kind in MEDIA or kind in ("image_url", "input_image", "output_audio"):
+    if (parts := builtin_tool(block, kind)) is not None:
+        return parts
+    if kind in MEDIA or kind in ("image_url", "input_image", "output_audio", "inlineData"):
         return [_file(block)]
     return [{"part_kind": "custom:langchain", "block": block}]
 
@@ -105,7 +132,10 @@ def _thoughts(block: Fields) -> list[Fields]:
     """Each text of a summary is its own thought; the signature or encrypted content goes with the first."""
     extras = block["extras"] if isinstance(block.get("extras"), dict) else {}
     summary = [entry.get("text", "") for entry in _objects(block.get("summary"))]
-    texts = summary or [text for key in ("thinking", "reasoning") if isinstance(text := block.get(key), str)] or [""]
+    told_in = next((block[key] for key in ("thinking", "reasoning") if block.get(key)), "")
+    if isinstance(told_in, list):  # Mistral
+        told_in = "".join(text for piece in _objects(told_in) if isinstance(text := piece.get("text"), str))
+    texts = summary or [told_in if isinstance(told_in, str) else ""]
     kept = (block.get(key, extras.get(key)) for key in ("signature", "encrypted_content"))
     signature = next((value for value in kept if isinstance(value, str)), None)
     told: Fields = {"as": block["type"], "group": len(texts) if summary else None}
@@ -119,54 +149,18 @@ def _thoughts(block: Fields) -> list[Fields]:
     return parts if any(texts) or signature is not None else []
 
 
-def _server_args(block: Fields) -> Any:
-    given = block.get("input", block.get("args"))
-    text = block.get("partial_json")
-    if not given and isinstance(text, str):
-        return arguments(text)
-    return arguments(given) if isinstance(given, str) else given or {}
-
-
-def _hosted(block: Fields, name: str) -> list[Fields]:
-    if name == "web_search":
-        args: Any = block.get("action") or {}
-    elif name == "code_interpreter":
-        args = {"code": block.get("code")}
-    else:
-        left_out = ("id", "type", "index", "status", "results", "outputs", "output", "error")
-        args = {key: value for key, value in block.items() if key not in left_out and value is not None}
-        args = _server_args({"input": args["arguments"]}) if "arguments" in args else args
-    held = {
-        key: block[key] for key in ("status", "results", "outputs", "output", "error") if block.get(key) is not None
-    }
-    answer = {"part_kind": "builtin-tool-return", "tool_name": name, "tool_call_id": block.get("id"), "content": held}
-    return [_builtin_call(block, name, args), {**answer, META: {"as": block["type"]}}]
-
-
-def _builtin_call(block: Fields, name: str, args: Any) -> Fields:
-    call = {"part_kind": "builtin-tool-call", "tool_name": name, "tool_call_id": block.get("id"), "args": args}
-    return {**call, META: {"as": block["type"]}}
-
-
-def _builtin_return(block: Fields) -> Fields:
-    call_id = block.get("tool_use_id", block.get("tool_call_id"))
-    content = block.get("content", block.get("output"))
-    kind = str(block["type"])
-    name = "" if kind == "server_tool_result" else kind.removesuffix("_tool_result")
-    answer = {"part_kind": "builtin-tool-return", "tool_name": name, "tool_call_id": call_id, "content": content}
-    return {**answer, META: {"as": kind}}
-
-
 def _file(block: Fields) -> Fields:
     """A file that the model made, by value or by address."""
     kind = str(block.get("type", "file"))
-    source = block.get("source") if isinstance(block.get("source"), dict) else {}
-    held = {**block, **(source if isinstance(source, dict) else {})}
+    within = (block.get(key) for key in ("source", "inlineData"))
+    held = {**block, **next((held for held in within if isinstance(held, dict)), {})}
     media_type = next((held[key] for key in ("mime_type", "media_type", "mimeType") if held.get(key)), None)
     media_type = str(media_type or MEDIA.get(kind.partition("_")[0], MEDIA["file"]))
     data = held.get("base64", held.get("data"))
     address = held.get("url", held.get("image_url"))
     address = address.get("url") if isinstance(address, dict) else address
+    if data is None and isinstance(address, str) and (inline := INLINE.match(address)):
+        media_type, data = inline[1], address[inline.end() :]
     if isinstance(data, str):
         return {"part_kind": "file", "content": {"kind": "binary", "data": data, "media_type": media_type}}
     if isinstance(address, str):

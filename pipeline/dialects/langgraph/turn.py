@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.langgraph.parts import META, content, response_parts
+from pipeline.dialects.langgraph.builtin_tools import META
+from pipeline.dialects.langgraph.parts import content, response_parts
 from pipeline.dialects.langgraph.stream import OF_TOOLS, Entry, Stream
 from pipeline.dialects.twins import awaiting
 from topics.json_text import Fields

@@ -199,10 +199,12 @@ def test_forms_of_one_message() -> None:
     assert [said(run(shape)) for shape in shapes] == [["Sun."]] * len(shapes)
 
 
-def test_protocol_v3() -> None:
-    def event(seq: int, method: str, **data: Any) -> Fields:
-        return {"type": "event", "seq": seq, "method": method, "params": {"namespace": [], "data": data}}
+def event(seq: int, method: str, told: Any = None, **data: Any) -> Fields:
+    params = {"namespace": [], "data": data if told is None else told}
+    return {"type": "event", "seq": seq, "method": method, "params": params}
 
+
+def test_protocol_v3() -> None:
     delta = {"type": "text-delta", "text": "Sun."}
     events = [
         event(1, "messages", event="message-start", role="ai", id="m1"),
@@ -260,3 +262,79 @@ def test_unknown_fields_and_events_are_kept() -> None:
     assert got.parts("request")[0]["meta:langchain"] == {"id": "t1", "fields": {"seen": 1}}
     assert ("data-app-brand_new", {"late": 1}) in [(m["event_type"], m["event_data"]) for m in got.messages("system")]
     assert not [message for message in got.export("langchain") if "fields" in message or "mood" in message]
+
+
+def kinds(got: Assembled) -> list[str]:
+    return [part["part_kind"] for part in got.parts("response")]
+
+
+def test_what_openais_older_messages_have_beside_the_content() -> None:
+    """langchain-openai before 1.0, and LangChain.js: `content_blocks` puts it in this order."""
+    summary = [{"type": "summary_text", "text": "A", "index": 0}, {"type": "summary_text", "text": "B", "index": 1}]
+    outputs = [
+        {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"query": "sun"}},
+        {"type": "code_interpreter_call", "id": "ci", "code": "1", "outputs": [{"type": "logs", "logs": "1"}]},
+    ]
+    beside = {"reasoning": {"id": "rs", "type": "reasoning", "summary": summary}, "tool_outputs": outputs}
+    content = [{"type": "text", "text": "Sun."}]
+    got = run(updates(ai("m1", content, tool_calls=[CALL], additional_kwargs=beside)))
+    assert kinds(got) == [
+        "thinking", "thinking", "builtin-tool-call", "builtin-tool-return", "text", "tool-call",
+        "builtin-tool-call", "builtin-tool-return",
+    ]  # fmt: skip
+    assert said(got)[:3] == ["A", "B", {"code": "1"}]
+    assert got.parts("response")[0]["thinking_id"] == "rs"
+    chunks = [chunk("m2", [], additional_kwargs={"reasoning": {"id": "rs", "summary": [{"index": 0, "text": text}]}})
+              for text in ("Hm", "m.")]  # fmt: skip
+    assert said(run(*chunks, chunk("m2", [{"type": "text", "text": "Sun.", "index": 0}]))) == ["Hmm.", "Sun."]
+
+
+def test_thoughts_of_mistral_are_a_list_of_texts() -> None:
+    def thought(text: str) -> Any:
+        pieces = [{"type": "text", "text": text, "index": 0}]
+        return chunk("m1", [{"type": "thinking", "thinking": pieces, "index": 0}])
+
+    got = run(thought("H"), thought("m."), chunk("m1", [{"type": "text", "text": "Sun.", "index": 1}]))
+    assert (kinds(got), said(got)) == (["thinking", "text"], ["Hm.", "Sun."])
+
+
+def test_builtin_tools_as_langchain_js_writes_them() -> None:
+    content = [
+        {"type": "server_tool_call", "id": "s1", "name": "web_search", "args": {"query": "sun"}},
+        {"type": "server_tool_call_result", "toolCallId": "s1", "status": "success", "output": {"n": 1}},
+        {"type": "image", "data": "AAAA", "mimeType": "image/png", "id": "ig"},
+        {"type": "non_standard", "value": {"type": "image_generation_call", "id": "ig", "result": "AAAA"}},
+    ]
+    rubbish = {"type": "invalid_tool_call", "args": '{"query": "sun"}', "index": 1}
+    got = run(updates(ai("m1", content, invalid_tool_calls=[rubbish])))
+    assert kinds(got) == ["builtin-tool-call", "builtin-tool-return", "file"]
+    assert got.parts("response")[1]["tool_call_id"] == "s1"
+
+
+@pytest.mark.parametrize("js", [False, True])
+def test_code_that_google_ran(*, js: bool) -> None:
+    if js:
+        content: list[Fields] = [
+            {"type": "executableCode", "executableCode": {"language": "PYTHON", "code": "1"}},
+            {"type": "codeExecutionResult", "codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
+            {"type": "inlineData", "inlineData": {"mimeType": "image/png", "data": "AAAA"}},
+        ]
+    else:
+        content = [
+            {"type": "executable_code", "executable_code": "1", "language": "PYTHON", "id": "x"},
+            {"type": "code_execution_result", "code_execution_result": "1", "outcome": 1, "tool_call_id": ""},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        ]
+    got = run(updates(ai("m1", content)))
+    call, answer, picture = got.parts("response")
+    assert (call["tool_name"], call["args"]) == ("code_execution", {"language": "PYTHON", "code": "1"})
+    assert call["tool_call_id"] == answer["tool_call_id"] == ("builtin:0" if js else "x")
+    assert answer["content"]["output"] == "1"
+    assert picture["content"] == {"kind": "binary", "data": "AAAA", "media_type": "image/png"}
+
+
+def test_a_model_of_protocol_v3_that_does_not_stream() -> None:
+    message = ai("m1", "Sun.")
+    events = [event(1, "lifecycle", event="running"), event(2, "messages", [message, TASK]),
+              event(3, "lifecycle", event="completed")]  # fmt: skip
+    assert said(run(*events, end=None)) == ["Sun."]
