@@ -9,7 +9,9 @@ starts with an SSE field decides. Of an SSE stream a wire wants one of
                 without the space, and reads nothing behind a line that is no JSON
     sse-or-array  as sse; what is no SSE is a JSON array of events, or objects over any lines (gemini)
 
-An event is a JSON object. On a boxed wire it may be any JSON value: {"event": null, "data": VALUE}.
+An event is a JSON object. On a boxed wire it may be any JSON value: {"event": null, "data": VALUE}. One that is no SSE
+may be written over several lines, the first "{" and the last "}", as APIs send whole answers; behind SSE events, the
+client of sse-or-array takes an object for the error that it is.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from turnmill import deep_json
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.json_objects import BETWEEN, Cutter
+from turnmill.large_numbers import parse_float
+from turnmill.nesting import text_too_deep
 from turnmill.wires import Framing, Wire, box
 
 MAX_EVENT_BYTES: Final = 16_777_216
@@ -60,6 +65,7 @@ class Decoder:
         "_line",
         "_max",
         "_name",
+        "_object",
         "_oversized",
         "_sse",
         "_stopped",
@@ -86,6 +92,7 @@ class Decoder:
         self._data: list[bytes] = []  # data lines of the event being read
         self._data_line = 0  # where it starts; 0 without data
         self._name = b""
+        self._object = 0  # where an object of several lines starts, whose lines are in _data; 0 outside of one
         self._oversized = False
         self._stopped = False  # data-lines: one was no JSON
         self._cutter = Cutter(max_event_bytes, EXCERPT) if framing == "sse-or-array" else None
@@ -113,8 +120,10 @@ class Decoder:
         """-> the last JSON line, if it had no line end. An SSE event without the blank line behind it is dropped."""
         found: list[Framed] = []
         last = self._take_tail()
-        if last and not self._sse and not SSE_LINE.match(last.removeprefix(BOM)):
+        if last and (self._object or (not self._sse and not SSE_LINE.match(last.removeprefix(BOM)))):
             self._read(last, found)
+        if self._object:
+            self._end_object(found)
         return found
 
     def _feed_objects(self, cutter: Cutter, chunk: bytes) -> list[Framed]:
@@ -153,6 +162,8 @@ class Decoder:
         self._line += 1
         if self._line == 1:
             line = line.removeprefix(BOM)
+        if self._reads_object(line, found):
+            return
         if not self._sse:
             if not SSE_LINE.match(line):
                 if line.strip() or self._oversized:
@@ -178,6 +189,29 @@ class Decoder:
             self._name = b""
         elif not self._data_line:
             self._oversized = False  # it was a comment
+
+    def _reads_object(self, line: bytes, found: list[Framed]) -> bool:
+        """Return True for a line of an object of several lines. A new object at the margin ends it unfinished."""
+        if self._object and line[:1] == b"{":
+            self._end_object(found)
+        elif self._object:
+            self._hold(self._data, line)
+            if line[:1] == b"}":
+                self._end_object(found)
+            return True
+        begins = line[:1] == b"{" and not self._data_line
+        if not begins or (self._framing != "sse-or-array" if self._sse else line.rstrip() != b"{"):
+            return False
+        self._object = self._line
+        self._hold(self._data, line)
+        if self._sse and line.rstrip() != b"{":
+            self._end_object(found)
+        return True
+
+    def _end_object(self, found: list[Framed]) -> None:
+        self._emit(b"\n".join(self._data), self._object, found)
+        self._data.clear()
+        self._object = self._held = 0
 
     def _emit(self, raw: bytes, line: int, found: list[Framed]) -> None:
         if self._oversized or len(raw) > self._max:
@@ -221,7 +255,12 @@ def _parse(raw: bytes) -> Any:
         return loads(raw)
     except InvalidRecord:
         # Streams of text are read as browsers do: bytes that are no UTF-8 become U+FFFD.
-        text = raw.decode("utf-8", "replace").encode()
-        if text == raw:
+        text = raw.decode("utf-8", "replace")
+        if (number := parse_float(text)) is not None and not text_too_deep(text):
+            try:
+                return loads(deep_json.dumps(deep_json.loads(text, parse_float=number)).encode())
+            except ValueError:
+                raise InvalidRecord(Reason.UNDECODABLE, f"not JSON: {text[:80]!r}") from None
+        if text.encode() == raw:
             raise
-        return loads(text)
+        return loads(text.encode())

@@ -237,15 +237,17 @@ def _new(calls: Calls, items: list[Fields], continues: str | None) -> list[Field
 def _answer(builder: Builder, part: Fields, name: str) -> None:
     """A result goes behind the response with its call; of an unknown id, to the oldest call that came without one.
 
+    Where an earlier call has the id, one without may still be meant: the function's name stands for its id then.
     `name`: of the tool, for a result whose call is nowhere: it stays behind the newest response.
     """
     call_id = part["tool_call_id"]
     if any(_is_servers(other.fields, call_id) for message in builder.messages for other in message.parts):
         return  # the server ran the tool, and the history that is sent again has its result
     response = builder.last_response()
-    if call_id not in builder.calls and response is not None:
+    if response is not None:
+        known = call_id in builder.calls
         nameless = (call for call in response.parts if call.done and call.fields.get("tool_call_id") == "")
-        call = next(nameless, None)
+        call = next((call for call in nameless if not known or call.fields["tool_name"] == call_id), None)
         if call is not None:
             call.fields["tool_call_id"] = call_id
             builder.calls[call_id] = (response, call)

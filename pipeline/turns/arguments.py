@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from topics.json_text import Fields
 from turnmill import deep_json
+from turnmill.large_numbers import parse_float
 from turnmill.nesting import text_too_deep
 
 
@@ -14,7 +15,7 @@ def arguments(text: str) -> Fields:
     if not text.strip():
         return {}
     try:
-        value: Any = None if text_too_deep(text) else deep_json.loads(text, _refuse)  # it keeps integers of any size
+        value: Any = None if text_too_deep(text) else deep_json.loads(text, _refuse, parse_float(text))  # any integer
     except ValueError:
         return {"INVALID_JSON": text}
     return value if isinstance(value, dict) else {"INVALID_JSON": text}

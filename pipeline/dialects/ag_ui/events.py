@@ -82,8 +82,11 @@ def encrypted_value(builder: Builder, event: Fields) -> None:
         note(stream.calls[entity][1].fields, {"encryptedValue": value})
         return
     found = [item for item in stream.items if item.id == entity and item.role != "event"]
+    if not found and entity not in stream.known:  # a thought that nobody may read has no message of its own
+        found = [Item("reasoning", entity, builder.at, builder.at)]
+        stream.items += found
     if not found:
-        raise Violation(f"REASONING_ENCRYPTED_VALUE: no message has the id {entity!r:.80}")
+        raise Violation(f"REASONING_ENCRYPTED_VALUE: the message {entity!r:.80} is of an earlier run")
     rank = {"reasoning": 2, "tool": 1}
     max(found, key=lambda item: rank.get(item.role, 0)).said["encryptedValue"] = value
 

@@ -14,7 +14,7 @@ from pipeline.dialects.gemini.partial_args import put
 from pipeline.dialects.gemini.request import call_id
 from pipeline.dialects.google_adk.event import finish_reason
 from pipeline.dialects.google_adk.facts import pages
-from pipeline.dialects.google_adk.parts import META, SIGNATURE, parts_of, response_part
+from pipeline.dialects.google_adk.parts import CODE, META, SIGNATURE, parts_of, response_part
 from pipeline.dialects.google_adk.spelling import spelled
 from pipeline.dialects.notes import note_under
 from pipeline.turns.text import join
@@ -113,7 +113,7 @@ class Answer:
         elif kind == "builtin-tool-call":
             self.code = fields["tool_call_id"] = fields["tool_call_id"] or self._next_id()
         elif kind == "builtin-tool-return":
-            fields["tool_call_id"] = fields["tool_call_id"] or self.code or self._next_id()
+            fields["tool_call_id"] = fields["tool_call_id"] or self.code or CODE
         part = Part(fields)
         self.response.parts.append(part)
         if kind == "tool-call":

@@ -6,7 +6,7 @@
 | turnmill.error | the server refused the call: interrupted, unless another call follows |
 | a GenerateContentResponse | adds the parts of candidate 0 to the response; its `finishReason` ends the call well |
 | `promptFeedback.blockReason` | the prompt was blocked: the call is over, without an answer |
-| `usageMetadata` | the tokens so far: a count that comes again replaces the one before |
+| `usageMetadata` | the tokens so far: those of the last response that has them count |
 | `groundingMetadata`, `citationMetadata` | SystemMessage `source.url` for each page, behind the response |
 | a list (the JSON array of a stream without `alt=sse`) | each of its responses |
 | `response`, with a response in it (Code Assist) | that response |
@@ -78,7 +78,7 @@ def texts(builder: Builder, events: list[Any], start: int) -> int:
         if piece is None or piece.is_thought != first.is_thought or piece.beside != first.beside:
             break
         pieces.append(piece.text)
-        answers.counts |= piece.counts
+        answers.counts = piece.counts or answers.counts
     answers.said.append("".join(pieces))
     _describe(response, first.beside)
     _count(builder, answers)
@@ -109,7 +109,7 @@ def _take(builder: Builder, said: Fields) -> None:
     for candidate in candidates:
         _add(builder, answers, candidate)
     _describe(answers.said.response, said)
-    answers.counts |= counts
+    answers.counts = counts or answers.counts
     _count(builder, answers)
     feedback = said.get("promptFeedback")
     reason = spelled(feedback).get("blockReason") if isinstance(feedback, dict) else None

@@ -3,8 +3,8 @@
 user    parts: text | inlineData | fileData | functionResponse | …
 model   parts as the answers have them
 
-Calls and results may lack ids: then a call has the number that it has among all such calls of the conversation, and a
-result that of the first call of its function that nothing answered.
+Calls and results may lack ids: then a call, also one of the provider's own code, has the number that it has among all
+such calls of the conversation, and a result that of the first call of its function that nothing answered.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pipeline.dialects.model_calls import RequestReader
 from pipeline.turns.lineage import History
 from topics.json_text import Fields
 
+CALLS: Final = ("functionCall", "executableCode")
 MADE_UP: Final = "call:"  # begins the ids of calls that came without one
 
 
@@ -38,7 +39,7 @@ def items(body: Any) -> list[Fields]:
 
 def made_up(contents: Iterable[Fields]) -> int:
     """How many calls in these contents came without an id."""
-    calls = (part.get("functionCall") for content in contents for part in content["parts"])
+    calls = (part.get(kind) for content in contents for part in content["parts"] for kind in CALLS)
     return sum(isinstance(call, dict) and str(call.get("id")).startswith(MADE_UP) for call in calls)
 
 
@@ -81,7 +82,12 @@ class _Ids:
         return {**content, "parts": [self._given(part) for part in content["parts"]]}
 
     def _given(self, part: Fields) -> Fields:
-        call, answer = part.get("functionCall"), part.get("functionResponse")
+        call, answer, code = part.get("functionCall"), part.get("functionResponse"), part.get("executableCode")
+        if isinstance(code, dict):
+            code = spelled(code)
+            if not _is_id(code.get("id")):
+                code["id"], self.made = call_id(self.made), self.made + 1
+            return {**part, "executableCode": code}
         if isinstance(call, dict):
             call = spelled(call)
             if not _is_id(call.get("id")):

@@ -298,7 +298,7 @@ def _v3_tools(builder: Builder, stream: Stream, told: Heard) -> None:
 def _v3_messages(builder: Builder, stream: Stream, told: Heard) -> None:
     """A step of a message; of a model that doesn't stream, the whole message."""
     data = told.data
-    if isinstance(data, list) and data and message_of(data[0]) is not None:
+    if isinstance(data, list) and data and "event" not in data[0] and message_of(data[0]) is not None:
         _messages(builder, stream, told)
     else:
         message_event(stream, told.namespace, data, builder.at)

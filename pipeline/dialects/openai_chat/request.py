@@ -74,8 +74,10 @@ def tool_return(message: Fields) -> Fields:
     """A tool message -> tool-return; the wire does not say whether the tool failed."""
     call_id = message.get("tool_call_id", message.get("name"))
     content = message.get("content")
+    name = {"tool_name": str(message.get("name"))} if message.get("role") == "function" else {}
     return {
         "part_kind": "tool-return",
+        **name,
         "tool_call_id": call_id if isinstance(call_id, str) else "",
         "status": "success",
         "content": content,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.assembly.dialect import Violation
 from pipeline.dialects.pi_agent.messages import Received
 from pipeline.dialects.pi_agent.unfinished import Block
 from pipeline.turns.lineage import History
@@ -49,7 +48,7 @@ def repeated(body: Any) -> History:
 
 
 def content(block: Block) -> Fields:
-    """Block -> a content block of a pi message. Violation: the arguments are no JSON."""
+    """Return a block as a content block of a pi message. Arguments that are no JSON stay a text."""
     kind = block.fields["type"]
     if kind != "toolCall":
         return {**block.fields, kind: join(block.chunks)}
@@ -58,5 +57,5 @@ def content(block: Block) -> Fields:
     text = join(block.chunks)
     try:
         return {**block.fields, "arguments": loads(text.encode()) if text.strip() else {}}
-    except InvalidRecord as error:
-        raise Violation(f"the arguments of {block.fields['name']} are incomplete: {error.detail}") from None
+    except InvalidRecord:
+        return {**block.fields, "arguments": text}

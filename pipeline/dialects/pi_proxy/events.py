@@ -75,9 +75,9 @@ def _start(kind: str) -> Handler:
         index = _index(event)
         fields: Fields = {"type": kind}
         if kind == "toolCall":
-            fields |= {"id": event["id"], "name": event["toolName"]}
-            if not (isinstance(event["id"], str) and isinstance(event["toolName"], str) and event["toolName"]):
-                raise Violation("toolcall_start: a call needs an id and a toolName")
+            fields |= {"id": event.get("id", ""), "name": event["toolName"]}
+            if not (isinstance(fields["id"], str) and isinstance(fields["name"], str) and fields["name"]):
+                raise Violation("toolcall_start: a call needs a toolName, and its id is a text")
         body.blocks[index] = Block(fields)
         if body.first_part_at is None:
             body.first_part_at = builder.at

@@ -186,3 +186,35 @@ def test_a_long_comment_costs_nothing():
     decoder = Decoder(max_event_bytes=1000)
     items = [item for part in (b": ", b"x" * 3000, b"\n\n", b'data: {"a":1}\n\n') for item in decoder.feed(part)]
     assert [item.event for item in items] == [{"a": 1}]
+
+
+WHOLE = b'{\n  "a": {\n    "b": 1\n  }\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("stream", "found"),
+    [
+        (WHOLE, [{"a": {"b": 1}}]),
+        (WHOLE.strip(), [{"a": {"b": 1}}]),
+        (b'{"x":0}\n' + WHOLE + b'{"x":1}\n', [{"x": 0}, {"a": {"b": 1}}, {"x": 1}]),
+        (b'{\n  "a":\n{"x":1}\n', [None, {"x": 1}]),
+        (b'{\n  "a": 1', [None]),
+    ],
+    ids=["whole", "open", "among lines", "torn by the next", "torn at the end"],
+)
+def test_an_object_may_be_written_over_several_lines(stream: bytes, found: list) -> None:
+    for cut in range(len(stream)):
+        decoder = Decoder()
+        items = decoder.feed(stream[:cut]) + decoder.feed(stream[cut:]) + decoder.close()
+        assert [item.event for item in items] == found
+
+
+@pytest.mark.parametrize("error", [b'{\n  "error": {\n    "code": 503\n  }\n}\n', b'{"error": {"code": 503}}\n'])
+def test_a_bare_error_behind_events_is_an_event_of_the_wire_that_reads_objects(error: bytes) -> None:
+    stream = b'data: {"a":1}\n\n' + error
+    assert events(stream, framing="sse-or-array") == [{"a": 1}, {"error": {"code": 503}}]
+    assert events(stream) == [{"a": 1}]
+
+
+def test_a_number_beyond_a_double_keeps_its_digits() -> None:
+    assert events(b'data: {"a":1e400,"b":[-1E+999,1.5]}\n\n') == [{"a": "1e400", "b": ["-1E+999", 1.5]}]

@@ -273,3 +273,14 @@ def test_unknown_fields_are_kept_beside_what_they_came_with() -> None:
     assert got.parts("request")[0]["meta:ag_ui"]["fields"] == {"took": 3}
     assert got.agent_turns[0]["meta:ag_ui"]["fields"] == {"cost": 7}
     assert "fields" not in str(got.export("ag-ui"))
+
+
+def test_a_signature_of_a_thought_without_text_is_kept() -> None:
+    sealed = {"type": "REASONING_ENCRYPTED_VALUE", "subtype": "message", "entityId": "r1", "encryptedValue": "c2ln"}
+    around = [{"type": f"REASONING_{when}", "messageId": "r1"} for when in ("START", "END")]
+    got = run(around[0], sealed, around[1], *text("m1", "Hm."), FINISHED)
+    assert [(part["part_kind"], part.get("signature")) for part in got.parts("response")] == [
+        ("thinking", "c2ln"),
+        ("text", None),
+    ]
+    assert got.refused == []

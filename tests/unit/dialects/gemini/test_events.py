@@ -149,3 +149,23 @@ def test_what_is_malformed_is_refused_and_leaves_no_trace(event: Fields) -> None
 def test_unknown_events_are_kept() -> None:
     got = run(ASKED, {"type": "speech", "level": 3}, piece({"text": "Hi."}, finish="STOP"))
     assert [(m["event_type"], m["event_data"]) for m in got.messages("system")] == [("data-app-speech", {"level": 3})]
+
+
+def test_code_counts_among_the_calls_without_ids() -> None:
+    code = [{"executableCode": {"code": "1"}}, {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}]
+    first, second = ({"functionCall": {"name": "f", "args": {"x": x}}} for x in (1, 2))
+    answers = [{"functionResponse": {"name": "f", "response": {"r": r}}} for r in (1, 2)]
+    asked = request(user({"text": "Weather?"}), model(*code, first, second), user(*answers))
+    got = run(ASKED, piece(*code, first, second, finish="STOP"), asked, piece(*code, {"text": "Sun."}, finish="STOP"))
+    assert [part.get("tool_call_id") for part in got.parts("response")] == [
+        "call:0", "call:0", "call:1", "call:2", "call:3", "call:3", None,
+    ]  # fmt: skip
+    returned = [(part["tool_call_id"], part["content"]) for part in got.parts("request") if "content" in part]
+    assert [one for one in returned if one[0].startswith("call")] == [("call:1", {"r": 1}), ("call:2", {"r": 2})]
+
+
+def test_the_last_tokens_count_and_no_mixture() -> None:
+    first = {"usageMetadata": {"promptTokenCount": 20, "thoughtsTokenCount": 21, "candidatesTokenCount": 1}}
+    last = {"usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 58, "totalTokenCount": 78}}
+    got = run(ASKED, piece({"text": "Su"}, **first), piece({"text": "n"}, **last), piece({"text": "."}, finish="STOP"))
+    assert got.agent_turns[0]["total_usage"] == {"input_tokens": 20, "output_tokens": 58, "total_tokens": 78}

@@ -93,3 +93,19 @@ def test_the_runs_own_request_is_the_first_calls() -> None:
     assert prompts(run(*ANSWER, run={"request": body})) == ["Weather?"]
     assert prompts(run(request(USER), *ANSWER, run={"request": body})) == ["Weather?"]
     assert prompts(run(run={"request": body})) == ["Weather?"]
+
+
+def test_the_same_old_function_twice_has_both_results() -> None:
+    def called(argument: int) -> dict[str, Any]:
+        said = {"name": "f", "arguments": f'{{"x":{argument}}}'}
+        return {"role": "assistant", "content": None, "function_call": said}
+
+    def result(content: str) -> dict[str, Any]:
+        return {"role": "function", "name": "f", "content": content}
+
+    first, second = ([chunk(called(x)), chunk({}, "function_call")] for x in (1, 5))
+    history = [USER, called(1), result("2")]
+    again = request(*history, called(5), result("6"))
+    got = run(request(USER), *first, request(*history), *second, again, *ANSWER)
+    assert said(got) == [["f"], ["2"], ["f"], ["6"], ["72F."]]
+    assert [part["tool_name"] for part in got.parts("request") if part["part_kind"] == "tool-return"] == ["f", "f"]

@@ -165,7 +165,7 @@ def test_a_stream_that_ends_without_done_is_interrupted():
         {"type": "text_delta", "contentIndex": 0, "delta": 7},
         {"type": "text_start"},
         {"type": "text_start", "contentIndex": True},
-        {"type": "toolcall_start", "contentIndex": 1, "toolName": "get"},
+        {"type": "toolcall_start", "contentIndex": 1, "id": 7, "toolName": "get"},
         {"type": "toolcall_start", "contentIndex": 1, "id": "c1"},
         {"type": "toolcall_start", "contentIndex": 1, "id": "c1", "toolName": ""},
         {"type": "done"},
@@ -180,10 +180,18 @@ def test_what_the_client_throws_at_ends_the_message(event):
 
 
 @pytest.mark.parametrize("arguments", ['{"a":', "undefined", '{"a":1}}', "'x'"])
-def test_arguments_that_do_not_parse_end_the_message(arguments):
-    got = proxied(*tool(0, arguments), {**DONE, "reason": "toolUse"})
-    assert not got.messages("response")
-    assert "arguments of get" in got.refused[0]
+def test_arguments_that_do_not_parse_are_kept_as_they_came(arguments):
+    got = proxied(*text(), *tool(1, arguments), {**DONE, "reason": "toolUse"})
+    assert contents(got) == ["Hello", {"INVALID_JSON": arguments}]
+    assert got.refused == []
+
+
+def test_a_call_without_an_id_is_kept_with_the_answer():
+    started, *rest = tool(1, "{}")
+    del started["id"]
+    got = proxied(*text(), started, *rest, {**DONE, "reason": "toolUse"})
+    assert contents(got) == ["Hello", {}]
+    assert got.refused == []
 
 
 @pytest.mark.parametrize("arguments", [("[1]", [1]), ("5", 5), ("null", {}), ('"text"', {"INVALID_JSON": "text"})])
