@@ -88,14 +88,15 @@ async def both(folder: Path, server: str | None, turns: int, progress: Callable[
     for number in (max(turns // SMALLER, 1), turns):
         file = folder / f"history-{number}.db"
         found.append(await measure(f"sqlite:///{file}", number, progress, rows=number < turns))
-        _remove(file)
+        remove(file)
         if server is not None:
             async with postgres.database(server) as url:
                 found.append(await measure(url, number, progress, rows=number < turns))
     return sorted(found, key=lambda one: one.store, reverse=True)
 
 
-def _remove(file: Path) -> None:
+def remove(file: Path) -> None:
+    """Remove a database of SQLite's."""
     for end in ("", "-wal", "-shm"):
         Path(f"{file}{end}").unlink(missing_ok=True)
 

@@ -130,6 +130,7 @@ def as_json(suite: Suite, where: dict[str, Any]) -> dict[str, Any]:
             for one in suite.histories
         ],
         "lake": [{**asdict(one), "cpu_us_a_turn": one.cost} for one in suite.lake],
+        "growth": [asdict(one) for one in suite.growth],
         "retention": [{**asdict(one), "ms": _percentiles(one.ms), "turns_per_s": one.rate} for one in suite.expiries],
         "search": [
             {**asdict(one), "queries": {what: _percentiles(ms) for what, ms in one.queries.items()}}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.bench.capture import Captured
 from pipeline.bench.gateway import GatewayLoad
+from pipeline.bench.growth import Growth
 from pipeline.bench.history import History
 from pipeline.bench.in_process import InProcess
 from pipeline.bench.latency import Latency
@@ -64,6 +65,7 @@ class Suite:
     proxy: Proxied | None = None
     histories: list[History] = field(default_factory=list)
     lake: list[Step] = field(default_factory=list)
+    growth: list[Growth] = field(default_factory=list)
     expiries: list[Waited] = field(default_factory=list)
     searches: list[Searches] = field(default_factory=list)
     scale: Scale = field(default_factory=Scale)

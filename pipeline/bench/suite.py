@@ -14,6 +14,7 @@ from typing import Final
 from pipeline.bench import (
     capture,
     gateway,
+    growth,
     history,
     in_process,
     latency,
@@ -52,8 +53,9 @@ SEARCH: Final = "search"
 ALL: Final = (ASSEMBLY, *LOADS, FLEET, LATENCY, MEMORY, PUBLISHING, CAPTURE, GATEWAY, PROXY)
 LAKE: Final = "lake"
 RETENTION: Final = "retention"
+GROWTH: Final = "growth"
 SCALE: Final = "scale"
-WITHOUT_BROKER: Final = (HISTORY, SEARCH, LAKE, RETENTION)
+WITHOUT_BROKER: Final = (HISTORY, SEARCH, LAKE, RETENTION, GROWTH)
 APART: Final = (*WITHOUT_BROKER, SCALE)  # measured where they are asked for: each takes its time
 MEASUREMENTS: Final = (*ALL, *APART)
 USUAL: Final = (ASSEMBLY, "text-1", "text-8")
@@ -107,7 +109,7 @@ def run(settings: Settings, plan: Plan, suite: Suite, progress: Progress) -> Non
         return
     with tempfile.TemporaryDirectory(prefix="turnmill-bench-") as folder:
         own = _own(settings, Path(folder))
-        relational = any(map(_in_postgres, plan.contenders)) or {LATENCY, HISTORY, SEARCH, RETENTION} & {
+        relational = any(map(_in_postgres, plan.contenders)) or {LATENCY, HISTORY, SEARCH, RETENTION, GROWTH} & {
             *plan.measurements
         }
         started = postgres.server(plan.server, Path(folder)) if relational else nullcontext(plan.server)
@@ -123,6 +125,10 @@ def run(settings: Settings, plan: Plan, suite: Suite, progress: Progress) -> Non
             if SEARCH in plan.measurements:
                 with _part(suite.failed, f"searches among {plan.turns:,} turns", progress):
                     suite.searches += asyncio.run(searching.both(Path(folder), server, plan.turns, progress))
+            if GROWTH in plan.measurements:
+                turns = min(plan.turns, growth.LARGE)
+                with _part(suite.failed, f"stores that grow to {turns:,} turns", progress):
+                    suite.growth += asyncio.run(growth.both(Path(folder), server, turns, progress))
             if RETENTION in plan.measurements:
                 with _part(suite.failed, f"a backlog of {plan.turns:,} turns that expires", progress):
                     suite.expiries += asyncio.run(retention.both(Path(folder), server, plan.turns, progress))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.bench import capture
+from pipeline.bench import capture, growth
 from pipeline.bench.capture import Captured
 from pipeline.bench.contenders import CONTENDERS, RATIOS
 from pipeline.bench.gateway import PACE, GatewayLoad
@@ -78,6 +78,12 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
                 for one in suite.lake
             ],
         )
+    if suite.growth:
+        yield Sheet(
+            f"Storing a turn of {growth.WORDS} words as the store grows",
+            ("store", "with", "turns stored", "CPU µs a turn", "with the server", "bytes a turn", "of them JSON"),
+            [_grown_store(one) for one in suite.growth],
+        )
     if suite.expiries:
         yield Sheet(
             f"Writing {BATCH} turns in a transaction, while stored ones expire",
@@ -99,6 +105,11 @@ def sheets(suite: Suite) -> Iterator[Sheet]:
     wanted = [aim.row() for aim in aims(suite)]
     if wanted:
         yield Sheet("Against the targets", ("", "measured", "target", ""), wanted)
+
+
+def _grown_store(one: growth.Growth) -> tuple[str, ...]:
+    whole = "-" if one.server is None else f"{one.client + one.server:,.0f}"
+    return one.store, one.indexes, f"{one.turns:,}", f"{one.client:,.0f}", whole, f"{one.size:,.0f}", f"{one.json:,}"
 
 
 def _throughput(result: Result) -> Sheet:
