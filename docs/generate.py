@@ -11,7 +11,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,8 @@ from pipeline.settings import Settings, table
 from pipeline.worker.roles import ROLES
 from topics.catalog import CATALOG
 from topics.record_schemas import texts
+from turnmill import limits
+from turnmill.credentials import variable
 
 DOCS: Final = Path(__file__).parent
 SCHEMAS: Final = DOCS.parent / "topics" / "schemas"
@@ -65,6 +67,22 @@ def settings_table() -> str:
         ("variable", "default", "meaning"),
         ((f"`{name}`", f"`{default}`" if default else "", meaning) for name, _, default, meaning in rows),
     )
+
+
+def limits_table() -> str:
+    """Every constant of `turnmill.limits`, with the sentence behind it, and the options that bound the same."""
+    body = ast.parse(Path(limits.__file__).read_text(encoding="utf-8")).body
+    rows = []
+    for constant, sentence in pairwise(body):
+        match constant, sentence:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                value = getattr(limits, name)
+                rows.append((f"`{name}`", f"{value:,}", " ".join(text.split())))
+    options = {name: (default, meaning) for name, _, default, meaning in table(Settings())}
+    for name in limits.SETTINGS:
+        default, meaning = options[variable(name)]
+        rows.append((f"`{variable(name)}`", f"{float(default):,.0f}", meaning))
+    return markdown(("limit", "value", "reason"), rows)
 
 
 def metrics_table() -> str:
@@ -248,6 +266,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "gateway-endpoints": endpoints_table,
     "gateway-problems": problems_table,
     "install": install_note,
+    "limits": limits_table,
     "metrics": metrics_table,
     "packages": packages_table,
     "roles": roles_table,

@@ -10,13 +10,13 @@ from hashlib import sha256
 from typing import Any, Final, Literal
 
 from topics.notice import BUDGET_REACHED, VERSION, BudgetReached, NoticeRecord
+from turnmill.limits import BUDGETS
 
 LEVELS: Final = (80, 100)  # per cent of which a notice is given
 NANO: Final = 1_000_000_000
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 DATED: Final = re.compile(r"[-@](?:latest|[0-9][0-9-]{3,})")
 KEYS: Final = ("name", "tenant", "agent", "model", "tokens", "usd", "per")
-MOST: Final = 1000
 
 Per = Literal["hour", "day", "month"]
 PERIODS: Final = ("hour", "day", "month")
@@ -132,8 +132,8 @@ def parse(text: str) -> tuple[Budget, ...]:
         rows = json.loads(text)
     except ValueError as error:
         raise ValueError(f"a JSON list is expected: {error}") from None
-    if type(rows) is not list or len(rows) > MOST:
-        raise ValueError(f"a JSON list of at most {MOST:,} budgets is expected")
+    if type(rows) is not list or len(rows) > BUDGETS:
+        raise ValueError(f"a JSON list of at most {BUDGETS:,} budgets is expected")
     found: dict[str, Budget] = {}
     for number, row in enumerate(rows, 1):
         try:

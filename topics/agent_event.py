@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from turnmill.envelope import LARGEST, MAX_TENANT, loads
+from turnmill.envelope import LARGEST, loads
 from turnmill.errors import InvalidRecord
+from turnmill.limits import TENANT_CHARACTERS
 from turnmill.run_info import RunInfo
 from turnmill.wires import WIRES
 
@@ -31,7 +32,7 @@ class AgentEvent(BaseModel):
     dialect: Annotated[str, Field(min_length=1, description="Name of a wire.", examples=list(WIRES))]
     events: list[dict[str, Any]]
     dt: list[Annotated[int, Field(strict=True)]] | None = None
-    tenant: Annotated[str, StringConstraints(max_length=MAX_TENANT)] | None = None
+    tenant: Annotated[str, StringConstraints(max_length=TENANT_CHARACTERS)] | None = None
     run: RunInfo | None = None
     end: Literal["complete", "aborted", "error", "disconnected"] | None = None
 

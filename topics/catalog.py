@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from turnmill.limits import BATCH_BYTES, OUTPUT_BYTES
+
 DAY_MS = 86_400_000
-# More than our producers send: a record that the broker refuses would hold up all records behind it.
-LARGEST = 20_971_520
 Cleanup = Literal["delete", "compact,delete"]
 
 
@@ -38,13 +38,14 @@ class Topic:
         }
 
 
-# The topic takes larger records than the envelope allows, so that they become dead letters instead of lost ones.
-EVENTS = Topic("events", "thread_id", "AgentEvent", "delete", 3 * DAY_MS, "Raw stream events of agent runs.", 4_194_304)
+EVENTS = Topic(
+    "events", "thread_id", "AgentEvent", "delete", 3 * DAY_MS, "Raw stream events of agent runs.", BATCH_BYTES
+)
 TURNS = Topic(
-    "turns", "thread_id", "TurnRecord", "delete", 14 * DAY_MS, "Finished turns, and facts about threads.", LARGEST
+    "turns", "thread_id", "TurnRecord", "delete", 14 * DAY_MS, "Finished turns, and facts about threads.", OUTPUT_BYTES
 )
 TELEMETRY = Topic(
-    "telemetry", "thread_id", "TelemetryRecord", "delete", 3 * DAY_MS, "data-sys-* events with their run.", LARGEST
+    "telemetry", "thread_id", "TelemetryRecord", "delete", 3 * DAY_MS, "data-sys-* events with their run.", OUTPUT_BYTES
 )
 DEAD_LETTERS = Topic(
     "dead-letters",
@@ -53,7 +54,7 @@ DEAD_LETTERS = Topic(
     "delete",
     30 * DAY_MS,
     "What could not be assembled, and why.",
-    LARGEST,
+    OUTPUT_BYTES,
 )
 STATE = Topic(
     "state",
@@ -62,7 +63,7 @@ STATE = Topic(
     "compact,delete",
     2 * DAY_MS,
     "Spilled segments of open turns; closed turns.",
-    LARGEST,
+    OUTPUT_BYTES,
 )
 
 NOTICES = Topic(
@@ -72,7 +73,7 @@ NOTICES = Topic(
     "delete",
     30 * DAY_MS,
     "What is no turn, and consumers want to hear: deleted threads, budgets that are reached.",
-    LARGEST,
+    OUTPUT_BYTES,
 )
 
 CATALOG: tuple[Topic, ...] = (EVENTS, TURNS, TELEMETRY, DEAD_LETTERS, STATE, NOTICES)

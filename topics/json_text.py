@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 
 from turnmill import deep_json
-from turnmill.nesting import OWN_LEVELS, too_deep
+from turnmill.limits import OWN_LEVELS
+from turnmill.nesting import too_deep
 
 # orjson reads an integer over 64 bits as a float. 20 digits in a row may be one; in text they cost only time.
 MAYBE_LARGE = re.compile(r"\d{20}")

@@ -14,7 +14,7 @@ import orjson
 from topics import json_text
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord, Reason
-from turnmill.nesting import OWN_LEVELS
+from turnmill.limits import OWN_LEVELS
 
 VERSION = 1
 

@@ -17,7 +17,7 @@ import orjson
 from topics import json_text
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord, Reason
-from turnmill.nesting import OWN_LEVELS
+from turnmill.limits import OWN_LEVELS
 
 VERSION = 1
 KEY: Final = re.compile(r"[^\0\ud800-\udfff]{1,500}", re.DOTALL)

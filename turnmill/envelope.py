@@ -21,13 +21,12 @@ import orjson
 from turnmill import deep_json
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.identity import is_uuid
-from turnmill.nesting import LEVELS, too_deep
+from turnmill.limits import LEVELS, TENANT_CHARACTERS
+from turnmill.nesting import too_deep
 
 TOPIC = "events"  # behind the prefix of the settings
 VERSION = 1
-MAX_BYTES = 900_000
 LARGEST = 2**53 - 1  # the largest integer that every JSON reader keeps
-MAX_TENANT = 200  # characters: it is a part of keys in databases
 ENDS = frozenset({"complete", "aborted", "error", "disconnected"})
 
 Headers = list[tuple[str, bytes]]  # of a Kafka record
@@ -116,8 +115,8 @@ def _problem(value: dict[str, Any]) -> str | None:
 
 
 def _problem_of_tenant(tenant: str) -> str | None:
-    if len(tenant) > MAX_TENANT:
-        return f"'tenant' has {len(tenant):,} characters; at most {MAX_TENANT} are taken"
+    if len(tenant) > TENANT_CHARACTERS:
+        return f"'tenant' has {len(tenant):,} characters; at most {TENANT_CHARACTERS} are taken"
     return f"'tenant' holds half of a surrogate pair: {tenant!r:.80}" if _is_broken(tenant) else None
 
 

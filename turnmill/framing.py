@@ -25,10 +25,10 @@ from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.json_objects import BETWEEN, Cutter
 from turnmill.large_numbers import parse_float
+from turnmill.limits import EVENT_BYTES
 from turnmill.nesting import text_too_deep
 from turnmill.wires import Framing, Wire, box
 
-MAX_EVENT_BYTES: Final = 16_777_216
 BOM: Final = b"\xef\xbb\xbf"
 LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 SSE_LINE: Final = re.compile(rb"(?:data|event|id|retry)?:|(?:data|event|id|retry)\Z")
@@ -76,7 +76,7 @@ class Decoder:
         self,
         framing: Framing = "sse",
         done_marker: str | None = None,
-        max_event_bytes: int = MAX_EVENT_BYTES,
+        max_event_bytes: int = EVENT_BYTES,
         *,
         boxed: bool = False,
     ) -> None:
@@ -237,7 +237,7 @@ class Decoder:
             found.append(Framed(line, event, None, raw))
 
 
-def decoder_for(wire: Wire, max_event_bytes: int = MAX_EVENT_BYTES) -> Decoder:
+def decoder_for(wire: Wire, max_event_bytes: int = EVENT_BYTES) -> Decoder:
     """-> a decoder of that wire's streams."""
     return Decoder(wire.framing, wire.done_marker, max_event_bytes, boxed=wire.boxed)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from turnmill.envelope import MAX_BYTES, VERSION, encode
+from turnmill.envelope import VERSION, encode
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.limits import RECORD_BYTES
 
 PER_EVENT = 24  # bytes in a record beside the event itself: its `dt` (the longest is 20 digits) and two commas
 PER_RECORD = 160  # the names and numbers of an envelope
@@ -30,7 +31,7 @@ class MicroBatch:
         identity: dict[str, Any],
         info: dict[str, Any] | None = None,
         *,
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int = RECORD_BYTES,
         max_events: int | None = None,
         first_seq: int = 0,
     ) -> None:

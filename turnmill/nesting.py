@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-LEVELS: Final = 1024  # of what others send
-OWN_LEVELS: Final = 1100  # of the records that are made of it, which hold it some levels further down
+from turnmill.limits import LEVELS
+
 PASSES: Final = 16
 MAX_DEPTH: Final = 10_000  # calls within each other, where JSON is nested deeply
 STRUCTURE: Final = b"[]{}"

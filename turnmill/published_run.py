@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from turnmill import traceparent as w3c
 from turnmill.clock import now_ms
 from turnmill.counts import Counts
-from turnmill.envelope import ENDS, MAX_BYTES, Headers
+from turnmill.envelope import ENDS, Headers
 from turnmill.errors import CallerError, InvalidRecord
 from turnmill.framing import Decoder, Framed, decoder_for
+from turnmill.limits import RECORD_BYTES
 from turnmill.log_ids import log_ids
 from turnmill.micro_batch import MicroBatch
 from turnmill.sdk_objects import LEFT_OUT
@@ -118,7 +119,7 @@ class PublishedRun:
     async def send_bytes(self, chunk: bytes | str) -> None:
         """Publish the events that a chunk of SSE or JSON lines completes; data that are no event are logged."""
         if self._decoder is None:
-            self._decoder = decoder_for(self._wire, MAX_BYTES)
+            self._decoder = decoder_for(self._wire, RECORD_BYTES)
         for framed in self._decoder.feed(chunk.encode() if isinstance(chunk, str) else chunk):
             await self._take(framed)
 

@@ -24,9 +24,9 @@ from uuid import uuid4
 from turnmill import traceparent as w3c
 from turnmill.counts import Counts, Report
 from turnmill.current_span import current
-from turnmill.envelope import MAX_TENANT
 from turnmill.errors import BrokerError, CallerError
 from turnmill.identity import thread_uuid
+from turnmill.limits import TENANT_CHARACTERS
 from turnmill.micro_batch import MicroBatch
 from turnmill.published_run import PublishedRun
 from turnmill.wires import WIRES
@@ -153,8 +153,8 @@ class Publisher:
         for name, value in (("thread_id", thread_id), ("agent_id", agent_id)):
             if not isinstance(value, str) or not value:
                 raise CallerError(f"{name} must be a string that is not empty, got {value!r:.80}")
-        if tenant and (not isinstance(tenant, str) or len(tenant) > MAX_TENANT):
-            raise CallerError(f"tenant must be a string of at most {MAX_TENANT} characters, got {tenant!r:.80}")
+        if tenant and (not isinstance(tenant, str) or len(tenant) > TENANT_CHARACTERS):
+            raise CallerError(f"tenant must be a string of at most {TENANT_CHARACTERS} characters, got {tenant!r:.80}")
         if dialect not in WIRES:
             raise CallerError(f"no dialect is called {dialect!r:.80}: choose one of {', '.join(WIRES)}")
         try:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord, Reason
-from turnmill.nesting import OWN_LEVELS
+from turnmill.limits import OWN_LEVELS
 
 TOPIC: Final = "turns"  # behind the prefix of the settings
 VERSION: Final = 1

@@ -24,12 +24,9 @@ from topics.state import Closed, RunKey, Segment
 from topics.thread_key import ThreadKey
 from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord
+from turnmill.limits import LISTED_MARKS, LISTED_RUNS, NAME_CHARACTERS, OVER_BYTES
 
-RUNS: Final = 20_000
-OVER_BYTES: Final = 8_388_608  # of memory for runs that are over, unless more is asked for
 PER_RUN, PER_CHARACTER = 900, 4  # bytes of memory that a run takes, and each character of its names
-MARKS: Final = 500_000
-NAME: Final = 200  # characters of a name that are held
 SHARE: Final = 20  # of a tenant's runs, one in so many goes where there is no more room
 
 
@@ -71,7 +68,7 @@ class RunList:
     bytes.
     """
 
-    def __init__(self, reopen_ms: int, usual: UsualSilence, most: int = RUNS) -> None:
+    def __init__(self, reopen_ms: int, usual: UsualSilence, most: int = LISTED_RUNS) -> None:
         self.usual = usual
         self.left_out = 0
         self.window = reopen_ms
@@ -150,7 +147,7 @@ class RunList:
             known = self._marks.get(run)
             if known is None or entry.rank > known.rank:
                 self._marks.add(run, entry)
-                if len(self._marks) > MARKS:
+                if len(self._marks) > LISTED_MARKS:
                     self._marks.remove(self._marks.of_most())
             self._look_at(run)
 
@@ -176,7 +173,7 @@ class RunList:
         """Fold a record into its run; `run` None: it is the first that is seen of it."""
         seq, events = envelope["seq"], envelope["events"]
         if run is None:
-            run = ListedRun(key, envelope["agent_id"][:NAME], envelope["dialect"], at, at, offset, seq)
+            run = ListedRun(key, envelope["agent_id"][:NAME_CHARACTERS], envelope["dialect"], at, at, offset, seq)
             run.longest = 0 if seq == 0 else None
             self._of_id.setdefault(key.thread_id, {})[key] = run
         info = envelope.get("run") or {}
@@ -272,4 +269,4 @@ def kind_of(event: Any) -> str | None:
 
 
 def _name(value: object) -> str | None:
-    return value[:NAME] if isinstance(value, str) and value else None
+    return value[:NAME_CHARACTERS] if isinstance(value, str) and value else None

@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 from pipeline.errors import CallerError
 from turnmill import deep_json
-from turnmill.nesting import LEVELS, text_too_deep
+from turnmill.limits import LEVELS
+from turnmill.nesting import text_too_deep
 
 
 class Unreadable(Exception):

@@ -18,14 +18,15 @@ from pipeline.dialects.recognition import UnknownWire, recognise
 from pipeline.errors import CallerError, InvalidRecord
 from pipeline.turns.times import epoch_ms
 from topics.agent_event import explain
-from turnmill.envelope import MAX_BYTES, VERSION, encode, loads
+from turnmill.envelope import VERSION, encode, loads
 from turnmill.framing import Framed, decode
 from turnmill.identity import thread_uuid
+from turnmill.limits import RECORD_BYTES
 from turnmill.run_info import RunInfo
 
 SUFFIXES: Final = (".sse", ".jsonl", ".ndjson")
 STDIN: Final = Path("-")
-LARGEST: Final = MAX_BYTES - 2_000  # bytes of an event: its record holds ids and times, too
+LARGEST: Final = RECORD_BYTES - 2_000  # bytes of an event: its record holds ids and times, too
 PLACE: Final = re.compile(r": line 1 column (\d+) \(char \d+\)$")  # JSON parsers count within the event
 SHOWN: Final = 3  # problems that the error names for each file
 
@@ -215,8 +216,8 @@ def _envelopes(name: str, data: bytes) -> Found:
         if not line.strip():
             continue
         wrong = explain(line)
-        if len(line) > MAX_BYTES:
-            problems.append(f"line {number}: the record has {len(line):,} bytes, and may have {MAX_BYTES:,}")
+        if len(line) > RECORD_BYTES:
+            problems.append(f"line {number}: the record has {len(line):,} bytes, and may have {RECORD_BYTES:,}")
         elif wrong:
             problems.append(f"line {number}: {'; '.join(wrong)}")
         else:

@@ -24,8 +24,8 @@ from pipeline.gateway.security import Principal, Sender
 from topics.catalog import EVENTS
 from turnmill.envelope import checked, encode, loads
 from turnmill.identity import thread_uuid
+from turnmill.limits import PUBLISHED_BYTES
 
-BATCH_BYTES: Final = 8 * 1024 * 1024  # that a request may have: it is held in memory as a whole
 UNKNOWN: Final = "unknown"  # dialect, in metrics: such records become dead letters
 
 router = APIRouter(prefix="/v1", tags=["runs"])
@@ -81,7 +81,7 @@ async def publish(request: Request, gateway: TheGateway, principal: Sender) -> T
     settings = gateway.settings
     try:
         with gateway.coming_in():
-            most = min(BATCH_BYTES, settings.gateway_body_bytes)
+            most = min(PUBLISHED_BYTES, settings.gateway_body_bytes)
             async with asyncio.timeout(settings.run_timeout):
                 body = b"".join([chunk async for chunk in chunks(request.receive, settings.gateway_body_idle, most)])
             batch = read(body, principal)

@@ -12,8 +12,8 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Reader
 from pipeline.gateway.threads import PRIVATE, Moment, Tenant
 from pipeline.stores.search import MOST, ROLES, SearchPage, SearchQuery
-from pipeline.stores.search_query import MOST_CHARACTERS
 from pipeline.turns.spoken_text import KINDS, Kind
+from turnmill.limits import SEARCH_CHARACTERS
 
 ROLE_NAMES: Final = tuple(ROLES)
 OFF: Final = "searches are turned off here: TURNMILL_SEARCH"
@@ -30,7 +30,7 @@ async def search(
         str,
         Query(
             min_length=1,
-            max_length=MOST_CHARACTERS,
+            max_length=SEARCH_CHARACTERS,
             description='`word "some words" begin* -without`: all of them, in any case, without accents.',
         ),
     ],

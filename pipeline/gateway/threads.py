@@ -21,9 +21,9 @@ from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.pages import UnknownTurn, last_turns
 from pipeline.turns.times import epoch_ms
 from topics import json_text
+from turnmill.limits import TREE_THREADS
 
 DEPTH: Final = 20  # levels of a tree
-NODES: Final = 500  # threads of a tree
 JSON: Final = "application/json"
 PRIVATE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 
@@ -208,7 +208,7 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
     for _ in range(DEPTH):
         below: list[ThreadTree] = []
         for node in level:
-            room = NODES - len(seen)
+            room = TREE_THREADS - len(seen)
             children = await store.spawned(node.thread.key, room + 1) if room > 0 else ()
             node.more = room <= 0 or len(children) > room
             fresh = [child for child in children[: max(0, room)] if child.thread_id not in seen]

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 from pipeline.assembly.dialect import Dialect, StreamEnd
 from pipeline.dialects.recognition import Recognition
 from pipeline.errors import InvalidRecord, Reason
-from turnmill.envelope import MAX_BYTES
 from turnmill.framing import Framed, decoder_for
+from turnmill.limits import RECORD_BYTES
 from turnmill.published_run import PublishedRun
 
 SHOWN: Final = 20  # refusals that the report names
@@ -105,7 +105,7 @@ class _Body:
 
     def __init__(self, dialect: Dialect | None, *, skipped: int) -> None:
         self.dialect = dialect
-        self._decoder = None if dialect is None else decoder_for(dialect.wire, MAX_BYTES)
+        self._decoder = None if dialect is None else decoder_for(dialect.wire, RECORD_BYTES)
         self._recognition = Recognition(skipped=skipped) if dialect is None else None
         self._held: list[bytes] = []
 
@@ -123,5 +123,5 @@ class _Body:
         if dialect is None:
             return []
         self.dialect, self._recognition = dialect, None
-        self._decoder = decoder_for(dialect.wire, MAX_BYTES)
+        self._decoder = decoder_for(dialect.wire, RECORD_BYTES)
         return self._decoder.feed(b"".join(self._held))

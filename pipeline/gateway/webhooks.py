@@ -16,9 +16,9 @@ from pipeline.gateway.threads import Tenant
 from pipeline.observability.audit import audit
 from pipeline.webhooks import EVENTS, LONGEST_URL, Webhook, checked_events, checked_url, secret_of
 from turnmill.clock import now_ms
+from turnmill.limits import WEBHOOKS
 
 KEY_BYTES: Final = 32
-MOST: Final = 100  # webhooks of one tenant
 OLD_SECRET_MS: Final = 86_400_000  # for which both secrets sign
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
@@ -66,8 +66,8 @@ async def add_webhook(gateway: TheGateway, principal: Admin, wanted: Wanted, ten
         url, events = checked_url(wanted.url), checked_events(wanted.events)
     except ValueError as error:
         raise Problem("bad-request", str(error)) from None
-    if len([one for one in await _all(gateway) if one.tenant == bound]) >= MOST:
-        raise Problem("conflict", f"there are {MOST} webhooks already: delete one")
+    if len([one for one in await _all(gateway) if one.tenant == bound]) >= WEBHOOKS:
+        raise Problem("conflict", f"there are {WEBHOOKS} webhooks already: delete one")
     now = now_ms()
     made = Webhook(f"wh_{uuid4().hex}", url, events, bound, (secret_of(secrets.token_bytes(KEY_BYTES)),), now)
     await (await gateway.store()).add_webhook(made)

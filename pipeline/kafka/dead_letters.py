@@ -14,7 +14,8 @@ from topics import catalog, dead_letter
 from topics.dead_letter import DeadLetter
 from turnmill import traceparent
 from turnmill.clock import now_ms
-from turnmill.envelope import MAX_BYTES, loads
+from turnmill.envelope import loads
+from turnmill.limits import RECORD_BYTES
 from turnmill.log_ids import log_ids
 
 LINES: Final = 20
@@ -70,7 +71,7 @@ class DeadLetterLog:
 def _about(record: Record) -> dict[str, object]:
     """The log ids of a record's run (AgentEvent or TurnRecord), as far as the record can be read."""
     fields: dict[str, object] = {}
-    if record.value is not None and len(record.value) <= MAX_BYTES:
+    if record.value is not None and len(record.value) <= RECORD_BYTES:
         with suppress(InvalidRecord):
             value = loads(record.value)
             fields = value if isinstance(value, dict) else {}

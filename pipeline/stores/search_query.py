@@ -19,10 +19,8 @@ from typing import Final
 from pipeline.errors import CallerError
 from pipeline.turns.spoken_text import KINDS, Kind
 from pipeline.turns.words import asked
+from turnmill.limits import SEARCH_CHARACTERS, SEARCH_TERMS, SEARCH_WORDS
 
-MOST_TERMS: Final = 16
-MOST_WORDS: Final = 64  # of all terms: a phrase in Chinese has nearly as many as characters
-MOST_CHARACTERS: Final = 500
 SHORTEST_PREFIX: Final = 2  # of letters: one would stand for a part of all words
 
 _TERM: Final = re.compile(r'(?P<not>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))(?P<any>\*)?')
@@ -55,8 +53,8 @@ class Terms:
 
 def parsed(query: str) -> Terms:
     """A caller's text -> its terms. Raises CallerError where it has none that must be there, or too many."""
-    if len(query) > MOST_CHARACTERS:
-        raise CallerError(f"q has at most {MOST_CHARACTERS} characters")
+    if len(query) > SEARCH_CHARACTERS:
+        raise CallerError(f"q has at most {SEARCH_CHARACTERS} characters")
     wanted: list[Term] = []
     unwanted: list[Term] = []
     for match in _TERM.finditer(query):
@@ -75,8 +73,8 @@ def parsed(query: str) -> Terms:
     if not wanted:
         raise CallerError('q: words are expected: word, "some words", word*, -word; one at least without -')
     terms = (*wanted, *unwanted)
-    if len(terms) > MOST_TERMS or sum(len(term.words) for term in terms) > MOST_WORDS:
-        raise CallerError(f"q has at most {MOST_TERMS} words and phrases, and {MOST_WORDS} words in all")
+    if len(terms) > SEARCH_TERMS or sum(len(term.words) for term in terms) > SEARCH_WORDS:
+        raise CallerError(f"q has at most {SEARCH_TERMS} words and phrases, and {SEARCH_WORDS} words in all")
     return Terms(tuple(wanted), tuple(unwanted))
 
 

@@ -29,9 +29,10 @@ from pipeline.stores.keys import NO_TENANT
 from pipeline.stores.schema import threads, turns, usage, usage_names
 from pipeline.stores.time_buckets import edges as bucket_edges
 from pipeline.stores.usage_groups import bucket_of, with_other
-from pipeline.stores.usage_report import MOST_ROWS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
+from pipeline.stores.usage_report import SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
 from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import COUNTS
+from turnmill.limits import USAGE_ROWS
 
 GROUPS: Final[dict[str, ColumnElement[Any]]] = {
     "model": usage_names.c.model,
@@ -60,8 +61,8 @@ async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
             usage_sums_query.first_and_last(connection, query, since) if summed else _ends(connection, query)
         )
         edges = [] if first is None or last is None else bucket_edges(query.bucket, first, last, query.tz)
-        if len(edges) * (query.limit if query.group_by else 1) > MOST_ROWS:
-            raise CallerError(f"that might be over {MOST_ROWS:,} rows: ask for fewer groups, or larger buckets")
+        if len(edges) * (query.limit if query.group_by else 1) > USAGE_ROWS:
+            raise CallerError(f"that might be over {USAGE_ROWS:,} rows: ask for fewer groups, or larger buckets")
     nothing = query.bucket is not None and not edges
     models: Iterable[Sequence[Any]]
     if summed and not nothing and usage_plan.fits(query, edges):

@@ -16,7 +16,6 @@ from pipeline.turns.tokens import NANO
 GROUPS: Final = ("model", "provider", "agent", "tenant", "thread", "finish_reason")
 BUCKETS: Final = tuple(STARTS)
 MOST_GROUPS: Final = 10_000
-MOST_ROWS: Final = 200_000
 OTHER: Final = "other"
 # Spreadsheets read a cell that begins with one of these as a formula (OWASP, "CSV Injection"), unless after a "'";
 # some leave out spaces in front of it.

@@ -14,7 +14,8 @@ from tests.chaos.load import Answer, Load, Record, cut, load_of, mixed
 from tests.chaos.memory import rss
 from tests.chaos.scene import Scene
 from tests.support.fleet import START, AgentRun, interleaved, vercel_events
-from turnmill.envelope import MAX_BYTES, encode
+from turnmill.envelope import encode
+from turnmill.limits import RECORD_BYTES
 
 LOST_EVENTS: Final = 3.0  # gap_timeout of these plays
 SILENT: Final = 5.0  # idle_timeout
@@ -215,7 +216,7 @@ def large(seed: int, runs: int) -> Load:
 
 
 def _large_run(rng: random.Random, number: int) -> AgentRun:
-    room = MAX_BYTES - 2_000
+    room = RECORD_BYTES - 2_000
     said = [rng.randbytes(room // 2).hex() for _ in range(2)]
     output = {"rows": rng.randbytes(room // 2 - 100).hex()}
     records: list[list[dict[str, Any]]] = [

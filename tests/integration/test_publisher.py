@@ -21,8 +21,9 @@ from tests.support.places import CACHE
 from topics.agent_event import explain
 from topics.catalog import EVENTS
 from turnmill.delivery import UNCONFIRMED_BYTES
-from turnmill.envelope import MAX_BYTES, decode
+from turnmill.envelope import decode
 from turnmill.identity import thread_uuid
+from turnmill.limits import RECORD_BYTES
 from turnmill.publisher import LINGER, Publisher
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
@@ -128,7 +129,7 @@ async def test_how_a_context_is_left_is_how_its_run_ended(applied_settings: Sett
 
 async def test_tee_passes_a_stream_on_unchanged_and_knows_how_it_ended(applied_settings: Settings) -> None:
     events = [delta(n) for n in range(20)]
-    huge = {"type": "text-delta", "id": "t", "delta": "x" * MAX_BYTES}
+    huge = {"type": "text-delta", "id": "t", "delta": "x" * RECORD_BYTES}
 
     async def stream(items: list[dict], error: Exception | None = None) -> AsyncIterator[dict]:
         for item in items:
@@ -163,11 +164,11 @@ async def test_an_event_that_can_not_travel_is_an_error_and_the_run_goes_on(appl
     async with Publisher(applied_settings) as publisher, publisher.run(**RUN) as run:
         await run.send(delta(0))
         with pytest.raises(InvalidRecord, match=r"event 1 \(text-delta\) has 900,0.. bytes"):
-            await run.send({"type": "text-delta", "id": "t", "delta": "x" * MAX_BYTES})
+            await run.send({"type": "text-delta", "id": "t", "delta": "x" * RECORD_BYTES})
         await run.send(delta(1))
-        await run.send({"type": "text-delta", "id": "t", "delta": "x" * (MAX_BYTES - 450)})
+        await run.send({"type": "text-delta", "id": "t", "delta": "x" * (RECORD_BYTES - 450)})
     records = [r for _, _, r in await published(applied_settings)]
-    assert [len(e["delta"]) for r in records for e in r["events"]] == [7, 7, MAX_BYTES - 450]
+    assert [len(e["delta"]) for r in records for e in r["events"]] == [7, 7, RECORD_BYTES - 450]
     assert [r["seq"] for r in records] == [0, 2]
 
 
@@ -181,7 +182,7 @@ async def test_what_is_unconfirmed_is_bounded(applied_settings: Settings) -> Non
                 most = max(most, publisher.delivery._transit.bytes)
         await publisher.flush()
         assert publisher.delivery._transit.bytes == 0
-    assert UNCONFIRMED_BYTES / 2 < most <= UNCONFIRMED_BYTES + MAX_BYTES
+    assert UNCONFIRMED_BYTES / 2 < most <= UNCONFIRMED_BYTES + RECORD_BYTES
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from pipeline.worker.store_role import TurnWriter
 from topics import turn_record
 from topics.state import RunKey, Segment
 from topics.thread_key import ThreadKey
-from turnmill.nesting import LEVELS
+from turnmill.limits import LEVELS
 
 Patch = pytest.MonkeyPatch
 

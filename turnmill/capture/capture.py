@@ -31,13 +31,13 @@ from turnmill.capture.shared_facts import headers
 from turnmill.capture.told import Told, told
 from turnmill.current_span import current
 from turnmill.errors import InvalidRecord, TurnmillError
+from turnmill.limits import CAPTURE_QUEUE_BYTES
 from turnmill.published_run import PublishedRun
 from turnmill.publisher import Publisher
 from turnmill.wires import WIRES
 
 __all__ = ["Call", "Capture", "CapturedCall"]
 
-QUEUE_BYTES: Final = 33_554_432  # in a process
 PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each chunk
 
 log = logging.getLogger("turnmill.capture")
@@ -76,7 +76,7 @@ class Capture:
         *,
         agent_id: str,
         tenant: str | None = None,
-        queue_bytes: int = QUEUE_BYTES,
+        queue_bytes: int = CAPTURE_QUEUE_BYTES,
         shared: bool = False,
     ) -> None:
         self._publisher = publisher

@@ -19,13 +19,12 @@ from turnmill.capture.answers import Answer
 from turnmill.capture.encodings import PIECE, Decode, Unreadable, decoded, decoding
 from turnmill.capture.fitting import fitted, json_of, request_body, without_secrets
 from turnmill.framing import Decoder, decoder_for
+from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_REQUEST_BYTES
 from turnmill.wires import WIRES
 
 Fields = dict[str, Any]
-WHOLE_BYTES: Final = 8_388_608  # of an answer that is no stream, and of an event of one that is
 SMALL_BYTES: Final = 100_000  # of an event that travels however its JSON is written
 ERROR_BYTES: Final = 65_536  # of what a server says when it refuses
-REQUEST_BYTES: Final = 33_554_432  # of a request that is read
 LONGEST_ERROR: Final = 1_000  # characters
 NOTES: Final = 20  # of what was left out, in one exchange
 AGAIN: Final = frozenset({408, 409, 425, 429})  # statuses that clients answer with another attempt, beside all from 500
@@ -45,7 +44,7 @@ class Verdict:
 def asked_for(headers: Mapping[str, str], body: bytes) -> Any:
     """A request's body -> its JSON, None where it is none; {"left_out": bytes} where it is too large, or unreadable."""
     try:
-        return json_of(decoded(headers.get("content-encoding", ""), body, REQUEST_BYTES))
+        return json_of(decoded(headers.get("content-encoding", ""), body, CAPTURED_REQUEST_BYTES))
     except Unreadable:
         return {"left_out": len(body)}
 
@@ -80,7 +79,7 @@ class Exchange:
         wire = WIRES[self._dialect]
         reads_objects = wire.framing == "sse-or-array"  # it takes a whole answer for a stream of one event
         if self._is_good and (reads_objects or _is_stream(headers.get("content-type", ""), self.body)):
-            self._stream = decoder_for(wire, WHOLE_BYTES)
+            self._stream = decoder_for(wire, CAPTURED_ANSWER_BYTES)
         try:
             self._decode = decoding(headers.get("content-encoding", ""))
         except Unreadable as error:
@@ -100,7 +99,7 @@ class Exchange:
             self._size += len(piece)
             if self._stream is not None:
                 yield from self._framed(piece)
-            elif self._held + len(piece) <= (WHOLE_BYTES if self._is_good else ERROR_BYTES):
+            elif self._held + len(piece) <= (CAPTURED_ANSWER_BYTES if self._is_good else ERROR_BYTES):
                 self._whole.append(piece)
                 self._held += len(piece)
 
@@ -116,7 +115,7 @@ class Exchange:
             yield self._event("error", status=self._status, body=fitted(body if value is None else value))
         elif self._size > self._held:
             self._trouble = (
-                f"the answer has {self._size:,} bytes: only {WHOLE_BYTES:,} are read of one that is no stream"
+                f"the answer has {self._size:,} bytes: only {CAPTURED_ANSWER_BYTES:,} are read of one that is no stream"
             )
             yield self._event("error", status=self._status, body=self._trouble)
         else:
@@ -192,7 +191,7 @@ class Exchange:
                 if isinstance(event, dict):
                     yield from self._said(event, len(data))
         else:
-            self._stream = decoder_for(WIRES[self._dialect], WHOLE_BYTES)
+            self._stream = decoder_for(WIRES[self._dialect], CAPTURED_ANSWER_BYTES)
             yield from self._framed(data + b"\n\n")
 
     def _said(self, event: Fields, size: int) -> Iterator[Fields]:

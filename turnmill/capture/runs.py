@@ -22,12 +22,12 @@ from turnmill.capture.passing import Note, Passing
 from turnmill.current_span import current
 from turnmill.envelope import ENDS
 from turnmill.errors import InvalidRecord
+from turnmill.limits import CAPTURE_QUEUE_BYTES
 from turnmill.published_run import PublishedRun
 from turnmill.publisher import Publisher
 from turnmill.sdk_objects import LEFT_OUT
 from turnmill.wires import WIRES, Wire
 
-QUEUE_BYTES: Final = 33_554_432  # in a process
 PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each event
 END_WITHIN: Final = 2.0  # seconds, for what is queued at the end
 LACKING: Final = "error"  # how a run ends that lacks events: it is never shown as complete
@@ -82,7 +82,7 @@ def _size(value: Any) -> int:
 class Runs:
     """Those of a process. They are published inside of `async with`, in the loop of the publisher, which is open."""
 
-    def __init__(self, publisher: Publisher, *, queue_bytes: int = QUEUE_BYTES) -> None:
+    def __init__(self, publisher: Publisher, *, queue_bytes: int = CAPTURE_QUEUE_BYTES) -> None:
         self._publisher = publisher
         self._passing: Passing[PassingRun] = Passing(queue_bytes)
         self._more = asyncio.Event()

@@ -21,9 +21,9 @@ from topics import telemetry, turn_record
 from topics.catalog import DEAD_LETTERS, TELEMETRY, TURNS
 from topics.thread_key import ThreadKey
 from turnmill.errors import InvalidRecord
+from turnmill.limits import NAME_CHARACTERS
 
 TURNS_KNOWN: Final = 20_000
-NAME: Final = 200  # characters of a name that are held
 TAIL: Final = 160  # characters of a run's text that are held
 
 
@@ -89,4 +89,4 @@ class Intake:
 
 
 def _name(value: object) -> str | None:
-    return value[:NAME] if isinstance(value, str) and value else None
+    return value[:NAME_CHARACTERS] if isinstance(value, str) and value else None

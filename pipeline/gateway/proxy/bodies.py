@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from starlette.types import Receive
 
 from pipeline.gateway import limits
 from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow
 from pipeline.gateway.problems import RETRY_AFTER, Problem
+from turnmill.limits import PROXIED_BYTES, PROXIED_TOGETHER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-WHOLE_BYTES: Final = 67_108_864  # of a request to a model, which is held until it is answered
-ROOM: Final = 268_435_456  # for all of them together
 
 
 @dataclass(slots=True)
 class Room:
     """How many bytes of requests the proxy may hold at once."""
 
-    left: int = ROOM
+    left: int = PROXIED_TOGETHER_BYTES
 
     @contextmanager
     def taken(self) -> Iterator[Taken]:
@@ -67,9 +65,9 @@ async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[byte
 
 
 async def whole(receive: Receive, idle: float, taken: Taken) -> bytes:
-    """A body of at most WHOLE_BYTES. Raises as `chunks` does."""
+    """A body of at most PROXIED_BYTES. Raises as `chunks` does."""
     found = []
-    async for chunk in chunks(receive, idle, WHOLE_BYTES):
+    async for chunk in chunks(receive, idle, PROXIED_BYTES):
         taken.more(len(chunk))
         found.append(chunk)
     return b"".join(found)

@@ -32,6 +32,7 @@ from turnmill.capture.encodings import Unreadable, decoded
 from turnmill.capture.providers import model_in
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
+from turnmill.limits import PROXIED_BYTES
 
 if TYPE_CHECKING:
     from pipeline.gateway.connections import Gateway
@@ -146,7 +147,7 @@ class Proxy:
     def _check_budgets(self, call: Call, principal: Principal) -> None:
         """Raise Problem where a budget that counts this call is used up; from memory."""
         try:
-            body = loads(decoded(call.headers.get("content-encoding", ""), call.body, bodies.WHOLE_BYTES))
+            body = loads(decoded(call.headers.get("content-encoding", ""), call.body, PROXIED_BYTES))
         except (InvalidRecord, Unreadable):
             body = None
         model = body.get("model") if isinstance(body, dict) else None

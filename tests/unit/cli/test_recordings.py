@@ -12,8 +12,8 @@ import pytest
 
 from pipeline.cli.recordings import Envelopes, Found, Stream, files_of, read
 from pipeline.errors import CallerError
-from turnmill.envelope import MAX_BYTES
 from turnmill.identity import thread_uuid
+from turnmill.limits import RECORD_BYTES
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
 SSE = 'data: {"type":"start"}\n\ndata: {"type":"finish"}\n\ndata: [DONE]\n\n'
@@ -139,7 +139,7 @@ def test_many_problems_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", [SSE + 'data: {"type":"text-delta","delta":"%s"}\n\n', envelope(tenant="%s")])
 def test_what_no_record_holds_is_found_before(tmp_path: Path, line: str) -> None:
-    (problem,) = problems(tmp_path, line % ("x" * MAX_BYTES))
+    (problem,) = problems(tmp_path, line % ("x" * RECORD_BYTES))
     assert re.match(r": line \d: the (event|record) has 900,\d\d\d bytes, and", problem)
 
 

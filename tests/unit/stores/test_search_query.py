@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import CallerError
-from pipeline.stores.search_query import MOST_TERMS, Term, fts5, parsed, tsquery
+from pipeline.stores.search_query import Term, fts5, parsed, tsquery
 from pipeline.turns.spoken_text import KINDS
+from turnmill.limits import SEARCH_TERMS
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_words_phrases_prefixes_and_exclusions(q: str, wanted: list[Term], unwan
         "***",
         "a*",
         "x" * 501,
-        " ".join(f"w{n}" for n in range(MOST_TERMS + 1)),
+        " ".join(f"w{n}" for n in range(SEARCH_TERMS + 1)),
         "天" * 100,
     ],
 )

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topics.agent_event import explain
-from turnmill.envelope import MAX_BYTES, decode
+from turnmill.envelope import decode
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.limits import RECORD_BYTES
 from turnmill.micro_batch import MicroBatch
 
 THREAD = "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01"
@@ -75,7 +76,7 @@ def test_a_large_request_travels_before_the_first_event() -> None:
 def test_an_event_over_the_limit_is_refused_and_takes_no_number() -> None:
     batch = MicroBatch(IDENTITY)
     with pytest.raises(InvalidRecord, match=r"event 0 \(text-delta\) has 900,0\d\d bytes.*by reference") as refused:
-        batch.add(delta("x" * MAX_BYTES), 1)
+        batch.add(delta("x" * RECORD_BYTES), 1)
     assert refused.value.reason is Reason.TOO_LARGE
     batch.add(delta("ok"), 2)
     assert decode(batch.take(at=3))["seq"] == 0
@@ -83,7 +84,7 @@ def test_an_event_over_the_limit_is_refused_and_takes_no_number() -> None:
 
 def test_an_info_over_the_limit_is_refused_at_once() -> None:
     with pytest.raises(InvalidRecord, match="leave large content out of `request`"):
-        MicroBatch(IDENTITY, {"request": "q" * MAX_BYTES})
+        MicroBatch(IDENTITY, {"request": "q" * RECORD_BYTES})
 
 
 @pytest.mark.parametrize("event", ["text", None, ["type"], {"type": object()}, {"type": {1, 2}}])

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from topics import turn_record
 from turnmill.envelope import decode, loads
 from turnmill.errors import InvalidRecord
-from turnmill.nesting import LEVELS, OWN_LEVELS, too_deep, with_room
+from turnmill.limits import LEVELS, OWN_LEVELS
+from turnmill.nesting import too_deep, with_room
 
 ANY_JSON = st.recursive(
     st.none() | st.integers() | st.text() | st.text(alphabet='\\\\"[]{}x'),

@@ -254,7 +254,7 @@ async def test_a_body_that_is_too_large_or_finds_no_room_is_refused(
     async def play(_: Asked, answer: Answering) -> None:
         await answer.whole({})
 
-    monkeypatch.setattr(bodies, "WHOLE_BYTES", 1_000)
+    monkeypatch.setattr(bodies, "PROXIED_BYTES", 1_000)
     monkeypatch.setattr(bodies.Room.__init__, "__defaults__", (800,))
     async with playing(play) as upstream, proxied(upstream.url) as gateway, client(gateway.url) as http:
         statuses = [(await http.post(CHAT, content=b"x" * size)).status_code for size in (2_000, 900, 700)]

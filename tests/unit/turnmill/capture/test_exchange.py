@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmill.capture.exchange import AGAIN_WITHIN, NOTES, WHOLE_BYTES, Exchange, Verdict
+from turnmill.capture.exchange import AGAIN_WITHIN, NOTES, Exchange, Verdict
 from turnmill.capture.fitting import BODY_BYTES, EVENT_BYTES
 from turnmill.envelope import encode
+from turnmill.limits import CAPTURED_ANSWER_BYTES
 
 SSE = {"content-type": "text/event-stream; charset=utf-8"}
 JSON = {"content-type": "application/json"}
@@ -166,7 +167,7 @@ def test_a_whole_answer_that_is_too_large_to_be_read() -> None:
     piece = b" " * 1_000_000
     for _ in range(100):
         assert list(exchange.data(piece)) == []
-        assert sum(map(len, exchange._whole)) <= WHOLE_BYTES
+        assert sum(map(len, exchange._whole)) <= CAPTURED_ANSWER_BYTES
     (event,) = exchange.finished()
     assert "100,000,000 bytes" in event["body"]
     assert exchange.verdict("finished") == Verdict("error")
