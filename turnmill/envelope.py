@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import reprlib
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -28,6 +29,10 @@ TOPIC = "events"  # behind the prefix of the settings
 VERSION = 1
 LARGEST = 2**53 - 1  # the largest integer that every JSON reader keeps
 ENDS = frozenset({"complete", "aborted", "error", "disconnected"})
+
+REFUSED_BATCH = (
+    "turnmill-refused-batch"  # the header of a record that stands for a batch, see turnmill/kafka/unpacking.py
+)
 
 Headers = list[tuple[str, bytes]]  # of a Kafka record
 
@@ -122,6 +127,11 @@ def _problem_of_tenant(tenant: str) -> str | None:
 
 def _is_broken(text: str) -> bool:
     return text.encode("utf-8", "replace").decode() != text
+
+
+def batch_refusal(headers: Iterable[tuple[str, bytes | None]]) -> str | None:
+    """Why the batch that a record stands for was not unpacked; None for any other record."""
+    return next(((why or b"").decode("utf-8", "replace") for name, why in headers if name == REFUSED_BATCH), None)
 
 
 def encode(envelope: dict[str, Any]) -> bytes:

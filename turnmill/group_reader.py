@@ -25,6 +25,7 @@ from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import Chatter, client_log
 from turnmill.kafka.refusal import refusal
+from turnmill.kafka.unpacking import bounded
 from turnmill.settings import ClientSettings
 
 Start = Literal["earliest", "latest"] | datetime | Mapping[int, int]
@@ -113,7 +114,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             self._consumer.subscribe([self.topic], listener=self)
 
     def _new_consumer(self) -> AIOKafkaConsumer:
-        return AIOKafkaConsumer(
+        consumer = AIOKafkaConsumer(
             **client_options(self.settings),
             client_id=self.group or "turnmill",
             group_id=self.group,
@@ -124,6 +125,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
             heartbeat_interval_ms=SESSION_MS // 5,
             max_poll_interval_ms=int(self.body_within * 1000),
         )
+        return bounded(consumer)
 
     async def poll(self) -> list[Heard]:
         """What has come, within POLL_MS. Commits what is done where that is due. Raises BrokerError."""

@@ -18,6 +18,15 @@ large becomes a dead letter and isn't lost."""
 OUTPUT_BYTES: Final = 20_971_520
 """The largest batch on the topics that hold what the pipeline makes: a turn of many messages, a dead letter's batch."""
 
+UNPACKED_BYTES: Final = OUTPUT_BYTES
+"""One batch of records unpacked: Kafka's codecs make a gigabyte of 40 KB, and a client unpacks a batch as a whole."""
+
+FETCHED_BYTES: Final = 67_108_864
+"""All batches of one answer of a broker, unpacked; beyond it the rest is fetched again when these are read."""
+
+BATCH_RECORDS: Final = 50_000
+"""Records of one batch, and of all batches of one answer: each becomes objects, however little it holds."""
+
 LEVELS: Final = 1024
 """Levels of nesting in JSON that others send: programs that follow it call themselves once a level."""
 

@@ -40,7 +40,7 @@ from topics import state as state_topic
 from topics.json_text import Fields
 from topics.state import Closed, RunKey
 from topics.turn_record import TurnRecord
-from turnmill.envelope import ENDS, LARGEST, checked, decode
+from turnmill.envelope import ENDS, LARGEST, batch_refusal, checked, decode
 from turnmill.errors import InvalidRecord, Reason
 
 INT: Final = frozenset({int})
@@ -203,12 +203,14 @@ class Partition:
         value = record.value
         if value is not None and len(value) > self.limits.record_bytes:
             detail = f"{len(value)} bytes; at most {self.limits.record_bytes} are taken"
-            self.out.dead.append(Refused(record, Reason.TOO_LARGE, detail))
+            self.out.dead.append(Refused(record, Reason.TOO_LARGE, batch_refusal(record.headers) or detail))
             return
         try:
             self._route(decode(value) if parsed is None else checked(parsed), record)
         except InvalidRecord as error:
-            self.out.dead.append(Refused(record, error.reason, error.detail))
+            batch = batch_refusal(record.headers)
+            reason, detail = (error.reason, error.detail) if batch is None else (Reason.TOO_LARGE, batch)
+            self.out.dead.append(Refused(record, reason, detail))
         except Exception as error:  # nothing in one record may stop the rest
             self.out.dead.append(Refused(record, Reason.INVALID_EVENT, f"{type(error).__name__}: {error}"))
 

@@ -21,6 +21,7 @@ from topics.catalog import Topic
 from turnmill.ending import stopped
 from turnmill.kafka.client import client_options
 from turnmill.kafka.refusal import refusal
+from turnmill.kafka.unpacking import bounded
 
 ANSWER_WITHIN: Final = 15.0  # seconds that the broker may be silent
 POLL_MS: Final = 500
@@ -45,9 +46,8 @@ async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaCo
 
 def new_consumer(settings: Settings, **options: Any) -> AIOKafkaConsumer:
     """A consumer without a group, not started yet. Where retention removed its offset, it goes on at the next one."""
-    return AIOKafkaConsumer(
-        **client_options(settings), enable_auto_commit=False, auto_offset_reset="earliest", **options
-    )
+    options = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **options}
+    return bounded(AIOKafkaConsumer(**client_options(settings), **options))
 
 
 async def stop(consumer: AIOKafkaConsumer) -> None:

@@ -17,6 +17,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from pipeline.worker.work import Batch
+from turnmill.kafka.unpacking import bounded
 
 # Faust waits 1.5 s at the end of a partition, and a fetch under way holds up all others of the same broker.
 FETCH_WAIT_MS: Final = 200
@@ -30,7 +31,7 @@ class BatchThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]  # Faust
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001  # Faust has no setting for it
-        return consumer
+        return bounded(consumer)
 
     async def on_thread_stop(self) -> None:
         """Leave the group at once, in the middle of a rebalance too, which may wait for a member that is dead.

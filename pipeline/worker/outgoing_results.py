@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.results import Out
-from pipeline.kafka.dead_letters import outgoing_letter
+from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outgoing
 from topics import catalog, telemetry, turn_record
 from topics.turn_record import TurnRecord
@@ -26,6 +26,7 @@ class OutgoingResults:
         self.events_topic = catalog.EVENTS.full_name(prefix)
         self.turns_topic = catalog.TURNS.full_name(prefix)
         self.telemetry_topic = catalog.TELEMETRY.full_name(prefix)
+        self.dead_letters_topic = catalog.DEAD_LETTERS.full_name(prefix)
         self.state_topic = catalog.STATE.full_name(prefix)
 
     def turns(self, number: int, out: Out) -> list[Outgoing]:
@@ -53,7 +54,9 @@ class OutgoingResults:
         return Outgoing(self.state_topic, name.encode(), value, number)
 
     def too_large(self, record: Outgoing) -> Outgoing:
-        """The dead letter for a record that its topic does not take."""
+        """The dead letter for a record that its topic does not take; of a dead letter, what fits of it."""
+        if record.topic == self.dead_letters_topic:
+            return without_value(record)
         refused = Refused(StoredRecord(b"", 0, 0, record.key), Reason.TOO_LARGE, self._why_too_large(record))
         self.count_refused(record.partition, [refused])
         return self._letter(record.partition, refused)

@@ -27,6 +27,7 @@ from pipeline.worker.spending import Spending
 from pipeline.worker.summing import Summing
 from topics import catalog, turn_record
 from turnmill.clock import now_ms
+from turnmill.envelope import batch_refusal
 from turnmill.errors import InvalidRecord, Reason
 
 PAUSE: Final = 0.5  # seconds before dead letters that were not delivered are sent again
@@ -111,6 +112,8 @@ def _late(record: ConsumerRecord) -> Refused:
 
 
 def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
+    if (batch := batch_refusal(record.headers)) is not None:
+        return Refused(record, Reason.TOO_LARGE, batch)
     if isinstance(error, InvalidRecord):
         return Refused(record, error.reason, f"not a turn record: {error.detail}")
     detail = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"

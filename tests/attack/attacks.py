@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.attack import bulk, doors, holding, identity, poison, proxying, webhooks
+from tests.attack import bulk, doors, holding, identity, poison, proxying, unpacked, webhooks
 from tests.attack.attack import Attack
 
 ATTACKS: Final[tuple[Attack, ...]] = (
@@ -15,4 +15,5 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *bulk.ATTACKS,
     *webhooks.ATTACKS,
     *proxying.ATTACKS,
+    *unpacked.ATTACKS,
 )

@@ -12,13 +12,14 @@ import pytest
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.offline import assemble
 from pipeline.assembly.partition import Partition
+from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
 from tests.support.partitions import fed, partition_of, remembered, taken
 from tests.support.toy import START, THREAD, TOY, TOYS, Envelope, Event, Log, envelope, right, said, text
 from topics import json_text, state, turn_record
 from topics.state import RunKey, Segment
 from topics.turn_record import TurnRecord
-from turnmill.envelope import encode
+from turnmill.envelope import REFUSED_BATCH, encode
 from turnmill.errors import Reason
 
 KEY = RunKey(None, THREAD, "r")
@@ -797,6 +798,21 @@ def test_what_else_is_wrong_with_a_record(value: bytes | None, reason: str) -> N
     assert partition.out.dead[0].record.value == value
     assert len(partition.out.dead[0].detail) < 300
     assert [words(record) for record in partition.out.turns] == [["a", "c"]]
+
+
+@pytest.mark.parametrize("size", [100, 2_000_000])
+def test_a_batch_that_was_not_unpacked_becomes_a_dead_letter_that_says_why(size: int) -> None:
+    log = Log()
+    log.add(envelope(0, text("a")))
+    batch = StoredRecord(b"\0" * size, 1, START, None, [(REFUSED_BATCH, b"the batch t/0@1-7 is not unpacked")])
+    partition = partition_of(log)
+    partition.feed([batch])
+    (letter,) = partition.out.dead
+    assert (letter.reason, letter.detail, letter.record.value) == (
+        "too_large",
+        "the batch t/0@1-7 is not unpacked",
+        batch.value,
+    )
 
 
 @pytest.mark.parametrize(
