@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from turnmill.envelope import LARGEST, loads
 from turnmill.errors import InvalidRecord
-from turnmill.limits import TENANT_CHARACTERS
+from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
 from turnmill.run_info import RunInfo
 from turnmill.wires import WIRES
 
-NonEmpty = Annotated[str, StringConstraints(min_length=1)]
+Named = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 
 
 class AgentEvent(BaseModel):
@@ -25,11 +25,13 @@ class AgentEvent(BaseModel):
 
     v: Literal[1]
     thread_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
-    run_id: NonEmpty
-    agent_id: NonEmpty
+    run_id: Named
+    agent_id: Named
     seq: Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
     ts: Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
-    dialect: Annotated[str, Field(min_length=1, description="Name of a wire.", examples=list(WIRES))]
+    dialect: Annotated[
+        str, Field(min_length=1, max_length=NAMED_CHARACTERS, description="Name of a wire.", examples=list(WIRES))
+    ]
     events: list[dict[str, Any]]
     dt: list[Annotated[int, Field(strict=True)]] | None = None
     tenant: Annotated[str, StringConstraints(max_length=TENANT_CHARACTERS)] | None = None

@@ -22,12 +22,22 @@ import orjson
 from turnmill import deep_json
 from turnmill.errors import InvalidRecord, Reason
 from turnmill.identity import is_uuid
-from turnmill.limits import LEVELS, TENANT_CHARACTERS
+from turnmill.limits import LEVELS, NAMED_CHARACTERS, TENANT_CHARACTERS
 from turnmill.nesting import too_deep
 
 TOPIC = "events"  # behind the prefix of the settings
 VERSION = 1
 LARGEST = 2**53 - 1  # the largest integer that every JSON reader keeps
+NAMES = (  # of what is known about a run
+    "agent_name",
+    "model_name",
+    "provider_name",
+    "parent_run_id",
+    "parent_thread_id",
+    "continues",
+    "replaces",
+    "external_id",
+)
 ENDS = frozenset({"complete", "aborted", "error", "disconnected"})
 
 REFUSED_BATCH = (
@@ -96,6 +106,8 @@ def _problem(value: dict[str, Any]) -> str | None:
         field = value.get(key)
         if not isinstance(field, str) or not field:
             return f"'{key}' must be a non-empty string, got {reprlib.repr(field)}"
+        if len(field) > NAMED_CHARACTERS:
+            return f"'{key}' has {len(field):,} characters; at most {NAMED_CHARACTERS:,} are taken"
         if not field.isascii() and _is_broken(field):
             return f"'{key}' holds half of a surrogate pair: {field!r:.80}"
     if not is_uuid(value["thread_id"]):
@@ -115,6 +127,10 @@ def _problem(value: dict[str, Any]) -> str | None:
     for key, kind in (("run", dict), ("tenant", str)):
         if value.get(key) is not None and not isinstance(value[key], kind):
             return f"'{key}' must be {'an object' if kind is dict else 'a string'}, got {reprlib.repr(value[key])}"
+    for key in NAMES if value.get("run") else ():
+        field = value["run"].get(key)
+        if isinstance(field, str) and len(field) > NAMED_CHARACTERS:
+            return f"'run.{key}' has {len(field):,} characters; at most {NAMED_CHARACTERS:,} are taken"
     tenant = value.get("tenant")
     return _problem_of_tenant(tenant) if tenant else None
 

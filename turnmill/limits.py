@@ -36,6 +36,10 @@ OWN_LEVELS: Final = 1100
 TENANT_CHARACTERS: Final = 200
 """The longest name of a tenant, since it is a part of keys in databases and of names of objects."""
 
+NAMED_CHARACTERS: Final = 1_000
+"""The longest id or name of a run, thread, agent, model, provider: they are remembered for days, and repeated
+in each list."""
+
 EVENT_BYTES: Final = 16_777_216
 """One event in a stream or file that is read: until its end has come, it is held in memory."""
 

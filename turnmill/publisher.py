@@ -26,7 +26,7 @@ from turnmill.counts import Counts, Report
 from turnmill.current_span import current
 from turnmill.errors import BrokerError, CallerError
 from turnmill.identity import thread_uuid
-from turnmill.limits import TENANT_CHARACTERS
+from turnmill.limits import NAMED_CHARACTERS, TENANT_CHARACTERS
 from turnmill.micro_batch import MicroBatch
 from turnmill.published_run import PublishedRun
 from turnmill.wires import WIRES
@@ -153,6 +153,9 @@ class Publisher:
         for name, value in (("thread_id", thread_id), ("agent_id", agent_id)):
             if not isinstance(value, str) or not value:
                 raise CallerError(f"{name} must be a string that is not empty, got {value!r:.80}")
+        for name, value in (("thread_id", thread_id), ("run_id", run_id or ""), ("agent_id", agent_id)):
+            if len(value) > NAMED_CHARACTERS:
+                raise CallerError(f"{name} has {len(value):,} characters; at most {NAMED_CHARACTERS:,} are taken")
         if tenant and (not isinstance(tenant, str) or len(tenant) > TENANT_CHARACTERS):
             raise CallerError(f"tenant must be a string of at most {TENANT_CHARACTERS} characters, got {tenant!r:.80}")
         if dialect not in WIRES:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+from turnmill.limits import NAMED_CHARACTERS
+
+Named = Annotated[str, StringConstraints(max_length=NAMED_CHARACTERS)]
 
 
 class RunInfo(BaseModel):
@@ -12,14 +16,14 @@ class RunInfo(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
 
-    agent_name: str | None = None
-    model_name: str | None = None
-    provider_name: str | None = None
-    parent_run_id: str | None = None
-    parent_thread_id: str | None = None
-    continues: str | None = None  # the run that this one follows
-    replaces: str | None = None  # the run that this one is another version of
+    agent_name: Named | None = None
+    model_name: Named | None = None
+    provider_name: Named | None = None
+    parent_run_id: Named | None = None
+    parent_thread_id: Named | None = None
+    continues: Named | None = None  # the run that this one follows
+    replaces: Named | None = None  # the run that this one is another version of
     started_at: str | int | None = None
     request: Any = None
-    external_id: str | None = None
+    external_id: Named | None = None
     traceparent: str | None = None

@@ -21,7 +21,7 @@ class Limits:
     run_bytes: int = 536_870_912  # of records of one run
     open_bytes: int = 4_194_304  # of records of open runs that are not in the state topic yet, per partition
     park_bytes: int = 262_144  # the lightest run that is parked: to build one, the state topic is read
-    closed_runs: int = 20_000  # remembered per partition
+    closed_runs: int = 20_000  # remembered per partition; one with a long name counts as several
     reopen_bytes: int = 16_777_216  # of records of interrupted runs that can be reopened, per partition
     record_bytes: int = 1_048_576
     keep_telemetry: bool = False

@@ -27,10 +27,12 @@ UNNAMED: Final = LENGTH.pack(len(NOBODY)) + NOBODY  # behind the name of a run t
 REMOVED, INTERRUPTED, COMPLETE, CUT = 0, 1, 2, 3  # states
 FREE, DELETED = 0, -1  # slots: never used, used before
 FEWEST: Final = 64  # slots
+UNIT: Final = 256  # bytes that most marks need no more than
 
 
 class Marks:
-    """RunKey -> Closed, in the order of `add`. `shares`: how many each tenant has.
+    """RunKey -> Closed, in the order of `add`. `shares`: how much of them each tenant has, in units of UNIT bytes, so
+    that a bound on them bounds memory, too: a mark with a long name counts as several.
 
     Entries are appended to pages; a place is a page's number times PAGE, plus an offset in it. The slots are a hash
     table with open addressing, at most half full: they hold places, plus one. The hash is that of the run's name
@@ -41,6 +43,7 @@ class Marks:
         self._pages: deque[bytearray] = deque([bytearray()])
         self._dropped = 0  # number of pages that were dropped from the front
         self._head = 0  # offset in the first page of the oldest entry
+        self._count = 0
         self._bytes = 0  # of all entries that were not removed
         self._ends: dict[str | None, list[int]] = {}  # of each tenant the places of its oldest and of its newest mark
         self.shares = Shares()
@@ -48,7 +51,7 @@ class Marks:
         self._used = 0  # slots that are not FREE
 
     def __len__(self) -> int:
-        return self.shares.total
+        return self._count
 
     def __iter__(self) -> Iterator[RunKey]:
         """Oldest first."""
@@ -75,7 +78,8 @@ class Marks:
         self._put(name, place)
         page += entry
         self._bytes += len(entry)
-        self.shares.add(key.tenant, 1)
+        self._count += 1
+        self.shares.add(key.tenant, _units(len(entry)))
         ends = self._ends.get(key.tenant)
         if ends is None:
             self._ends[key.tenant] = [place, place]
@@ -103,8 +107,10 @@ class Marks:
             page, at = self._at(place)
             page[at] = REMOVED
             self._slots[slot] = DELETED
-            self._bytes -= ENTRY.size + len(packed)
-            self.shares.add(key.tenant, -1)
+            size = ENTRY.size + len(packed)
+            self._bytes -= size
+            self._count -= 1
+            self.shares.add(key.tenant, -_units(size))
             if self._ends[key.tenant][0] == place:
                 self._advance(key.tenant)
 
@@ -215,12 +221,16 @@ class Marks:
 
     def _rebuild(self) -> None:
         size = FEWEST
-        while size < 4 * (self.shares.total + 1):
+        while size < 4 * (self._count + 1):
             size *= 2
         before, self._slots, self._used = self._slots, array("q", bytes(8 * size)), 0
         for value in before:
             if value not in (FREE, DELETED):
                 self._put(self._name(value - 1), value - 1)
+
+
+def _units(size: int) -> int:
+    return -(-size // UNIT)
 
 
 def _packed(key: RunKey) -> tuple[bytes, bytes]:

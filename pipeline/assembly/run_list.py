@@ -147,7 +147,7 @@ class RunList:
             known = self._marks.get(run)
             if known is None or entry.rank > known.rank:
                 self._marks.add(run, entry)
-                if len(self._marks) > LISTED_MARKS:
+                while self._marks.shares.total > LISTED_MARKS:
                     self._marks.remove(self._marks.of_most())
             self._look_at(run)
 

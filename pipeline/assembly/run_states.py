@@ -232,8 +232,8 @@ class RunStates:
         self._keep_within_bounds()
 
     def _keep_within_bounds(self) -> None:
-        if len(self.marks) > self.limits.closed_runs:
-            while len(self.marks) > self.limits.closed_runs:
+        if self.marks.shares.total > self.limits.closed_runs:
+            while self.marks.shares.total > self.limits.closed_runs:
                 self._leave(self.marks.of_most(), Event.CLOSED_BOUND)
             self.marks = self.marks.packed()
         while self._reopenable_bytes.total > self.limits.reopen_bytes:

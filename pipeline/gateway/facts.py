@@ -12,12 +12,13 @@ from pipeline.errors import InvalidRecord
 from pipeline.gateway.problems import Problem
 from turnmill.envelope import LARGEST, loads
 from turnmill.identity import thread_uuid
+from turnmill.limits import NAMED_CHARACTERS
 from turnmill.run_info import RunInfo
 
 PREFIX: Final = "turnmill_"
 DIALECT_NAMES: Final = tuple(DIALECTS)
 
-Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=NAMED_CHARACTERS)]
 End = Literal["complete", "aborted", "error", "disconnected", "open"]
 
 

@@ -22,6 +22,7 @@ from pipeline.gateway.threads import ThreadId
 from pipeline.gateway.upload import Upload
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
+from turnmill.limits import NAMED_CHARACTERS
 from turnmill.published_run import PublishedRun
 
 UNFIT: Final = ("multipart/", "image/", "audio/", "video/")
@@ -84,7 +85,7 @@ async def upload(
     gateway: TheGateway,
     principal: Sender,
     thread_id: ThreadId,
-    run_id: Annotated[str, Path(min_length=1, max_length=500, description="Unique in the thread.")],
+    run_id: Annotated[str, Path(min_length=1, max_length=NAMED_CHARACTERS, description="Unique in the thread.")],
     where: Annotated[Where, Query()],
     headers: Annotated[FactHeaders, Header()],
 ) -> Report:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.attack import bulk, doors, holding, identity, poison, proxying, unpacked, webhooks
+from tests.attack import bulk, doors, holding, identity, names, poison, proxying, unpacked, webhooks
 from tests.attack.attack import Attack
 
 ATTACKS: Final[tuple[Attack, ...]] = (
     *identity.ATTACKS,
     *holding.ATTACKS,
     *doors.ATTACKS,
+    *names.ATTACKS,
     *poison.ATTACKS,
     *bulk.ATTACKS,
     *webhooks.ATTACKS,

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from topics import json_text
 from topics.agent_event import explain
-from turnmill.envelope import LARGEST, decode, encode, loads
+from turnmill.envelope import LARGEST, NAMES, decode, encode, loads
 from turnmill.errors import InvalidRecord, Reason
+from turnmill.limits import NAMED_CHARACTERS
+from turnmill.run_info import RunInfo
 
 GOOD: dict[str, Any] = {
     "v": 1,
@@ -141,3 +143,18 @@ def test_numbers_that_are_none(text: str) -> None:
 def test_lone_surrogates_are_read_as_javascript_writes_them() -> None:
     assert loads(b'["\\ud83d", "\\ud83d\\ude00", 1.5]') == ["\ud83d", "😀", 1.5]
     assert json.loads(encode({"x": "\ud83d"})) == {"x": "\ud83d"}
+
+
+@pytest.mark.parametrize("key", ["run_id", "agent_id", "dialect"])
+def test_ids_and_names_are_as_long_as_they_may_be_and_no_longer(key: str) -> None:
+    assert decode(encode({**GOOD, key: "💥" * NAMED_CHARACTERS}))[key]
+    with pytest.raises(InvalidRecord, match=f"'{key}' has 400,000 characters; at most 1,000 are taken"):
+        decode(encode({**GOOD, key: "x" * 400_000}))
+
+
+@pytest.mark.parametrize("key", NAMES)
+def test_so_are_those_of_what_is_known_about_a_run(key: str) -> None:
+    assert key in RunInfo.model_fields
+    decode(encode({**GOOD, "run": {key: "x" * NAMED_CHARACTERS, "request": "x" * 5_000}}))
+    with pytest.raises(InvalidRecord, match=f"'run.{key}' has 1,001 characters"):
+        decode(encode({**GOOD, "run": {key: "x" * (NAMED_CHARACTERS + 1)}}))
