@@ -36,7 +36,7 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/assembly": (
         "agent_turn builder deadlines dialect expected_record finish finishing fork limits marks offline oversized "
         "parking partition parts records refused_events restored_state results run run_ends segment_names "
-        "sequence_window shares spilled_run telemetry weight"
+        "sequence_window spilled_run telemetry weight"
     ),
     "pipeline/stores": "keys rows thread_rows usage",
     "pipeline/dialects": "model_calls notes responses_progress tp_events",

@@ -13,7 +13,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import Final
 
-from pipeline.assembly.shares import Shares
+from turnmill.shares import Shares
 from topics.state import Closed, RunKey
 
 # Tests set it: compiled code would not look again at what is Final.

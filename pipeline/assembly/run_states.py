@@ -22,7 +22,7 @@ from pipeline.assembly.expected_record import Entry, ExpectedRecord
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.run import Run
-from pipeline.assembly.shares import Shares
+from turnmill.shares import Shares
 from pipeline.assembly.spilled_run import SpilledRun
 from topics.state import Closed, RunKey
 

@@ -19,7 +19,7 @@ from pipeline.assembly.run_list import ListedRun
 from pipeline.errors import BrokerError
 from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.follower import Follower, Offsets
-from pipeline.gateway.live.fair_slots import FairSlots
+from pipeline.slots import Slots
 from pipeline.gateway.live.recent_events import Recent
 from pipeline.kafka.reading import ANSWER_WITHIN, new_consumer, offsets_since, read, stop
 from pipeline.observability import metrics as m
@@ -50,7 +50,7 @@ class EventTail:
         self._window = int(settings.gateway_live_window * 1000)
         self._readers: dict[ThreadKey, set[asyncio.Event]] = {}
         self._idle: list[Any] = []  # consumers
-        self._slots = FairSlots(READERS)
+        self._slots = Slots(READERS)
         self.recent = Recent(settings.gateway_live_bytes)
 
     async def ready(self) -> None:

@@ -1,0 +1,74 @@
+"""Slots for which callers wait: each tenant gets its share of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from turnmill.shares import Shares
+
+Waiting = asyncio.Future[None]
+
+
+class Slots:
+    """At most `size` callers are in at once. A tenant leaves some free for the next one (`Shares.allows`); of tenants
+    that wait, the one that holds the fewest slots gets the next.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._shares = Shares()
+        self._waiting: OrderedDict[str | None, deque[Waiting]] = OrderedDict()
+
+    def waiting(self, tenant: str | None) -> int:
+        """Return how many callers of a tenant wait."""
+        return len(self._waiting.get(tenant, ()))
+
+    @asynccontextmanager
+    async def taken(self, tenant: str | None) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it during the block."""
+        if tenant not in self._waiting and self._shares.allows(tenant, 1, self._size):
+            self._shares.add(tenant, 1)
+        else:
+            await self._turn(tenant)
+        try:
+            yield
+        finally:
+            self._give(tenant)
+
+    async def _turn(self, tenant: str | None) -> None:
+        mine: Waiting = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.cancelled():
+                self._forget(tenant, mine)
+            else:  # the slot was given at the same moment
+                self._give(tenant)
+            raise
+
+    def _forget(self, tenant: str | None, mine: Waiting) -> None:
+        those = self._waiting.get(tenant, deque())
+        if mine in those:
+            those.remove(mine)
+            if not those:
+                del self._waiting[tenant]
+
+    def _give(self, tenant: str | None) -> None:
+        """Take a slot back, and give those that are free to who waits."""
+        self._shares.add(tenant, -1)
+        while True:
+            may = [one for one in self._waiting if self._shares.allows(one, 1, self._size)]
+            if not may:
+                return
+            following = min(may, key=self._shares.held)  # of equals the first that came
+            those = self._waiting.pop(following)
+            first = those.popleft()
+            if those:
+                self._waiting[following] = those
+            if not first.done():
+                self._shares.add(following, 1)
+                first.set_result(None)
