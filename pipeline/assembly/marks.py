@@ -13,8 +13,8 @@ from itertools import pairwise
 from struct import Struct
 from typing import Final
 
-from turnmill.shares import Shares
 from topics.state import Closed, RunKey
+from turnmill.shares import Shares
 
 # Tests set it: compiled code would not look again at what is Final.
 PAGE = 65_536  # bytes, and the step from the places of one page to those of the next

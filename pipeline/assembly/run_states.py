@@ -22,9 +22,9 @@ from pipeline.assembly.expected_record import Entry, ExpectedRecord
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.marks import Marks
 from pipeline.assembly.run import Run
-from turnmill.shares import Shares
 from pipeline.assembly.spilled_run import SpilledRun
 from topics.state import Closed, RunKey
+from turnmill.shares import Shares
 
 
 class State(StrEnum):

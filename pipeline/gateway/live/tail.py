@@ -19,12 +19,12 @@ from pipeline.assembly.run_list import ListedRun
 from pipeline.errors import BrokerError
 from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.follower import Follower, Offsets
-from pipeline.slots import Slots
 from pipeline.gateway.live.recent_events import Recent
 from pipeline.kafka.reading import ANSWER_WITHIN, new_consumer, offsets_since, read, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.slots import Slots
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
 
