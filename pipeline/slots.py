@@ -29,36 +29,21 @@ class Slots:
     @asynccontextmanager
     async def taken(self, tenant: str | None) -> AsyncIterator[None]:
         """Wait for a slot, and hold it during the block."""
+        await self.take(tenant)
+        try:
+            yield
+        finally:
+            self.give(tenant)
+
+    async def take(self, tenant: str | None) -> None:
+        """Wait for a slot, which the caller holds until it calls `give`."""
         if tenant not in self._waiting and self._shares.allows(tenant, 1, self._size):
             self._shares.add(tenant, 1)
         else:
             await self._turn(tenant)
-        try:
-            yield
-        finally:
-            self._give(tenant)
 
-    async def _turn(self, tenant: str | None) -> None:
-        mine: Waiting = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant, deque()).append(mine)
-        try:
-            await mine
-        except asyncio.CancelledError:
-            if mine.cancelled():
-                self._forget(tenant, mine)
-            else:  # the slot was given at the same moment
-                self._give(tenant)
-            raise
-
-    def _forget(self, tenant: str | None, mine: Waiting) -> None:
-        those = self._waiting.get(tenant, deque())
-        if mine in those:
-            those.remove(mine)
-            if not those:
-                del self._waiting[tenant]
-
-    def _give(self, tenant: str | None) -> None:
-        """Take a slot back, and give those that are free to who waits."""
+    def give(self, tenant: str | None) -> None:
+        """Give a slot back: those that are free go to callers that wait."""
         self._shares.add(tenant, -1)
         while True:
             may = [one for one in self._waiting if self._shares.allows(one, 1, self._size)]
@@ -72,3 +57,22 @@ class Slots:
             if not first.done():
                 self._shares.add(following, 1)
                 first.set_result(None)
+
+    async def _turn(self, tenant: str | None) -> None:
+        mine: Waiting = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.cancelled():
+                self._forget(tenant, mine)
+            else:  # the slot was given at the same moment
+                self.give(tenant)
+            raise
+
+    def _forget(self, tenant: str | None, mine: Waiting) -> None:
+        those = self._waiting.get(tenant, deque())
+        if mine in those:
+            those.remove(mine)
+            if not those:
+                del self._waiting[tenant]

@@ -29,7 +29,10 @@ SECRET_BYTES: Final = (24, 64)  # as the specification wants them
 MOST_SECRETS: Final = 2  # the newest first; both sign while receivers change over
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 LONGEST_URL: Final = 2000
+SETTING: Final = "setting:"  # how the ids of webhooks of the setting begin
 NAT64: Final = ip_network("64:ff9b::/96")
+SITE_LOCAL: Final = ip_network("fec0::/10")  # deprecated, and routed inside of some networks all the same
+ISATAP: Final = (0x00005EFE, 0x02005EFE)  # before the IPv4 address, in the lower half (RFC 5214)
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -55,6 +58,11 @@ class Webhook:
     def host(self) -> str:
         """What logs say of the address: its path and query may hold a secret of the receiver's."""
         return urlsplit(self.url).hostname or ""
+
+    @property
+    def owner(self) -> str:
+        """Whose share of the slots its deliveries take: its tenant's; an operator's webhook has one of its own."""
+        return self.id if self.tenant is None or self.id.startswith(SETTING) else self.tenant
 
     def hears(self, event: Event) -> bool:
         """Whether an event is for it."""
@@ -164,7 +172,7 @@ def _webhook(row: Any) -> Webhook:
     tenant = row.get("tenant")
     if type(tenant) not in (str, type(None)) or type(row.get("events")) not in (list, type(None)):
         raise ValueError("'tenant' is a string, 'events' a list")
-    return Webhook(f"setting:{name}", checked_url(url), checked_events(row.get("events")), tenant, tuple(secrets))
+    return Webhook(f"{SETTING}{name}", checked_url(url), checked_events(row.get("events")), tenant, tuple(secrets))
 
 
 def networks(text: str) -> tuple[Network, ...]:
@@ -185,8 +193,11 @@ def reachable(address: str, scheme: str, allowed: Sequence[Network]) -> bool:
     inner = _carried(ip)
     if any(one.version == network.version and one in network for one in (ip, *inner) for network in allowed):
         return True
-    public = all(one.is_global and not one.is_multicast and not one.is_reserved for one in inner or (ip,))
-    return scheme == "https" and public
+    return scheme == "https" and ip not in SITE_LOCAL and all(map(_is_public, inner or (ip,)))
+
+
+def _is_public(ip: Address) -> bool:
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
 
 
 def _carried(ip: Address) -> tuple[IPv4Address, ...]:
@@ -199,7 +210,9 @@ def _carried(ip: Address) -> tuple[IPv4Address, ...]:
         return ip.teredo
     if ip in NAT64 or int(ip) >> 32 == 0:  # the second: "IPv4-compatible", long deprecated
         return (IPv4Address(int(ip) & 0xFFFFFFFF),)
-    return (ip.sixtofour,) if ip.sixtofour is not None else ()
+    if ip.sixtofour is not None:
+        return (ip.sixtofour,)
+    return (IPv4Address(int(ip) & 0xFFFFFFFF),) if int(ip) >> 32 & 0xFFFFFFFF in ISATAP else ()
 
 
 def body(kind: str, at_iso: str, data: Mapping[str, Any]) -> bytes:

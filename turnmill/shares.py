@@ -35,6 +35,13 @@ class Shares:
             if after:
                 self._by_bits[after.bit_length()][tenant] = None
 
+    def copy(self) -> Shares:
+        """Return the same amounts, to try out what would fit."""
+        found = Shares()
+        for tenant, amount in self._held.items():
+            found.add(tenant, amount)
+        return found
+
     def held(self, tenant: str | None) -> int:
         """Return how much a tenant holds."""
         return self._held.get(tenant, 0)

@@ -31,7 +31,9 @@ from pipeline.gateway.security import Authenticator
 from pipeline.gateway.upload import Upload
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
+from pipeline.pools import SEARCHES
 from pipeline.settings import Settings
+from pipeline.slots import Slots
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
@@ -41,7 +43,6 @@ AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect
 ERASED_HOLDS: Final = 5.0  # seconds for which it is believed that a thread was not deleted
 ERASED_AT_ONCE: Final = 500  # threads that the store is asked for together
 ERASED_KNOWN: Final = 10_000  # threads
-SEARCHES: Final = 3  # at once: the others wait, so that the store has connections left for all that is no search
 TENANTS_NAMED: Final = 20  # of those that have the thread
 
 T = TypeVar("T")
@@ -151,7 +152,7 @@ class Gateway:
         self.figures = Tail(settings, self.follower, self.run_watch)
         self.erased = Erased(self.store)
         self.budgets = Budgets(settings.budget_list, self.store)
-        self.searching = asyncio.Semaphore(SEARCHES)
+        self.searching = Slots(SEARCHES.size)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
         # To the brokers, also where this environment names a gateway for agents: it would publish to itself.
         self._publisher = Opened(lambda: Publisher(settings.model_copy(update={"publish_url": None})).__aenter__())

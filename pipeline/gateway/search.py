@@ -61,7 +61,7 @@ async def search(
     kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in inside)
     try:
         query = SearchQuery(q, kinds, bounded, agent, role, since, until, limit, cursor)
-        async with gateway.searching:
+        async with gateway.searching.taken(bounded):
             found = await (await gateway.store()).search(query)
     except CallerError as error:
         raise Problem("bad-request", str(error)) from None

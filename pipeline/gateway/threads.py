@@ -99,17 +99,19 @@ async def list_threads(
     bounded = principal.bounded(tenant)
     store = await gateway.store()
     try:
-        return await store.threads(
-            limit,
-            cursor,
-            agent_id=agent,
-            tenant=bounded,
-            search=search,
-            external_id=external_id,
-            status=status,
-            since=since,
-            until=until,
-        )
+        # In a slot: where few threads match, all of the tenant's are looked at.
+        async with gateway.searching.taken(bounded):
+            return await store.threads(
+                limit,
+                cursor,
+                agent_id=agent,
+                tenant=bounded,
+                search=search,
+                external_id=external_id,
+                status=status,
+                since=since,
+                until=until,
+            )
     except CallerError as error:
         raise Problem("bad-cursor", str(error)) from None
 

@@ -7,11 +7,11 @@ delivered in order, and one that waits holds up no other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import Select, delete, func, insert, select, text, update
 from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -25,21 +25,37 @@ from pipeline.webhooks import Event, Webhook
 CLAIMED_MS: Final = 60_000  # for which a delivery is one worker's; no attempt takes as long
 LANES: Final = 0x77686B  # "whk": the first key of Postgres' advisory locks of lanes
 
+CANDIDATES: Final = 128  # from which a claim chooses: of each owner the oldest, then of each the second, and so on
+OF_ONE: Final = 32  # of these of one owner; of one webhook EACH
+EACH: Final = 4  # deliveries under way to one webhook: one that is slow must leave room for others
+
 Lane = tuple[str, str]
+
+
+class Due(NamedTuple):
+    """A delivery that may begin. `owner`: as `Webhook.owner`."""
+
+    seq: int
+    webhook: str
+    owner: str
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One event on its way to one webhook; times in epoch ms, `at` that of its record."""
 
-    seq: int
-    webhook: str
+    due: Due
     id: str
     lane: str
     payload: str
     place: tuple[str, int, int]
     at: int
     attempts: int
+
+    @property
+    def webhook(self) -> str:
+        """The id of the webhook that it is for."""
+        return self.due.webhook
 
 
 class Delivering(Connected):
@@ -98,28 +114,28 @@ class Delivering(Connected):
                 rows.append(_row(webhook, event, None if lane in busy else now))
                 busy.add(lane)
             new = INSERT[connection.dialect.name](queue)
-            for row in rows:  # one by one: the order of their numbers is the order of delivery
-                await connection.execute(
-                    new.on_conflict_do_nothing(index_elements=[queue.c.webhook, queue.c.id]), [row]
-                )
+            # The driver runs it for one row after the other: the order of their numbers is the order of delivery.
+            await connection.execute(new.on_conflict_do_nothing(index_elements=[queue.c.webhook, queue.c.id]), rows)
 
-    async def claim(self, now: int, most: int, each: int, but: Collection[str] = ()) -> list[Delivery]:
-        """Some that are due, at most `each` of one webhook and none of `but`; they are the caller's for CLAIMED_MS."""
+    async def claim(self, now: int, choose: Callable[[Sequence[Due]], Sequence[int]]) -> list[Delivery]:
+        """Deliveries that are due; they are the caller's for CLAIMED_MS. `choose` says which, by their numbers, of
+        candidates in which the oldest of each owner come first: one with very many hides none of the others.
+        """
         due = queue.c.due <= now
-        place = func.row_number().over(partition_by=queue.c.webhook, order_by=(queue.c.due, queue.c.seq))
-        ranked = select(queue.c.seq, queue.c.due, place.label("place")).where(due, queue.c.webhook.not_in([*but]))
-        found = ranked.subquery()
-        some = select(found.c.seq).where(found.c.place <= each).order_by(found.c.due, found.c.seq).limit(most)
-        # A second look at `due`: another worker may have claimed them meanwhile.
-        mine = update(queue).where(queue.c.seq.in_(some), due).values(due=now + CLAIMED_MS).returning(*queue.c)
         async with self._reading() as connection:  # nearly always nothing is due
             await certain(connection)
             if await connection.scalar(select(queue.c.seq).where(due).limit(1)) is None:
                 return []
         async with self._writing() as connection:
             await certain(connection)
-            rows = (await connection.execute(mine)).all()
-        return [_delivery(row) for row in sorted(rows, key=lambda row: row.seq)]
+            chosen = {one.seq: one for one in map(Due._make, (await connection.execute(_candidates(now))).all())}
+            numbers = choose(list(chosen.values()))
+            if not numbers:
+                return []
+            # A second look at `due`: another worker may have claimed them meanwhile.
+            mine = update(queue).where(queue.c.seq.in_(numbers), due).values(due=now + CLAIMED_MS)
+            rows = (await connection.execute(mine.returning(*queue.c))).all()
+        return [_delivery(row, chosen[row.seq]) for row in sorted(rows, key=lambda row: row.seq)]
 
     async def over(self, delivery: Delivery, now: int) -> None:
         """It is delivered, or given up: the next one of its lane is due."""
@@ -148,15 +164,14 @@ class Delivering(Connected):
 async def _lock(connection: AsyncConnection, lanes: Sequence[Lane]) -> None:
     """Hold these lanes until the transaction ends; SQLite has one writer anyhow."""
     if connection.dialect.name == "postgresql":
-        statement = text("SELECT pg_advisory_xact_lock(:space, hashtext(:lane))")
-        keys = [{"space": LANES, "lane": f"{webhook} {lane}"} for webhook, lane in sorted(lanes)]
-        for key in keys:
-            await connection.execute(statement, key)
+        each = "SELECT pg_advisory_xact_lock(:space, hashtext(lane)) FROM unnest(CAST(:lanes AS text[])) AS lane"
+        keys = [f"{webhook} {lane}" for webhook, lane in sorted(lanes)]
+        await connection.execute(text(each), {"space": LANES, "lanes": keys})
 
 
 def _same(delivery: Delivery) -> tuple[Any, ...]:
     """Not by the number alone: SQLite gives it again."""
-    return queue.c.seq == delivery.seq, queue.c.webhook == delivery.webhook, queue.c.id == delivery.id
+    return queue.c.seq == delivery.due.seq, queue.c.webhook == delivery.webhook, queue.c.id == delivery.id
 
 
 def _row(webhook: str, event: Event, due: int | None) -> dict[str, Any]:
@@ -164,9 +179,22 @@ def _row(webhook: str, event: Event, due: int | None) -> dict[str, Any]:
     return {**row, "payload": event.payload.decode(), "place": list(event.place)}
 
 
-def _delivery(row: Any) -> Delivery:
+def _candidates(now: int) -> Select[Any]:
+    """`Due` of what is due, the oldest of each owner first."""
+    owner = func.coalesce(webhooks.c.tenant, queue.c.webhook)
+    oldest = (queue.c.due, queue.c.seq)
+    within = func.row_number().over(partition_by=queue.c.webhook, order_by=oldest)
+    columns = (queue.c.seq, queue.c.webhook, owner.label("owner"), queue.c.due, within.label("within"))
+    of = select(*columns).outerjoin(webhooks, webhooks.c.id == queue.c.webhook).where(queue.c.due <= now).subquery()
+    place = func.row_number().over(partition_by=of.c.owner, order_by=(of.c.within, of.c.due, of.c.seq))
+    ranked = select(of, place.label("place")).where(of.c.within <= EACH).subquery()
+    first = select(ranked.c.seq, ranked.c.webhook, ranked.c.owner).where(ranked.c.place <= OF_ONE)
+    return first.order_by(ranked.c.place, ranked.c.due, ranked.c.seq).limit(CANDIDATES)
+
+
+def _delivery(row: Any, due: Due) -> Delivery:
     place = str(row.place[0]), int(row.place[1]), int(row.place[2])
-    return Delivery(row.seq, row.webhook, row.id, row.lane, row.payload, place, row.at, row.attempts)
+    return Delivery(due, row.id, row.lane, row.payload, place, row.at, row.attempts)
 
 
 def _webhook(row: Any, now: int) -> Webhook:

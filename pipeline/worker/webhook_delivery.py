@@ -1,4 +1,7 @@
-"""Sends what waits in the queue: a few at once for each webhook, with back-off, until it is taken or too old."""
+"""Sends what waits in the queue: a few at once for each webhook, with back-off, until it is taken or too old.
+
+Each owner of webhooks has its share of what is under way (`pipeline.slots`), however many webhooks it has.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import logging
 import random
 import time
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, Final, Protocol
@@ -21,21 +24,23 @@ from pipeline.kafka.reading import read, reader
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.pools import DELIVERIES, LETTERS
 from pipeline.settings import Settings
-from pipeline.stores.deliveries import Delivery
+from pipeline.slots import Slots
+from pipeline.stores.deliveries import EACH, Delivery, Due
 from pipeline.stores.sql import ThreadStore
 from pipeline.webhooks import Webhook, networks
-from pipeline.worker.webhook_sender import send
+from pipeline.worker.webhook_sender import Sender
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, Reason
+from turnmill.shares import Shares
 
 LOOK: Final = 0.5  # seconds between two looks at an empty queue
 AWAY: Final = 5.0  # seconds after a failure of the store, or of the broker
-AT_ONCE: Final = 32  # deliveries under way in one worker
-EACH: Final = 4  # of these to one webhook: one that is slow must leave room for others
 FIRST_MS: Final = 5_000  # until the second attempt; then four times as long, up to
 LONGEST_MS: Final = 7_200_000
 COUNT_EVERY: Final = 15.0  # seconds
+LETTERS_KNOWN: Final = 1_000  # records whose dead letter was made
 
 log = logging.getLogger(__name__)
 
@@ -61,19 +66,23 @@ class Deliverer:
         known: Known,
         outbox: Outbox,
         metrics: Metrics,
+        sender: Sender | None = None,
     ) -> None:
         self._settings = settings
         self._store = store
         self._known = known
         self._outbox = outbox
         self._metrics = metrics
-        self._allowed = networks(settings.webhooks_allow)
+        self._sender = sender or Sender(networks(settings.webhooks_allow))
         self._within = int(settings.webhooks_within * 1000)
-        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._under_way: dict[asyncio.Task[None], Due] = {}
+        self._shares = Shares()
         self._stopped = asyncio.Event()
         self._counted = 0.0
         self._warn = RepeatedWarning(log)
         self._buried: dict[str, DeadLetterLog] = {}
+        self._burying = Slots(LETTERS.size)
+        self._letters: OrderedDict[tuple[str, int, int], None] = OrderedDict()
 
     def stop(self) -> None:
         """Begin nothing new."""
@@ -94,8 +103,11 @@ class Deliverer:
             except Exception:
                 log.exception("webhooks: looking at what waits failed")
                 pause = AWAY
-            if len(self._under_way) >= AT_ONCE:
-                await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+            if self._under_way:
+                full = len(self._under_way) >= DELIVERIES.size
+                await asyncio.wait(
+                    self._under_way, timeout=None if full else pause, return_when=asyncio.FIRST_COMPLETED
+                )
             else:
                 await asyncio.sleep(pause)
         self._metrics.set(m.WEBHOOKS_WAITING, 0)  # other workers say it
@@ -103,24 +115,37 @@ class Deliverer:
     async def _begin(self) -> bool:
         """Begin with what is due -> whether something was."""
         store = await self._store()
-        counts = Counter(self._under_way.values())
-        full = [webhook for webhook, count in counts.items() if count >= EACH]
-        found = await store.claim(now_ms(), AT_ONCE - len(self._under_way), EACH, full)
+        found = await store.claim(now_ms(), self._chosen)
         known = {one.id: one for one in await self._known()} if found else {}
         if any(one.webhook not in known for one in found):  # it is new, or was deleted
             known = {one.id: one for one in await self._known(now=True)}
         for one in found:
             task = asyncio.create_task(self._deliver(store, known.get(one.webhook), one))
-            self._under_way[task] = one.webhook
-            task.add_done_callback(self._under_way.pop)
+            self._under_way[task] = one.due
+            self._shares.add(one.due.owner, 1)
+            task.add_done_callback(self._ended)
         return bool(found)
+
+    def _chosen(self, candidates: Sequence[Due]) -> list[int]:
+        """Return the numbers of those that may begin: of each webhook EACH, and of each owner its share."""
+        counts = Counter(due.webhook for due in self._under_way.values())
+        shares, found = self._shares.copy(), list[int]()
+        for due in candidates:
+            if counts[due.webhook] < EACH and shares.allows(due.owner, 1, DELIVERIES.size):
+                counts[due.webhook] += 1
+                shares.add(due.owner, 1)
+                found.append(due.seq)
+        return found
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._shares.add(self._under_way.pop(task).owner, -1)
 
     async def _deliver(self, store: ThreadStore, webhook: Webhook | None, one: Delivery) -> None:
         try:
             if webhook is None:  # it was deleted
                 await store.over(one, now_ms())
                 return
-            outcome = await send(webhook, one.id, one.payload.encode(), self._allowed)
+            outcome = await self._sender.send(webhook, one.id, one.payload.encode())
             if outcome.taken:
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="delivered")
                 await store.over(one, now_ms())
@@ -141,17 +166,31 @@ class Deliverer:
             log.exception("webhooks: a delivery failed, and is tried again")
 
     async def _bury(self, webhook: Webhook, one: Delivery, why: str) -> None:
-        """Returns when the dead letter is delivered: the record that the event comes from, as it is on its topic."""
+        """Returns when the dead letter is delivered.
+
+        The first letter of a record holds it as it is on its topic. Those of other webhooks name its place only: a
+        record of 12 MB that a hundred webhooks refuse is kept once, and redriven once, which tells all of them.
+        """
         topic, partition, offset = one.place
-        record = await self._record(topic, partition, offset)
         detail = f"webhook {webhook.id} at {webhook.host} has not taken {one.id} in {one.attempts + 1} attempts: {why}"
-        refused = Refused(record, Reason.UNPROCESSABLE, detail)
-        self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
-        self._buried.setdefault(topic, DeadLetterLog(topic))(partition, refused)
-        letters: deque[Outgoing] = deque([outgoing_letter(self._settings.topic_prefix, topic, partition, refused)])
-        await self._outbox.send(letters)
-        if not await self._outbox.flush():
-            raise BrokerError("the dead letter of an event was not taken yet")
+        async with self._burying.taken(webhook.owner):
+            first = one.place not in self._letters
+            self._letters[one.place] = None
+            try:
+                record = await self._record(*one.place) if first else _without_value(offset)
+                refused = Refused(record, Reason.UNPROCESSABLE, detail)
+                self._metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
+                self._buried.setdefault(topic, DeadLetterLog(topic))(partition, refused)
+                letter = outgoing_letter(self._settings.topic_prefix, topic, partition, refused)
+                await self._outbox.send(deque[Outgoing]([letter]))
+                if not await self._outbox.flush():
+                    raise BrokerError("the dead letter of an event was not taken yet")
+            except BaseException:
+                if first:
+                    self._letters.pop(one.place, None)
+                raise
+        while len(self._letters) > LETTERS_KNOWN:
+            self._letters.popitem(last=False)
 
     async def _record(self, topic: str, partition: int, offset: int) -> Any:
         """The record; one without a value where retention has removed it."""
@@ -161,10 +200,14 @@ class Deliverer:
             if begins[place] <= offset:
                 async for _, records in read(consumer, {place: (offset, offset + 1)}):
                     return records[0]
-        return SimpleNamespace(offset=offset, key=None, value=b"", headers=())
+        return _without_value(offset)
 
     async def _count(self) -> None:
         if time.monotonic() >= self._counted:
             self._counted = time.monotonic() + COUNT_EVERY
             counts = await (await self._store()).waiting_deliveries()
             self._metrics.set(m.WEBHOOKS_WAITING, sum(counts.values()))
+
+
+def _without_value(offset: int) -> Any:
+    return SimpleNamespace(offset=offset, key=None, value=b"", headers=())

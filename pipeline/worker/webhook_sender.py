@@ -3,6 +3,9 @@
 A webhook's URL is somebody's input, and our network is not theirs: the name is resolved once, each address of it is
 looked at, and the connection goes to one that was looked at, so that a name that changes its mind is of no use. No
 redirect is followed, no proxy of the environment is used, and of the answer only the status is read.
+
+Names are looked up in threads of their own, of which each owner of webhooks has a share: a look-up can't be cancelled,
+and one that never ends may hold up neither another owner's nor those of the connections to the broker and the store.
 """
 
 from __future__ import annotations
@@ -11,13 +14,17 @@ import asyncio
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from pipeline.pools import LOOKUPS
+from pipeline.slots import Slots
 from pipeline.webhooks import Network, Webhook, reachable, signature
 
 WITHIN: Final = 15.0  # seconds for an attempt, all of it
@@ -53,53 +60,68 @@ class Checked(AbstractResolver):
         """It holds nothing."""
 
 
-async def send(webhook: Webhook, event_id: str, body: bytes, allowed: Sequence[Network]) -> Outcome:
-    """Try once. Raises nothing but cancellation."""
-    try:
-        async with asyncio.timeout(WITHIN):
-            return await _send(webhook, event_id, body, allowed)
-    except TimeoutError:
-        return Outcome(taken=False, why=f"no answer within {WITHIN:.0f} s")
-    except _Refused as error:
-        return Outcome(taken=False, why=str(error))
-    except (aiohttp.ClientError, OSError, ValueError) as error:  # their texts may hold the URL
-        return Outcome(taken=False, why=type(error).__name__)
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Sends to public addresses, and to those of `allowed`. `lookups`: the threads that look names up."""
+
+    allowed: Sequence[Network]
+    lookups: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, LOOKUPS.size, "look-up"))
+    slots: Slots = field(default_factory=partial(Slots, LOOKUPS.size))
+
+    async def send(self, webhook: Webhook, event_id: str, body: bytes) -> Outcome:
+        """Try once. Raises nothing but cancellation."""
+        try:
+            async with asyncio.timeout(WITHIN):
+                return await self._send(webhook, event_id, body)
+        except TimeoutError:
+            return Outcome(taken=False, why=f"no answer within {WITHIN:.0f} s")
+        except _Refused as error:
+            return Outcome(taken=False, why=str(error))
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # their texts may hold the URL
+            return Outcome(taken=False, why=type(error).__name__)
+
+    async def _send(self, webhook: Webhook, event_id: str, body: bytes) -> Outcome:
+        parts = urlsplit(webhook.url)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        addresses = await self._addresses(webhook.owner, host, port)
+        wrong = [address for _, address in addresses if not reachable(address, parts.scheme, self.allowed)]
+        if wrong or not addresses:
+            raise _Refused(f"{host} has an address that {parts.scheme} webhooks are not delivered to")
+        connector = aiohttp.TCPConnector(resolver=Checked(addresses, port), use_dns_cache=False, force_close=True)
+        timeout = aiohttp.ClientTimeout(total=WITHIN, sock_connect=CONNECT_WITHIN)
+        options: dict[str, Any] = {"connector": connector, "timeout": timeout, "cookie_jar": aiohttp.DummyCookieJar()}
+        now = int(time.time())
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "Turnmill",
+            "webhook-id": event_id,
+            "webhook-timestamp": str(now),
+            "webhook-signature": signature(webhook.secrets, event_id, now, body),
+        }
+        async with (
+            aiohttp.ClientSession(**options, trust_env=False, auto_decompress=False) as session,
+            session.post(webhook.url, data=body, headers=headers, allow_redirects=False) as answer,
+        ):
+            status = answer.status
+            answer.close()  # its body is nothing to us, however long it is
+        taken = 200 <= status < 300
+        return Outcome(taken, "" if taken else f"status {status}", final=status == GONE)
+
+    async def _addresses(self, owner: str, host: str, port: int) -> list[tuple[int, str]]:
+        """Return a name's addresses. The slot is held until its thread is free again, also where nobody waits for it
+        any more.
+        """
+        await self.slots.take(owner)
+        look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        looking = asyncio.get_running_loop().run_in_executor(self.lookups, look)
+        looking.add_done_callback(lambda _: self.slots.give(owner))
+        found = await asyncio.shield(looking)
+        return [
+            (family, str(address[0]))
+            for family, _, _, _, address in found
+            if family in (socket.AF_INET, socket.AF_INET6)
+        ]
 
 
 class _Refused(Exception):
     """The address is none that webhooks are delivered to."""
-
-
-async def _send(webhook: Webhook, event_id: str, body: bytes, allowed: Sequence[Network]) -> Outcome:
-    parts = urlsplit(webhook.url)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    addresses = await _addresses(host, port)
-    wrong = [address for _, address in addresses if not reachable(address, parts.scheme, allowed)]
-    if wrong or not addresses:
-        raise _Refused(f"{host} has an address that {parts.scheme} webhooks are not delivered to")
-    connector = aiohttp.TCPConnector(resolver=Checked(addresses, port), use_dns_cache=False, force_close=True)
-    timeout = aiohttp.ClientTimeout(total=WITHIN, sock_connect=CONNECT_WITHIN)
-    options: dict[str, Any] = {"connector": connector, "timeout": timeout, "cookie_jar": aiohttp.DummyCookieJar()}
-    now = int(time.time())
-    headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "Turnmill",
-        "webhook-id": event_id,
-        "webhook-timestamp": str(now),
-        "webhook-signature": signature(webhook.secrets, event_id, now, body),
-    }
-    async with (
-        aiohttp.ClientSession(**options, trust_env=False, auto_decompress=False) as session,
-        session.post(webhook.url, data=body, headers=headers, allow_redirects=False) as answer,
-    ):
-        status = answer.status
-        answer.close()  # its body is nothing to us, however long it is
-    taken = 200 <= status < 300
-    return Outcome(taken, "" if taken else f"status {status}", final=status == GONE)
-
-
-async def _addresses(host: str, port: int) -> list[tuple[int, str]]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [
-        (family, str(address[0])) for family, _, _, _, address in found if family in (socket.AF_INET, socket.AF_INET6)
-    ]

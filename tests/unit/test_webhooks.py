@@ -129,6 +129,13 @@ def test_urls_and_events() -> None:
         "::7f00:1",
         "2001:0:0:0:0:0:80ff:fffe",
         "2001:db8::1",
+        "fec0::1",
+        "feff::1",
+        "fe80::5efe:10.0.0.1",
+        "2606:4700::5efe:10.0.0.1",
+        "2606:4700::200:5efe:127.0.0.1",
+        "64:ff9b:1::10.0.0.1",
+        "2002:a9fe:a9fe::1",
         "no address",
     ],
 )
@@ -137,7 +144,13 @@ def test_addresses_that_are_not_public(address: str) -> None:
 
 
 def test_public_addresses_by_tls_and_exceptions() -> None:
-    for address in ("93.184.216.34", "2606:4700:4700::1111", "::ffff:93.184.216.34", "64:ff9b::5db8:d822"):
+    for address in (
+        "93.184.216.34",
+        "2606:4700:4700::1111",
+        "::ffff:93.184.216.34",
+        "64:ff9b::5db8:d822",
+        "2606:4700::5efe:93.184.216.34",
+    ):
         assert reachable(address, "https", ())
         assert not reachable(address, "http", ())
     allowed = networks("10.1.0.0/16, ::1")

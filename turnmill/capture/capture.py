@@ -139,11 +139,11 @@ class Capture:
 
     def begin(self, call: Call, *, tenant: str | None = None) -> CapturedCall:
         """A request goes out. Never raises; a wire that is not known is not published."""
-        captured = CapturedCall(self._passing)
-        tenant = tenant if tenant is not None else self._tenant
+        captured = CapturedCall(self._passing, tenant)
+        of = tenant if tenant is not None else self._tenant
         try:
             if call.dialect in WIRES:
-                captured.ended = not self._passing.put(captured, "begin", (call, tenant, current()), len(call.body))
+                captured.ended = not self._passing.put(captured, "begin", (call, of, current()), len(call.body), tenant)
         except Exception:
             self._log("a model call is not captured")
         if captured.ended and not self._is_full:

@@ -14,12 +14,13 @@ A call that follows one which another call has followed before is another versio
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from turnmill.capture.normal import ASSISTANT, Said, chain, merged
+from turnmill.capture.remembered import Remembered
 from turnmill.capture.told import Told
 
 MOST: Final = 20_000  # answers that are remembered: about 10 MB
@@ -71,24 +72,26 @@ class _Answered(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Conversations:
-    """The calls that a process knows; the oldest are forgotten where there are more than `most`."""
+    """The calls that a process knows. Where there are more than `most`, the oldest of the scope that has most of them
+    is forgotten.
+    """
 
     most: int = MOST
-    _known: OrderedDict[tuple[str, bytes | str], list[_Answered]] = field(default_factory=OrderedDict)
-    _failed: OrderedDict[object, deque[Place]] = field(default_factory=OrderedDict)
-    _named: OrderedDict[tuple[str, str, str], int] = field(default_factory=OrderedDict)
-    _followers: OrderedDict[tuple[str, str, str], str] = field(default_factory=OrderedDict)  # run -> its newest
+    _known: Remembered[bytes | str, list[_Answered]] = field(default_factory=Remembered)
+    _failed: Remembered[object, deque[Place]] = field(default_factory=Remembered)
+    _named: Remembered[tuple[str, str], int] = field(default_factory=Remembered)
+    _followers: Remembered[tuple[str, str], str] = field(default_factory=Remembered)  # run -> its newest
 
     def __len__(self) -> int:
         return len(self._known)
 
     def place(self, asked: Asked, run_id: str) -> Place:
         """Where a call belongs; `run_id` is a new one, for a run that the request does not name."""
-        failed = self._failed.get((asked.scope, asked.attempt))
+        failed = self._failed.get(asked.scope, asked.attempt)
         if failed:
             place = failed.popleft()
             if not failed:
-                del self._failed[asked.scope, asked.attempt]
+                self._failed.pop(asked.scope, asked.attempt)
             return Place(place.thread, place.run, place.continues, place.replaces, again=True)
         before = self._before(asked)
         thread = asked.told.thread or (before.thread if before else run_id)
@@ -113,30 +116,26 @@ class Conversations:
     def learn(self, fact: Fact) -> None:
         """Take over what this process or another one has found out; the same again changes nothing."""
         for key in fact.keys:
-            alike = self._known.setdefault((fact.scope, key), [])
-            self._known.move_to_end((fact.scope, key))
+            alike = self._known.pop(fact.scope, key) or []
             if not any(one.run == fact.run and one.thread == fact.thread for one in alike):
                 alike.append(_Answered(fact.thread, fact.run))
                 del alike[:-ALIKE]
-        while len(self._known) > self.most:
-            self._known.popitem(last=False)
-        if fact.after is not None and (fact.scope, fact.thread, fact.after) not in self._followers:
+            self._known.put(fact.scope, key, alike, self.most)
+        if fact.after is not None and self._followers.get(fact.scope, (fact.thread, fact.after)) is None:
             self._follow(fact.scope, fact.thread, fact.after, fact.run)
 
     def failed(self, place: Place, asked: Asked) -> None:
         """A call failed so that it may be tried again: the next equal request belongs to its run."""
-        self._failed.setdefault((asked.scope, asked.attempt), deque()).append(place)
-        while len(self._failed) > FAILED:
-            self._failed.popitem(last=False)
+        failed = self._failed.pop(asked.scope, asked.attempt) or deque()
+        failed.append(place)
+        self._failed.put(asked.scope, asked.attempt, failed, FAILED)
 
     def given_up(self, place: Place, asked: Asked) -> None:
         """It was not tried again, and will not be taken for that any more."""
-        failed = self._failed.get((asked.scope, asked.attempt), deque())
+        failed = self._failed.pop(asked.scope, asked.attempt) or ()
         left = deque(one for one in failed if one.run != place.run or one.thread != place.thread)
         if left:
-            self._failed[asked.scope, asked.attempt] = left
-        else:
-            self._failed.pop((asked.scope, asked.attempt), None)
+            self._failed.put(asked.scope, asked.attempt, left, FAILED)
 
     def _before(self, asked: Asked) -> _Answered | None:
         """The call that this one follows."""
@@ -147,21 +146,18 @@ class Conversations:
         return next((found for key in ends if (found := self._one_of(asked, key)) is not None), None)
 
     def _one_of(self, asked: Asked, key: bytes | str) -> _Answered | None:
-        alike = self._known.get((asked.scope, key), ())
+        alike = self._known.get(asked.scope, key) or ()
         fit = [one for one in alike if asked.told.thread in (None, one.thread)]
         if not fit:
             return None
-        self._known.move_to_end((asked.scope, key))
-        free = (one for one in fit if (asked.scope, one.thread, one.run) not in self._followers)
+        self._known.touch(asked.scope, key)
+        free = (one for one in fit if self._followers.get(asked.scope, (one.thread, one.run)) is None)
         return next(free, fit[-1])
 
     def _follow(self, scope: str, thread: str, before: str, run: str) -> str | None:
         """A run follows another one -> the one that has followed it last so far."""
-        key = (scope, thread, before)
-        newest = self._followers.pop(key, None)
-        self._followers[key] = run
-        while len(self._followers) > self.most:
-            self._followers.popitem(last=False)
+        newest = self._followers.pop(scope, (thread, before))
+        self._followers.put(scope, (thread, before), run, self.most)
         return newest
 
     def _run(self, asked: Asked, thread: str, run_id: str) -> tuple[str, str | None]:
@@ -169,10 +165,8 @@ class Conversations:
         named = asked.told.run
         if named is None:
             return run_id, None
-        key = (asked.scope, thread, named)
-        number = self._named[key] = self._named.pop(key, 0) + 1
-        while len(self._named) > self.most:
-            self._named.popitem(last=False)
+        number = (self._named.pop(asked.scope, (thread, named)) or 0) + 1
+        self._named.put(asked.scope, (thread, named), number, self.most)
         return (
             (named, None) if number == 1 else (f"{named}.{number}", named if number == 2 else f"{named}.{number - 1}")
         )

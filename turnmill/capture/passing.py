@@ -11,6 +11,7 @@ from threading import RLock
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from turnmill.clock import now_ms
+from turnmill.shares import Shares
 
 Subject = TypeVar("Subject")  # what notes are about: a call, a run
 
@@ -42,10 +43,11 @@ class CapturedCall:
     `thread_id`, `run_id`: where it is published; empty until its request was read, a moment later.
     """
 
-    __slots__ = ("_lost", "_passing", "ended", "run_id", "thread_id")
+    __slots__ = ("_lost", "_passing", "_tenant", "ended", "run_id", "thread_id")
 
-    def __init__(self, passing: Passing[CapturedCall]) -> None:
+    def __init__(self, passing: Passing[CapturedCall], tenant: str | None = None) -> None:
         self._passing = passing
+        self._tenant = tenant
         self.ended = False
         self._lost = 0
         self.thread_id = ""
@@ -54,13 +56,13 @@ class CapturedCall:
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """The head of the answer; names of headers in lower case."""
         if not self.ended:
-            self._passing.put(self, "answered", (status, dict(headers)), 0)
+            self._passing.put(self, "answered", (status, dict(headers)), 0, self._tenant)
 
     def data(self, chunk: bytes) -> None:
         """A piece of the answer's body as it came, still encoded."""
         if self.ended or not chunk:
             return
-        if self._lost or not self._passing.put(self, "data", bytes(chunk), len(chunk)):
+        if self._lost or not self._passing.put(self, "data", bytes(chunk), len(chunk), self._tenant):
             self._lost += len(chunk)
 
     def finished(self) -> None:
@@ -79,8 +81,8 @@ class CapturedCall:
         if not self.ended:
             self.ended = True
             if self._lost:
-                self._passing.put(self, "gap", self._lost, 0, always=True)
-            self._passing.put(self, how, error, 0, always=True)
+                self._passing.put(self, "gap", self._lost, 0, self._tenant, always=True)
+            self._passing.put(self, how, error, 0, self._tenant, always=True)
 
 
 class Note(NamedTuple, Generic[Subject]):
@@ -91,13 +93,18 @@ class Note(NamedTuple, Generic[Subject]):
     what: str
     value: Any
     size: int
+    tenant: str | None
 
 
 class Passing(Generic[Subject]):
-    """The queue of a process, of at most `room` bytes. `wake` is called when the first note comes into an idle one."""
+    """The queue of a process, of at most `room` bytes, of which each tenant has a share. In a process of one tenant
+    there is nobody else to leave room for: all that it notes is of None, and has the whole of it.
+
+    `wake` is called when the first note comes into an idle queue.
+    """
 
     def __init__(self, room: int) -> None:
-        self.size = 0  # bytes
+        self._shares = Shares()
         self.wake: Callable[[], None] | None = None
         self._room = room
         self._lock = RLock()  # a collected answer notes its end, perhaps while another note is made
@@ -120,18 +127,30 @@ class Passing(Generic[Subject]):
         self.wake = wake
         more.set()
 
-    def put(self, call: Subject, what: str, value: Any, size: int, *, always: bool = False) -> bool:
+    @property
+    def size(self) -> int:
+        """Bytes in the queue."""
+        return self._shares.total
+
+    def put(
+        self, call: Subject, what: str, value: Any, size: int, tenant: str | None = None, *, always: bool = False
+    ) -> bool:
         """Note what happened to a call or a run -> whether there was room; `always`: there is."""
         size += PER_NOTE
         with self._lock:
-            if self._room < 0 or (self.size + size > self._room and not always):
+            if self._room < 0 or not (always or self._has_room(tenant, size)):
                 return False
-            self.size += size
-            self._notes.append(Note(call, now_ms(), what, value, size))
+            self._shares.add(tenant, size)
+            self._notes.append(Note(call, now_ms(), what, value, size, tenant))
             wake, self._woken = None if self._woken else self.wake, True
         if wake is not None:
             wake()
         return True
+
+    def _has_room(self, tenant: str | None, size: int) -> bool:
+        if tenant is None:
+            return self.size + size <= self._room
+        return self._shares.allows(tenant, size, self._room)
 
     def shut(self) -> None:
         """Take nothing more. In a process that was forked, whose other threads are gone, the lock may be held."""
@@ -150,5 +169,5 @@ class Passing(Generic[Subject]):
             if not self._notes:
                 return None
             note = self._notes.popleft()
-            self.size -= note.size
+            self._shares.add(note.tenant, -note.size)
             return note

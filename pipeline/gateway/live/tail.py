@@ -23,12 +23,12 @@ from pipeline.gateway.live.recent_events import Recent
 from pipeline.kafka.reading import ANSWER_WITHIN, new_consumer, offsets_since, read, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
+from pipeline.pools import READERS
 from pipeline.settings import Settings
 from pipeline.slots import Slots
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
 
-READERS: Final = 4  # consumers that read what lies further back
 SCAN: Final = 8_000_000  # bytes of the topic that are read for one page
 PAGE: Final = 2_000_000  # bytes in memory of one reader's records, before they are sent
 CAUGHT_UP_WITHIN: Final = 20.0  # seconds that a reader waits for the tail
@@ -50,7 +50,7 @@ class EventTail:
         self._window = int(settings.gateway_live_window * 1000)
         self._readers: dict[ThreadKey, set[asyncio.Event]] = {}
         self._idle: list[Any] = []  # consumers
-        self._slots = Slots(READERS)
+        self._slots = Slots(READERS.size)
         self.recent = Recent(settings.gateway_live_bytes)
 
     async def ready(self) -> None:

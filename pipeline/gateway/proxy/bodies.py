@@ -5,52 +5,51 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Final
 
 from starlette.types import Receive
 
 from pipeline.gateway import limits
 from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow
 from pipeline.gateway.problems import RETRY_AFTER, Problem
-from turnmill.limits import PROXIED_BYTES, PROXIED_TOGETHER_BYTES
+from turnmill.limits import PROXIED_BYTES
+from turnmill.shares import Room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-@dataclass(slots=True)
-class Room:
-    """How many bytes of requests the proxy may hold at once."""
-
-    left: int = PROXIED_TOGETHER_BYTES
-
-    @contextmanager
-    def taken(self) -> Iterator[Taken]:
-        """Bytes that are held during the block."""
-        taken = Taken(self)
-        try:
-            yield taken
-        finally:
-            self.left += taken.bytes
+GRACE: Final = 10.0  # seconds of a body after which its rate counts
+SLOWEST: Final = 16_384  # bytes a second, on average: a body that drips would hold its part of the room for days
 
 
 @dataclass(slots=True)
 class Taken:
-    """What one request holds of the room."""
+    """What one request holds of the room that all requests to models share."""
 
     room: Room
+    tenant: str | None
     bytes: int = 0
 
     def more(self, count: int) -> None:
-        """Take so many bytes more. Raises Problem where there is no room."""
-        if count > self.room.left:
+        """Take so many bytes more. Raises Problem where the tenant has its share."""
+        if not self.room.take(self.tenant, count):
             raise Problem(
                 "unavailable",
-                "the gateway holds as many requests to models as it may",
+                "the gateway holds as many bytes of requests to models as it may for one tenant, or for all",
                 headers={"Retry-After": str(RETRY_AFTER)},
             )
-        self.room.left -= count
         self.bytes += count
+
+
+@contextmanager
+def taken(room: Room, tenant: str | None) -> Iterator[Taken]:
+    """Bytes that are held during the block."""
+    held = Taken(room, tenant)
+    try:
+        yield held
+    finally:
+        room.give(tenant, held.bytes)
 
 
 async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[bytes]:
@@ -65,11 +64,14 @@ async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[byte
 
 
 async def whole(receive: Receive, idle: float, taken: Taken) -> bytes:
-    """A body of at most PROXIED_BYTES. Raises as `chunks` does."""
-    found = []
+    """A body of at most PROXIED_BYTES, which comes at SLOWEST at least. Raises as `chunks` does."""
+    found, began = [], monotonic()
     async for chunk in chunks(receive, idle, PROXIED_BYTES):
         taken.more(len(chunk))
         found.append(chunk)
+        lasted = monotonic() - began
+        if lasted > GRACE and taken.bytes < SLOWEST * lasted:
+            raise Problem("too-slow", f"the body came at less than {SLOWEST:,} bytes a second")
     return b"".join(found)
 
 

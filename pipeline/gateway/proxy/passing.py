@@ -26,6 +26,7 @@ from pipeline.gateway.proxy.sharing import Sharing
 from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
 from pipeline.gateway.security import PREFIX, Principal, admitted
 from pipeline.observability import metrics as m
+from pipeline.pools import BODIES, CONVERSATIONS
 from turnmill.capture.capture import Call
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.encodings import Unreadable, decoded
@@ -33,6 +34,7 @@ from turnmill.capture.providers import model_in
 from turnmill.envelope import loads
 from turnmill.errors import InvalidRecord
 from turnmill.limits import PROXIED_BYTES
+from turnmill.shares import Room
 
 if TYPE_CHECKING:
     from pipeline.gateway.connections import Gateway
@@ -60,10 +62,10 @@ class Proxy:
         """Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
         self._gateway = gateway
         self._upstreams = upstreams(gateway.settings.gateway_proxy)
-        self.conversations = Conversations()
+        self.conversations = Conversations(CONVERSATIONS.size)
         self._publishing = Publishing(gateway.publisher, self.conversations)
         self._sharing = Sharing(gateway.settings, self.conversations)
-        self._room = bodies.Room()
+        self._room = Room(BODIES.size)
         self._session: aiohttp.ClientSession | None = None
         self._open = 0
         self.route = Route(PATH, self, methods=None, include_in_schema=False)
@@ -113,7 +115,7 @@ class Proxy:
             going = Outgoing(upstream, scope["method"], url, passed, body, read)
             await self._pass_on(going, NOT_FOLLOWED, receive, send)
             return
-        with self._room.taken() as taken:
+        with bodies.taken(self._room, principal.tenant) as taken:
             asked = await bodies.whole(receive, settings.gateway_body_idle, taken)
             read.set()
             told = _told(scope, principal)

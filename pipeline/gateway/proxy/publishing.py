@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from pipeline.gateway.connections import Opened
+from pipeline.pools import CAPTURES
 from turnmill.capture.capture import Call, Capture
 from turnmill.capture.conversations import Conversations
 from turnmill.publisher import Publisher
@@ -88,5 +89,7 @@ class Publishing:
             await self._capture.value.close()
 
     async def _open(self) -> Capture:
-        capture = Capture(await self._publisher(), self._conversations, agent_id=AGENT, shared=True)
+        capture = Capture(
+            await self._publisher(), self._conversations, agent_id=AGENT, queue_bytes=CAPTURES.size, shared=True
+        )
         return await capture.__aenter__()

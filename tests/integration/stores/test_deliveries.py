@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
-from pipeline.stores.deliveries import CLAIMED_MS, Delivery
+from pipeline.stores.deliveries import CLAIMED_MS, OF_ONE, Delivery, Due
 from pipeline.stores.sql import ThreadStore
 from pipeline.webhooks import Event, Webhook, secret_of
 
@@ -14,8 +15,12 @@ def event(name: str, lane: str = "a") -> Event:
     return Event(name, "turn.completed", None, lane, 5, b'{"\xc3\xa9":1}', ("turns", 1, 2))
 
 
-async def claimed(store: ThreadStore, now: int, **options: Any) -> list[Delivery]:
-    return await store.claim(now, options.pop("most", 100), options.pop("each", 100), **options)
+def up_to(most: int, but: Sequence[str] = ()) -> Any:
+    return lambda due: [one.seq for one in due if one.webhook not in but][:most]
+
+
+async def claimed(store: ThreadStore, now: int, but: Sequence[str] = ()) -> list[Delivery]:
+    return await store.claim(now, up_to(100, but))
 
 
 async def test_each_thread_in_order(store: ThreadStore) -> None:
@@ -55,13 +60,32 @@ async def test_several_workers_share_and_a_slow_receiver_leaves_room(store: Thre
         ("quick", event(f"q{n}", f"l{n}")) for n in range(5)
     ]
     await store.enqueue(many, 10)
-    found = await asyncio.gather(*(store.claim(10, 12, 4) for _ in range(3)))
-    ids = [one.seq for some in found for one in some]
+    found = await asyncio.gather(*(store.claim(10, up_to(12)) for _ in range(3)))
+    ids = [one.due.seq for some in found for one in some]
     assert len(ids) == len(set(ids))
     assert max(sum(one.webhook == "slow" for one in some) for some in found) <= 4
-    rest = await store.claim(10, 100, 100, ["slow"])
+    rest = await claimed(store, 10, ["slow"])
     assert {one.webhook for some in (*found, rest) for one in some} == {"slow", "quick"}
     assert all(one.webhook == "quick" for one in rest)
+
+
+async def test_one_with_many_webhooks_hides_nobody(store: ThreadStore) -> None:
+    """Found by an attack: forty webhooks that answer slowly had every claim to themselves."""
+    for number in range(40):
+        made = Webhook(f"evil{number}", "https://e.example.com/", ("turn.completed",), "evil", (secret_of(b"k" * 32),))
+        await store.add_webhook(made)
+    await store.enqueue([(f"evil{n % 40}", event(f"e{n}", f"l{n}")) for n in range(400)], 10)
+    await store.enqueue([("acme", event("a"))], 20)
+    offered: list[Due] = []
+
+    def choose(due: Sequence[Due]) -> list[int]:
+        offered.extend(due)
+        return [one.seq for one in due[:2]]
+
+    found = await store.claim(30, choose)
+    assert {one.webhook for one in found} == {"evil0", "acme"}
+    assert {one.due.owner for one in found} == {"evil", "acme"}
+    assert len(offered) == OF_ONE + 1
 
 
 async def test_an_event_that_comes_while_the_one_before_it_ends(store: ThreadStore) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
-from pipeline.stores.deliveries import Delivery
+from pipeline.stores.deliveries import Delivery, Due
 from pipeline.webhooks import EVENTS, Webhook
-from pipeline.worker import webhook_delivery
 from pipeline.worker.webhook_delivery import Deliverer
 
 NEW = Webhook("wh_new", "https://example.com/", EVENTS, "acme", ("whsec_a2V5",), 1)
@@ -23,7 +21,7 @@ class Store:
 
     def __init__(self, *webhooks: str) -> None:
         self.waiting = [
-            Delivery(seq, name, f"turn_{seq}", "lane", "{}", ("turns", 0, seq), 0, 0)
+            Delivery(Due(seq, name, name), f"turn_{seq}", "lane", "{}", ("turns", 0, seq), 0, 0)
             for seq, name in enumerate(webhooks)
         ]
         self.ended: list[str] = []
@@ -36,7 +34,7 @@ class Store:
         self.ended.append(one.webhook)
 
 
-async def test_a_webhook_is_deleted_where_the_store_says_so_not_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_webhook_is_deleted_where_the_store_says_so_not_the_memory() -> None:
     sent, asked = [], []
     store = Store("wh_new", "wh_deleted")
 
@@ -51,10 +49,48 @@ async def test_a_webhook_is_deleted_where_the_store_says_so_not_the_memory(monke
         sent.append(webhook.id)
         return SimpleNamespace(taken=True)
 
-    monkeypatch.setattr(webhook_delivery, "send", send)
-    deliverer = Deliverer(Settings(), opened, known, SimpleNamespace(), Metrics(10))  # type: ignore[arg-type]
+    deliverer = Deliverer(Settings(), opened, known, SimpleNamespace(), Metrics(10), SimpleNamespace(send=send))  # type: ignore[arg-type]
     assert await deliverer._begin()
     for task in list(deliverer._under_way):
         await task
     assert (sent, asked) == (["wh_new"], [False, True])
     assert sorted(store.ended) == ["wh_deleted", "wh_new"]
+
+
+async def test_an_owner_of_many_webhooks_leaves_room_for_others() -> None:
+    deliverer = Deliverer(Settings(), None, None, None, Metrics(10))  # type: ignore[arg-type]
+    due = [Due(seq, f"w{seq % 40}", "evil") for seq in range(120)]
+    chosen = deliverer._chosen([*due, Due(200, "crm", "acme")])
+    assert len(chosen) == 25
+    assert chosen[-1] == 200
+    same = [Due(seq, "w", "acme") for seq in range(9)]
+    assert len(deliverer._chosen(same)) == 4, "of one webhook"
+
+
+class Outbox:
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    async def send(self, letters: Any) -> None:
+        self.sent += letters
+
+    async def flush(self) -> bool:
+        return True
+
+
+async def test_a_record_that_many_webhooks_refuse_is_in_one_dead_letter() -> None:
+    outbox, place = Outbox(), ("turns", 0, 7)
+    reads = 0
+
+    class Reading(Deliverer):
+        async def _record(self, topic: str, partition: int, offset: int) -> Any:
+            nonlocal reads
+            reads += 1
+            return SimpleNamespace(offset=offset, key=b"t", value=b"x" * 12_000, headers=())
+
+    deliverer = Reading(Settings(), None, None, outbox, Metrics(10))  # type: ignore[arg-type]
+    hooks = [Webhook(f"wh_{n}", "https://e.example.com/", EVENTS, "evil", (), 1) for n in range(40)]
+    some = [Delivery(Due(n, one.id, "evil"), "turn_7", "lane", "{}", place, 0, 0) for n, one in enumerate(hooks)]
+    await asyncio.gather(*(deliverer._bury(hook, one, "status 410") for hook, one in zip(hooks, some, strict=True)))
+    assert (reads, len(outbox.sent)) == (1, 40)
+    assert sum(len(one.value or b"") for one in outbox.sent) < 40_000

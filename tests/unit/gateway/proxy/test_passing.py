@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import cramjam
@@ -19,7 +20,7 @@ from pipeline.assembly.offline import assemble
 from pipeline.budgets import Verdict
 from pipeline.dialects import DIALECTS
 from pipeline.gateway.budget_memory import Budgets
-from pipeline.gateway.proxy import bodies
+from pipeline.gateway.proxy import bodies, passing
 from pipeline.settings import Settings
 from pipeline.turns.thread_document import thread_document
 from tests.support.gateways import Tokens, client
@@ -255,7 +256,7 @@ async def test_a_body_that_is_too_large_or_finds_no_room_is_refused(
         await answer.whole({})
 
     monkeypatch.setattr(bodies, "PROXIED_BYTES", 1_000)
-    monkeypatch.setattr(bodies.Room.__init__, "__defaults__", (800,))
+    monkeypatch.setattr(passing, "BODIES", replace(passing.BODIES, size=800))
     async with playing(play) as upstream, proxied(upstream.url) as gateway, client(gateway.url) as http:
         statuses = [(await http.post(CHAT, content=b"x" * size)).status_code for size in (2_000, 900, 700)]
         assert statuses == [413, 503, 200]

@@ -163,7 +163,7 @@ def test_memory_is_bounded_and_every_call_has_a_place(steps: Sequence[tuple[str,
             history = (*request.said, model(answer))
         assert len(known) <= 5
         assert len(known._named) <= 5
-        assert all(len(alike) <= ALIKE for alike in known._known.values())
+        assert all(len(alike) <= ALIKE for alike in known._known._of.get("", {}).values())
 
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=8), st.integers(1, 4))
@@ -183,3 +183,20 @@ def test_a_conversation_stays_one_thread_however_many_run_beside_it(steps: list[
             assert place == Place(threads[number], f"{number}-{step}", continues=before[number])
             known.answered(place, request, model(answer))
             histories[number], before[number] = (*request.said, model(answer)), place.run
+
+
+def test_a_tenant_of_many_conversations_makes_none_of_anothers_forgotten() -> None:
+    known = Conversations(most=100)
+
+    def call(scope: str, number: int) -> tuple[Asked, Place]:
+        request = Asked(scope, (user(f"{scope} {number}"),), Told(), f"{scope} {number}")
+        place = known.place(request, f"{scope}-{number}")
+        known.answered(place, request, model("Hi!"))
+        return request, place
+
+    first, place = call("acme", 0)
+    for number in range(1_000):
+        call("evil", number)
+    goes_on = Asked("acme", (*first.said, model("Hi!"), user("And now?")), Told(), "next")
+    assert known.place(goes_on, "new").thread == place.thread
+    assert len(known) == 100

@@ -1,0 +1,101 @@
+"""Every pool that the tenants of a gateway or a worker share, with its size. Each has a share for each of them.
+
+A pool without shares is what one tenant uses up for all others. So what bounds something across tenants is listed here,
+and a test looks for such bounds in the code that are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+LEFT_FREE: Final = "a quarter and more stays free for the others"
+OLDEST_OF_MOST: Final = "where it is full, the oldest of the tenant that has most goes"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """`used_by`: the module that holds it; `full`: what becomes of a tenant that has its share."""
+
+    name: str
+    process: Literal["gateway", "worker"]
+    unit: str
+    size: int
+    used_by: str
+    share: str
+    full: str
+
+
+BODIES: Final = Pool(
+    "bodies of the proxy",
+    "gateway",
+    "bytes",
+    268_435_456,
+    "pipeline.gateway.proxy.bodies",
+    LEFT_FREE,
+    "its request is answered 503 with Retry-After",
+)
+CAPTURES: Final = Pool(
+    "captured calls that are to be read",
+    "gateway",
+    "bytes",
+    33_554_432,
+    "turnmill.capture.passing",
+    LEFT_FREE,
+    "its call is passed on and not captured, or with a gap",
+)
+CONVERSATIONS: Final = Pool(
+    "conversations of the proxy that are remembered",
+    "gateway",
+    "answers",
+    20_000,  # about 10 MB
+    "turnmill.capture.conversations",
+    OLDEST_OF_MOST,
+    "its oldest are forgotten",
+)
+SEARCHES: Final = Pool(
+    "searches, and lists that search or sift",
+    "gateway",
+    "slots",
+    4,  # the others wait, so that the store has connections left for all else
+    "pipeline.gateway.connections",
+    LEFT_FREE,
+    "its request waits",
+)
+READERS: Final = Pool(
+    "consumers of live streams that read what lies further back",
+    "gateway",
+    "slots",
+    4,
+    "pipeline.gateway.live.tail",
+    LEFT_FREE,
+    "its stream waits for its next page",
+)
+DELIVERIES: Final = Pool(
+    "deliveries of webhooks that are under way",
+    "worker",
+    "slots",
+    32,
+    "pipeline.worker.webhook_delivery",
+    LEFT_FREE,
+    "its deliveries wait in the store",
+)
+LOOKUPS: Final = Pool(
+    "look-ups of webhooks' names",
+    "worker",
+    "slots",
+    8,
+    "pipeline.worker.webhook_sender",
+    LEFT_FREE,
+    "its delivery waits, and is tried again later",
+)
+LETTERS: Final = Pool(
+    "dead letters of webhooks that are made",
+    "worker",
+    "slots",
+    4,  # each holds a record of the turns topic
+    "pipeline.worker.webhook_delivery",
+    LEFT_FREE,
+    "its dead letter waits",
+)
+POOLS: Final = (BODIES, CAPTURES, CONVERSATIONS, SEARCHES, READERS, DELIVERIES, LOOKUPS, LETTERS)

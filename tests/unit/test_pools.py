@@ -1,0 +1,94 @@
+"""Every pool that tenants share is in the registry, and has a share for each of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from pipeline.pools import POOLS, Pool
+from pipeline.slots import Slots
+from turnmill.capture.passing import Passing
+from turnmill.capture.remembered import Remembered
+from turnmill.shares import Room, Shares
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SHARED: Final = ("Slots", "Room")  # what has shares
+BOUNDS: Final = {"Semaphore", "BoundedSemaphore", "ThreadPoolExecutor", "ProcessPoolExecutor", "CapacityLimiter"}
+# Bounds within one request, one batch or one process of a program: no two tenants' callers wait at them.
+OF_ONE: Final = {
+    "pipeline/stores/content.py": "fetches of one response",
+    "pipeline/stores/offload.py": "uploads of one batch",
+    "pipeline/stores/archive.py": "objects of one command",
+    "pipeline/gateway/dashboard/ledger.py": "an operator's page",
+    "pipeline/worker/webhook_sender.py": "threads as many as LOOKUPS has slots, taken before",
+}
+LOOKS: Final = {"pipeline/worker/webhook_sender.py"}
+
+
+def calls() -> Iterator[tuple[str, str, ast.Call]]:
+    for folder in ("pipeline/gateway", "pipeline/worker", "pipeline/stores", "pipeline/kafka", "turnmill"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call):
+                    names = [node.func, *node.args]  # also `partial(ThreadPoolExecutor, …)`
+                    for name in names:
+                        text = name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")
+                        yield str(path.relative_to(ROOT)), text, node
+
+
+def test_no_bound_is_without_shares() -> None:
+    found = {path for path, name, _ in calls() if name in BOUNDS}
+    assert found == OF_ONE.keys(), (
+        "a bound that tenants share is a pool of pipeline/pools.py; another one is listed here"
+    )
+
+
+def test_each_pool_of_slots_and_bytes_has_its_size_from_the_registry() -> None:
+    sized = [ast.unparse(node) for path, name, node in calls() if name in SHARED and path not in OF_ONE.keys() - LOOKS]
+    named = {name: pool for name, pool in vars(import_module("pipeline.pools")).items() if isinstance(pool, Pool)}
+    for name, pool in named.items():
+        if pool.unit == "slots" and name != "DELIVERIES":  # its slots are rows of the store
+            assert any(f"{name}.size" in text for text in sized), name
+    assert sized
+    assert all(any(f"{name}.size" in text for name in named) for text in sized), sized
+    assert set(named.values()) == set(POOLS)
+
+
+@pytest.mark.parametrize("pool", [one for one in POOLS if one.unit == "slots"], ids=lambda one: one.name)
+async def test_a_greedy_tenant_leaves_a_slot(pool: Pool) -> None:
+    slots, greedy = Slots(pool.size), Shares()
+    while greedy.allows("evil", 1, pool.size):
+        await slots.take("evil")
+        greedy.add("evil", 1)
+    await slots.take("acme")
+    assert slots.waiting("acme") == 0
+
+
+@pytest.mark.parametrize("pool", [one for one in POOLS if one.unit == "bytes"], ids=lambda one: one.name)
+def test_a_greedy_tenant_leaves_bytes(pool: Pool) -> None:
+    room, queue = Room(pool.size), Passing[str](pool.size)
+    while room.take("evil", 65_536):
+        assert queue.put("call", "data", b"", 65_336, "evil")
+    assert not queue.put("call", "data", b"", 65_336, "evil")
+    assert room.take("acme", pool.size // 20)
+    assert queue.put("call", "data", b"", pool.size // 20, "acme")
+
+
+def test_a_greedy_tenant_makes_nothing_of_anothers_forgotten() -> None:
+    (pool,) = (one for one in POOLS if one.unit == "answers")
+    known = Remembered[int, int]()
+    for number in range(100):
+        known.put("acme", number, number, pool.size)
+    for number in range(2 * pool.size):
+        known.put("evil", number, number, pool.size)
+    assert all(known.get("acme", number) == number for number in range(100))
+
+
+def test_each_is_held_by_the_module_that_it_names() -> None:
+    for pool in POOLS:
+        assert import_module(pool.used_by)
