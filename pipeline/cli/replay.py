@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack, aclosing
@@ -15,6 +14,7 @@ from typing import Final
 import click
 from rich.console import Console
 
+from pipeline.cli.options import Moment
 from pipeline.cli.output import many
 from pipeline.cli.progress import progress
 from pipeline.errors import CallerError
@@ -24,7 +24,7 @@ from pipeline.stores.content import ContentStore, Ref
 from pipeline.stores.keys import key_of
 from pipeline.stores.offload import Offload
 from pipeline.stores.sql import ThreadStore
-from pipeline.turns.times import epoch_ms, iso
+from pipeline.turns.times import iso
 from pipeline.worker.offloading import fits_inline
 from pipeline.worker.redaction_rules import redaction_of
 from pipeline.worker.replay import Seen, Stretch, replayed
@@ -37,26 +37,6 @@ from turnmill.settings import without_password
 
 AT_ONCE: Final = 500  # turn records in a transaction
 SQLITE: Final = "sqlite:///"
-AGO: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
-UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-
-
-class Moment(click.ParamType):
-    """ISO 8601 (UTC where it names no zone), or how long ago: 90s, 30m, 2h, 7d."""
-
-    name = "TIME"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """-> epoch ms."""
-        if isinstance(value, int):
-            return value
-        now = now_ms()
-        if ago := AGO.fullmatch(str(value).strip()):
-            return max(0, now - int(float(ago[1]) * UNIT_MS[ago[2]]))
-        moment = now if value == "now" else epoch_ms(value)
-        if moment is None:
-            self.fail(f"{value!r} is no time: 2026-01-20T16:59:02Z, 2026-01-20 16:59, 2h (ago) or now is expected")
-        return moment
 
 
 @click.command(short_help="Assemble a stretch of the events topic again.")

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from pipeline.cli.options import Moment
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
 from pipeline.worker.parts import parts, usual_processes
@@ -28,8 +29,14 @@ OVERDUE = 2.0  # seconds more, for a child process that can't keep its own deadl
     type=click.IntRange(1),
     help="Run the roles in so many processes; by default TURNMILL_PROCESSES, or two on two cores.",
 )
+@click.option(
+    "--from",
+    "since",
+    type=Moment(),
+    help="Have webhooks hear of what has happened since then, the first time that they run; by default from now on.",
+)
 @click.option("--child", hidden=True, help="The name of this process, which a worker of several has started.")
-def worker(roles: str | None, processes: int | None, child: str | None) -> None:
+def worker(roles: str | None, processes: int | None, since: int | None, child: str | None) -> None:
     """Assemble turns, count telemetry, store and archive. SIGTERM or Ctrl-C makes a last checkpoint and stops.
 
     A stop takes at most 20 seconds: where the broker is away, the worker then ends with status 75, and nothing is lost.
@@ -37,6 +44,10 @@ def worker(roles: str | None, processes: int | None, child: str | None) -> None:
     settings = load()
     set_up(settings, child)
     chosen = default_roles(settings) if roles is None else roles_named(_listed(roles))
+    if since is not None:
+        from pipeline.worker.worker import begin  # noqa: PLC0415  # as below
+
+        asyncio.run(begin(settings, chosen, since))
     if child is None:
         count = processes or settings.processes or (usual_processes() if roles is None else 1)
         several = parts(settings, chosen, count)

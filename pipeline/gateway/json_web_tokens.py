@@ -20,11 +20,13 @@ from pipeline.settings import Settings
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 FRESH: Final = 300.0  # seconds that keys are used without asking again
 STALE: Final = 2 * FRESH  # seconds that they are used while the issuer is asked
+HELD: Final = 86_400.0  # seconds that they are used while the issuer does not answer
 AGAIN: Final = 10.0  # seconds between two questions, whatever key ids callers make up
 RETRY: Final = 1.0  # seconds between two questions while there is no key
 LEEWAY: Final = 30  # seconds that clocks may differ
 WITHIN: Final = 5.0
 MAX_BYTES: Final = 1_000_000
+OK: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class JwtVerifier:
         self._keys: dict[str | None, PyJWK] = {}
         self._trouble: str | None = None
         self._asked = -FRESH
+        self._answered = 0.0  # when the keys came
         self._asking: asyncio.Task[None] | None = None
 
     @classmethod
@@ -129,11 +132,18 @@ class JwtVerifier:
         return self._keys.get(kid)
 
     async def _refresh(self) -> None:
-        """Ask the issuer. What is known still holds where it does not answer."""
+        """Ask the issuer. What is known holds for a day where it does not answer. No redirect is followed: it may lead
+        to where keys come without TLS, or to our own network.
+        """
         try:
             timeout = aiohttp.ClientTimeout(WITHIN)
-            async with aiohttp.ClientSession(timeout=timeout) as session, session.get(self._url) as answer:
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.get(self._url, allow_redirects=False) as answer,
+            ):
                 answer.raise_for_status()
+                if answer.status != OK:
+                    raise ValueError(f"it answers with status {answer.status}")
                 data = bytearray()
                 async for chunk in answer.content.iter_any():
                     data += chunk
@@ -142,8 +152,11 @@ class JwtVerifier:
             keys = PyJWKSet.from_json(data.decode())
         except (aiohttp.ClientError, TimeoutError, PyJWTError, ValueError) as error:
             self._trouble = str(error) or f"no answer for {WITHIN:g} s"
+            if time.monotonic() - self._answered > HELD:
+                self._keys = {}
         else:
             self._keys = {key.key_id: key for key in keys.keys}
+            self._answered = time.monotonic()
         finally:
             self._asked = time.monotonic()
             self._asking = None

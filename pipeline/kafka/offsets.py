@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import GroupCoordinatorNotAvailableError, GroupLoadInProgressError
+from aiokafka.errors import (
+    CommitFailedError,
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    IllegalGenerationError,
+    UnknownMemberIdError,
+)
 
 from pipeline.kafka.admin_client import ANSWER, connected, partitions_of
 from pipeline.settings import Settings
@@ -46,6 +52,30 @@ async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> 
         committed = await _committed(client, group)
         offsets = await offsets_of(settings, places)
     return [PartitionLag(p.topic, p.partition, committed.get(p), *offsets[p]) for p in sorted(places)]
+
+
+async def begin_group(settings: Settings, group: str, topic: Topic, since: int | None = None) -> None:
+    """Have a consumer group that has read nothing so far begin at the end of a topic, or with the records since a time
+    (epoch ms). Raises KafkaError.
+
+    Its place is committed at once, so that a partition that comes later is read from its beginning.
+    """
+    rows = await group_lag(settings, group, [topic])
+    if any(row.committed is not None for row in rows):
+        return
+    starts = {TopicPartition(row.topic, row.partition): row.end for row in rows}
+    consumer = AIOKafkaConsumer(group_id=group, enable_auto_commit=False, **client_options(settings))
+    try:
+        await consumer.start()
+        consumer.assign(list(starts))
+        if since is not None:
+            found = await consumer.offsets_for_times(dict.fromkeys(starts, since))
+            starts |= {place: one.offset for place, one in found.items() if one is not None}
+        await consumer.commit(starts)
+    except (CommitFailedError, IllegalGenerationError, UnknownMemberIdError):
+        return  # another worker has begun at the same moment
+    finally:
+        await stopped(consumer.stop())
 
 
 async def bounds(settings: Settings, topics: Iterable[Topic]) -> Bounds:

@@ -28,7 +28,8 @@ class Role:
 
     `topic` is what it reads; `operations` are all that it does with topics; `built_by` names the function that makes
     its Work, as `module.function` of this package. `needs_setting` is the setting without which it can't run: by
-    default it runs where that is set. A `light` role needs little: a worker of several processes has it in one.
+    default it runs where that is set. A `light` role needs little: a worker of several processes has it in one. With
+    `from_now` it begins at the end of its topic when it runs for the first time, not with what is kept there.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Role:
     needs_store: bool = False
     needs_setting: str | None = None
     light: bool = False
+    from_now: bool = False
 
     def group(self, settings: Settings) -> str:
         """Its consumer group: the same whichever roles share a process."""
@@ -107,6 +109,7 @@ _ROLES: Final = (
         needs_store=True,
         needs_setting="webhooks",
         light=True,
+        from_now=True,
     ),
     Role(
         "notices",
@@ -117,6 +120,7 @@ _ROLES: Final = (
         needs_store=True,
         needs_setting="webhooks",
         light=True,
+        from_now=True,
     ),
 )
 ROLES: Final = {role.name: role for role in _ROLES}

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import faust
+from aiokafka.errors import KafkaError
 from prometheus_client import CollectorRegistry
 
 from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.admin import check_topics
+from pipeline.kafka.offsets import begin_group
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
@@ -26,6 +28,18 @@ log = logging.getLogger(__name__)
 
 STALLED_AFTER: Final = 60.0  # seconds with records to read and none applied
 SILENT_AFTER: Final = 15.0  # seconds without an answer from the broker
+
+
+async def begin(settings: Settings, roles: Sequence[Role], since: int | None = None) -> None:
+    """Place the groups of `from_now` roles that have read nothing so far: at the end of their topics, or at a time
+    (epoch ms). Raises BrokerError.
+    """
+    for role in roles:
+        if role.from_now:
+            try:
+                await begin_group(settings, role.group(settings), role.topic, since)
+            except (KafkaError, OSError) as error:
+                raise BrokerError(f"{role.name} can't begin: {error}") from error
 
 
 class Worker:
@@ -46,6 +60,7 @@ class Worker:
         await check_topics(self.settings)
         if any(role.needs_store for role in self.roles):
             await self._check_store()
+        await begin(self.settings, self.roles)
         self.apps = [build_app(self.settings, role, self.metrics) for role in self.roles]
         await asyncio.gather(*(app.start() for app in self.apps))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.attack import bulk, doors, holding, identity, names, poison, proxying, unpacked, webhooks
+from tests.attack import bulk, doors, holding, identity, poison, proxying, shares, webhooks
 from tests.attack.attack import Attack
 
 ATTACKS: Final[tuple[Attack, ...]] = (
@@ -17,4 +18,5 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *webhooks.ATTACKS,
     *proxying.ATTACKS,
     *unpacked.ATTACKS,
+    *shares.ATTACKS,
 )

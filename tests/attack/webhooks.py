@@ -40,7 +40,7 @@ async def inside(stage: Stage) -> None:
         await until(tried, stage.worker.text)  # the log names each that has not taken its event
         assert receiver.came == []
     assert KEY not in stage.worker.text()
-    await _gone(stage)
+    await gone(stage)
 
 
 async def slow(stage: Stage) -> None:
@@ -57,7 +57,7 @@ async def slow(stage: Stage) -> None:
         for _ in range(5):
             await stage.is_whole(await stage.speak())
         assert made.json()["secret"] not in stage.worker.text()
-    await _gone(stage)
+    await gone(stage)
 
 
 async def speaks(stage: Stage) -> None:
@@ -70,7 +70,7 @@ async def theirs(stage: Stage) -> list[dict[str, Any]]:
     return list((await stage.evil.get("/v1/webhooks")).json()["webhooks"])
 
 
-async def _gone(stage: Stage) -> None:
+async def gone(stage: Stage) -> None:
     for one in await theirs(stage):
         assert (await stage.evil.delete(f"/v1/webhooks/{one['id']}")).status_code == 204
 

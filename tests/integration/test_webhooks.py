@@ -9,9 +9,12 @@ from typing import Any
 from pydantic import SecretStr
 from standardwebhooks import Webhook as Verifier
 
+from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
 from pipeline.webhooks import secret_of
+from pipeline.worker.roles import ROLES
+from pipeline.worker.worker import begin as begin_groups
 from tests.support.receiver import Receiver, receiving
 from tests.support.topic_records import publish, read_all
 from tests.support.turn_records import make_record
@@ -38,6 +41,45 @@ async def put(settings: Settings, runs: range, chats: int) -> None:
     await publish(settings, TURNS, [(r["thread_id"].encode(), turn_record.encode(r)) for r in records])
 
 
+async def begin(settings: Settings) -> None:
+    """Have the groups of webhooks begin with all that is there."""
+    await begin_groups(settings, [ROLES["webhooks"], ROLES["notices"]], since=0)
+
+
+async def test_what_was_before_webhooks_is_history(applied_settings: Settings) -> None:
+    async with receiving() as receiver:
+        settings = hearing(applied_settings, receiver)
+        await put(settings, range(3), chats=1)
+        worker = WorkerProcess(settings, roles="webhooks,notices").start()
+        try:
+
+            async def begun() -> bool:
+                rows = await group_lag(settings, ROLES["webhooks"].group(settings), [TURNS])
+                return all(row.committed is not None for row in rows)
+
+            await until(begun, worker.text)
+            await put(settings, range(3, 5), chats=1)
+
+            async def both() -> bool:
+                return len(receiver.taken) >= 2
+
+            await until(both, worker.text)
+        finally:
+            worker.end()
+        assert [one["data"]["run_id"] for one in receiver.taken] == ["r3", "r4"]
+        await put(settings, range(5, 7), chats=1)  # while no worker runs, what comes is no history
+        worker.start()
+        try:
+
+            async def later() -> bool:
+                return len(receiver.taken) >= 4
+
+            await until(later, worker.text)
+        finally:
+            worker.end()
+    assert [one["data"]["run_id"] for one in receiver.taken] == ["r3", "r4", "r5", "r6"]
+
+
 async def test_each_event_is_taken_in_order_across_a_killed_worker(applied_settings: Settings) -> None:
     stuck = asyncio.Event()
 
@@ -49,6 +91,7 @@ async def test_each_event_is_taken_in_order_across_a_killed_worker(applied_setti
     async with receiving(answer) as receiver:
         settings = hearing(applied_settings, receiver)
         await put(settings, range(24), chats=4)
+        await begin(settings)
         worker = WorkerProcess(settings, roles="webhooks,notices").start()
         try:
 
@@ -91,6 +134,7 @@ async def test_what_is_never_taken_is_a_dead_letter_with_its_record(applied_sett
     async with receiving(lambda event, before: 302) as receiver:
         settings = hearing(applied_settings, receiver, webhooks_within=0.001)
         await put(settings, range(1), chats=1)
+        await begin(settings)
         worker = WorkerProcess(settings, roles="webhooks").start()
         try:
 

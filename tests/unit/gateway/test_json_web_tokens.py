@@ -144,6 +144,21 @@ async def test_an_issuer_that_is_away_is_no_fault_of_the_caller(
     assert mine._asking is not None
     await mine._asking
     assert issuer.asked == 3
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.HELD", 0.0)
+    await mine._refresh()
+    assert await refusal(mine, token()) == "unavailable", "an issuer that is away for a day may have revoked them"
+
+
+async def test_no_redirect_is_followed_to_keys_that_come_from_elsewhere(issuer: Issuer) -> None:
+    async def leads(_: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound(issuer.url)
+
+    app = web.Application()
+    app.router.add_get("/jwks.json", leads)
+    async with TestServer(app) as server:
+        mine = JwtVerifier(str(server.make_url("/jwks.json")), ISSUER, AUDIENCE, "tenant", "scope")
+        assert await refusal(mine, token()) == "unavailable"
+    assert issuer.asked == 0
 
 
 @pytest.mark.parametrize(("padding", "kind"), [(500_000, None), (2_000_000, "unavailable")])

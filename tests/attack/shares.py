@@ -1,0 +1,188 @@
+"""Attacks on what tenants share: one takes all that it can get of a pool, and the other is hardly slower for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import httpx
+
+from tests.attack.attack import Attack
+from tests.attack.stage import Stage, spoken
+from tests.attack.webhooks import REACHES, gone, speaks
+from tests.support.gateways import client
+from tests.support.receiver import receiving
+from tests.support.upstream import Answering, Asked, playing
+from tests.support.waiting import until
+
+CALLS: Final = 12
+WEBHOOKS: Final = 40
+SLACK: Final = 3.0  # seconds that are no attack's: a busy machine, and the worker's looks at its queue
+ASK: Final = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
+CHAT: Final = "/proxy/up/v1/chat/completions"
+
+
+async def slowest(call: Callable[[], Awaitable[Any]], calls: int = CALLS) -> float:
+    """Return the seconds of the slowest of some calls: the p99 of so few."""
+    found = 0.0
+    for _ in range(calls):
+        began = time.monotonic()
+        await call()
+        found = max(found, time.monotonic() - began)
+    return found
+
+
+def hardly_slower(calm: float, busy: float) -> None:
+    assert busy <= 2 * calm + SLACK, f"the victim waits {busy:.1f} s, {calm:.2f} s without the attack"
+
+
+async def slow_webhooks(stage: Stage) -> None:
+    """Forty webhooks that answer slowly: the victim's webhook hears as soon as before."""
+
+    async def never(event: dict[str, Any], before: int) -> int:
+        await asyncio.sleep(3600)
+        return 200
+
+    async with receiving(never) as hole, receiving() as receiver:
+        made = await stage.acme.post("/v1/webhooks", json={"url": receiver.url})
+        assert made.status_code == 201, made.text
+
+        async def heard() -> None:
+            before = len(receiver.taken)
+            await stage.speak()
+
+            async def came() -> bool:
+                return len(receiver.taken) > before
+
+            await until(came, stage.worker.text)
+
+        calm = await slowest(heard, 4)
+        for _ in range(WEBHOOKS):
+            assert (await stage.evil.post("/v1/webhooks", json={"url": hole.url})).status_code == 201
+        for number in range(4):
+            await stage.upload(stage.evil, f"evil-{number}", "r", spoken("anything at all "))
+
+        async def begun() -> bool:
+            return len(hole.came) >= 20
+
+        await until(begun, stage.worker.text)
+        hardly_slower(calm, await slowest(heard, 4))
+        await stage.acme.delete(f"/v1/webhooks/{made.json()['id']}")
+    await gone(stage)
+
+
+async def refusing_webhooks(stage: Stage) -> None:
+    """Forty webhooks that answer 410 to a turn of 8 MB: its record is kept in one dead letter."""
+    async with receiving(lambda event, before: 410) as receiver:
+        for _ in range(WEBHOOKS):
+            assert (await stage.evil.post("/v1/webhooks", json={"url": receiver.url})).status_code == 201
+        deltas = ["x" * 400_000] * 20
+        text = [{"type": "text-delta", "id": "t", "delta": one} for one in deltas]
+        run = spoken("")
+        await stage.upload(stage.evil, "evil-large", "r", [*run[:3], *text, *run[3:]])
+
+        async def buried() -> bool:
+            return sum("has not taken" in one.detail for one in await stage.letters()) >= WEBHOOKS
+
+        await until(buried, stage.worker.text)
+        size = sum(len(one.value or b"") for one in await stage.letters() if "has not taken" in one.detail)
+        assert size < 20_000_000, f"{size:,} bytes of dead letters of one turn"
+    await gone(stage)
+
+
+async def bodies_without_end(stage: Stage) -> None:
+    """Four requests to a model whose bodies of 64 MB never end: the proxy passes the victim's on."""
+
+    async def play(_: Asked, answer: Answering) -> None:
+        await answer.whole({"choices": []})
+
+    tokens = {"gateway_tokens": stage.settings.gateway_tokens}
+    async with (
+        playing(play) as upstream,
+        stage.another_gateway(gateway_proxy=f"up={upstream.url}", **tokens) as url,
+        client(url) as http,
+    ):
+
+        async def asks() -> None:
+            answer = await http.post(CHAT, json=ASK, headers=token(stage.acme))
+            assert answer.status_code == 200, f"the victim's call: {answer.text}"
+
+        calm = await slowest(asks)
+        sent, taken = asyncio.Event(), 0
+
+        async def body() -> AsyncIterator[bytes]:
+            nonlocal taken
+            for _ in range(63):
+                yield b"x" * 1_048_576
+                taken += 1
+            await sent.wait()
+
+        async def holds() -> None:
+            with suppress(httpx.HTTPError):
+                async with client(url) as evil:
+                    await evil.post(CHAT, content=body(), headers=token(stage.evil), timeout=120)
+
+        greedy = [asyncio.create_task(holds()) for _ in range(4)]
+
+        async def full() -> bool:
+            return taken >= 63 * 3
+
+        try:
+            await until(full, lambda: f"{taken} MB were taken")
+            hardly_slower(calm, await slowest(asks))
+        finally:
+            sent.set()
+            for one in greedy:
+                one.cancel()
+            await asyncio.gather(*greedy, return_exceptions=True)
+
+
+def token(caller: httpx.AsyncClient) -> dict[str, str]:
+    return {"Turnmill-Token": caller.headers["Authorization"].removeprefix("Bearer ")}
+
+
+async def many_lists(stage: Stage) -> None:
+    """Sixty searches in lists at once: the victim lists and searches as before."""
+    said = await stage.speak()
+    await stage.is_whole(said)
+    await speaks(stage)
+
+    async def looks() -> None:
+        for path, asked in (("/v1/threads", {"search": "acme"}), ("/v1/search", {"q": "acme"})):
+            answer = await stage.acme.get(path, params=asked)
+            assert answer.status_code == 200, answer.text
+
+    async def greedy() -> None:
+        while True:
+            await stage.evil.get("/v1/threads", params={"search": "nothing", "limit": 1000})
+
+    calm = await slowest(looks)
+    busy = [asyncio.create_task(greedy()) for _ in range(60)]
+    try:
+        hardly_slower(calm, await slowest(looks))
+    finally:
+        for one in busy:
+            one.cancel()
+        await asyncio.gather(*busy, return_exceptions=True)
+
+
+ATTACKS: Final = (
+    Attack("forty webhooks", "forty webhooks that answer slowly", "hold up others' webhooks", slow_webhooks, REACHES),
+    Attack(
+        "forty that are gone",
+        "forty webhooks that answer 410 to a large turn",
+        "have it kept forty times",
+        refusing_webhooks,
+        REACHES,
+    ),
+    Attack(
+        "bodies without end",
+        "four bodies of 64 MB through the proxy that never end",
+        "close it for others",
+        bodies_without_end,
+    ),
+    Attack("many lists", "sixty searches in lists at once", "hold up others' lists and searches", many_lists),
+)
