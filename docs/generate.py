@@ -26,6 +26,7 @@ from pipeline.extras import CLIENT, EXTRAS
 from pipeline.gateway.app import create_app
 from pipeline.gateway.problems import KINDS
 from pipeline.observability import metrics
+from pipeline.pools import POOLS
 from pipeline.settings import Settings, table
 from pipeline.worker.roles import ROLES
 from topics.catalog import CATALOG
@@ -256,6 +257,13 @@ pip install './turnmill[demo]' && turnmill demo
 """
 
 
+def pools_table() -> str:
+    """Every pool that tenants share."""
+    header = ("pool", "of a", "size", "share of a tenant", "a tenant that has its share")
+    sizes = ((one, f"{one.size:,} {one.unit}") for one in POOLS)
+    return markdown(header, ((one.name, one.process, size, one.share, one.full) for one, size in sizes))
+
+
 def install_note() -> str:
     """Return the commands that install the demo, and before the first release where from."""
     return BY_NAME if RELEASED else FROM_A_CHECKOUT
@@ -269,6 +277,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "limits": limits_table,
     "metrics": metrics_table,
     "packages": packages_table,
+    "pools": pools_table,
     "roles": roles_table,
     "run-states": run_states_table,
     "settings": settings_table,
