@@ -124,8 +124,8 @@ async def expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retenti
         # Before the transaction ends: one that ends without the line would have removed it in silence.
         what = "expired thread %s, %d turns, the last of %s"
         audit.info(what, one.key.text, one.turns, iso(one.last), extra=about(one.key))
-        await delete_turns(connection, one.key, "expired")
         before = retention.begin(one.key.tenant, now) or 0
         await remember(connection, [Leaving(one.key, before, one.first, one.last, now)])
+    await delete_turns(connection, [one.key for one in gone], "expired")
     await connection.execute(statements.delete_empty({row.id for row in rows.values()}))
     return gone

@@ -32,7 +32,9 @@ def digest(names: UsageNames | Agent) -> bytes:
 
 
 async def ids_of(connection: AsyncConnection, kind: type[N], wanted: Iterable[N]) -> dict[N, int]:
-    """Return the integers of these names; rows that are missing are added."""
+    """Return the integers of these names; rows that are missing are added. They stay until the transaction ends: see
+    `pipeline.stores.unused_names`.
+    """
     by_digest = {digest(names): names for names in wanted}
     if not by_digest:
         return {}
@@ -40,15 +42,15 @@ async def ids_of(connection: AsyncConnection, kind: type[N], wanted: Iterable[N]
     asked = Call(_known(table.name, dialect), (as_bytes(dialect, list(by_digest)),))
     known = dict((await send(connection, [asked]))[0])
     # In the order of keys, so that two writers who add the same names don't wait for each other in a circle.
-    missing = [{"digest": key, **names._asdict()} for key, names in sorted(by_digest.items()) if key not in known]
-    if missing:
+    while missing := [{"digest": key, **by_digest[key]._asdict()} for key in sorted(by_digest.keys() - known.keys())]:
         known = dict((await send(connection, [of_rows(dialect, _add(table, dialect), missing), asked]))[1])
     return {names: known[key] for key, names in by_digest.items()}
 
 
 @cache
 def _known(table: str, dialect: str) -> str:
-    return f"SELECT digest, id FROM {table} WHERE digest {of_bytes(dialect)}"  # noqa: S608  # our own name
+    held = " ORDER BY digest FOR KEY SHARE" if dialect == "postgresql" else ""
+    return f"SELECT digest, id FROM {table} WHERE digest {of_bytes(dialect)}{held}"  # noqa: S608  # our own name
 
 
 @cache

@@ -4,7 +4,7 @@ store until the topic has it: so none is lost, and none is sent of what was roll
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -16,6 +16,7 @@ from pipeline.stores.connections import Connected
 from pipeline.stores.lookups import certain
 from pipeline.stores.names import INSERT
 from pipeline.stores.schema import notices
+from pipeline.stores.unused_names import forget_agents, forget_names
 from topics.notice import THREAD_DELETED, VERSION, NoticeRecord
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
@@ -26,12 +27,19 @@ CLAIMED_MS: Final = 60_000  # after which others send what somebody wanted to se
 Row = dict[str, Any]
 
 
-async def delete_turns(connection: AsyncConnection, key: ThreadKey, reason: str) -> None:
-    """Delete a thread's turns, and leave a notice of it where there were any. `reason`: deleted, expired."""
-    gone = await connection.execute(statements.delete_turns(key))
-    await connection.execute(statements.delete_agents(key))
-    if gone.rowcount:
-        await add(connection, [deleted(key, reason, now_ms())])
+async def delete_turns(connection: AsyncConnection, keys: Iterable[ThreadKey], reason: str) -> None:
+    """Delete the turns of threads, with names that nothing else has, and leave a notice of each that had any. `reason`:
+    deleted, expired.
+    """
+    agents, names = set[int](), set[int]()
+    for key in keys:
+        names.update(await connection.scalars(statements.names_in(key)))
+        gone = await connection.execute(statements.delete_turns(key))
+        agents.update(await connection.scalars(statements.delete_agents(key)))
+        if gone.rowcount:
+            await add(connection, [deleted(key, reason, now_ms())])
+    await forget_names(connection, names)
+    await forget_agents(connection, agents)
 
 
 def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:

@@ -189,7 +189,7 @@ usage_sums = Table(
     Column("span", Integer),  # in ms
     Column("start", BigInteger),
     Column("expired", Boolean),  # of turns that have expired: no row of `usage` is behind it any more
-    Column("names", Integer, ForeignKey("usage_names.id")),
+    Column("names", Integer),  # no foreign key: that would look at all sums for each of the names that goes
     *(Column(name, BigInteger, nullable=False) for name in SUMMED),
     Column("ttft", Text, nullable=False),  # a histogram (`pipeline.stores.histogram`)
     Column("duration", Text, nullable=False),  # likewise

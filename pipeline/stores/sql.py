@@ -72,7 +72,7 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
         async with self._writing() as connection:
             locked = await lock(connection, [key])  # this waits for a writer that is adding the thread
             found = await connection.scalar(statements.has_turns(key))
-            await delete_turns(connection, key, "deleted")
+            await delete_turns(connection, [key], "deleted")
             await connection.execute(statements.delete_empty([locked[key].id]))
             return found is not None
 

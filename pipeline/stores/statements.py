@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy import tuple_ as row_of
-from sqlalchemy.sql.dml import Insert
+from sqlalchemy.sql.dml import Insert, ReturningDelete
 
 from pipeline.stores.bounded_sum import BoundedSum
 from pipeline.stores.keys import id_and_tenant
@@ -158,14 +158,25 @@ def delete_turns(key: ThreadKey) -> Delete:
     return delete(turns).where(turns.c.thread == number_of(key))
 
 
-def delete_agents(key: ThreadKey) -> Delete:
-    """Deletes the agents of this thread."""
-    return delete(thread_agents).where(thread_agents.c.thread == number_of(key))
+def names_in(key: ThreadKey) -> Select[Any]:
+    """-> the names that this thread's usage has."""
+    return names_of(select(turns.c.id).where(turns.c.thread == number_of(key)))
 
 
-def delete_silent(ids: Sequence[int]) -> Delete:
-    """Deletes the agents of these threads that speak in none of their turns any more."""
-    return delete(thread_agents).where(thread_agents.c.thread.in_(ids), thread_agents.c.turns <= 0)
+def names_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
+    """-> the names that the usage of these turns has."""
+    return select(usage.c.names).where(usage.c.turn.in_(ids)).distinct()
+
+
+def delete_agents(key: ThreadKey) -> ReturningDelete[Any]:
+    """Deletes the agents of this thread -> agent."""
+    return delete(thread_agents).where(thread_agents.c.thread == number_of(key)).returning(thread_agents.c.agent)
+
+
+def delete_silent(ids: Sequence[int]) -> ReturningDelete[Any]:
+    """Deletes the agents of these threads that speak in none of their turns any more -> agent."""
+    silent = thread_agents.c.thread.in_(ids), thread_agents.c.turns <= 0
+    return delete(thread_agents).where(*silent).returning(thread_agents.c.agent)
 
 
 def run_ids(ids: Sequence[int]) -> Select[Any]:

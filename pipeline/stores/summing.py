@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipeline.stores import usage_sums
 from pipeline.stores.connections import Connected, to_the_end
 from pipeline.stores.keys import UsageNames
+from pipeline.stores.lookups import certain
 from pipeline.stores.usage_sums import Compared
 from pipeline.stores.usage_tallies import WEEK, SumKey
 
@@ -51,6 +52,7 @@ class SummedUsage(Connected):
         week: int | None = 0
         while week is not None:
             async with self._writing() as connection:
+                await certain(connection)
                 await usage_sums.alone(connection, wait=True)
                 begin = await usage_sums.since(connection)
                 week = await usage_sums.next_week(connection, max(week, begin)) if begin < usage_sums.NONE else None

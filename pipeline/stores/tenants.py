@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, delete, exists, func, select
+from sqlalchemy import ColumnElement, Select, and_, delete, func, select
 from sqlalchemy import tuple_ as row_of
 
 from pipeline.stores import usage_sums
 from pipeline.stores.keys import thread_of
 from pipeline.stores.list_statements import of_tenant
-from pipeline.stores.schema import agents, thread_agents, threads, usage, usage_names
+from pipeline.stores.lookups import certain
+from pipeline.stores.schema import threads, usage_names
 from pipeline.stores.schema import usage_sums as sums_table
 from pipeline.stores.statements import NAME
 from pipeline.stores.summing import SummedUsage
+from pipeline.stores.unused_names import forget_names
+from pipeline.stores.usage_tallies import SPANS
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 
@@ -39,7 +42,8 @@ class OfTenants(SummedUsage):
     async def count_sums(self, tenant: str) -> int:
         """How many sums of usage have something of a tenant."""
         async with self._reading() as connection:
-            query = select(func.count()).select_from(sums_table.join(usage_names)).where(_named(tenant))
+            await certain(connection)
+            query = select(func.count()).where(_sums_of(tenant))
             return int(await connection.scalar(query) or 0)
 
     async def forget_sums(self, tenant: str) -> None:
@@ -48,13 +52,9 @@ class OfTenants(SummedUsage):
             pass
         async with self._writing() as connection:
             await usage_sums.alone(connection, wait=True)
-            names = select(usage_names.c.id).where(_named(tenant))
-            await connection.execute(delete(sums_table).where(sums_table.c.expired, sums_table.c.names.in_(names)))
-            in_sums = exists().where(sums_table.c.names == usage_names.c.id)
-            in_rows = exists().where(usage.c.names == usage_names.c.id)
-            await connection.execute(delete(usage_names).where(_named(tenant), ~in_sums, ~in_rows))
-            spoken = exists().where(thread_agents.c.agent == agents.c.id)
-            await connection.execute(delete(agents).where(~spoken))
+            await certain(connection)
+            await connection.execute(delete(sums_table).where(_sums_of(tenant), sums_table.c.expired))
+            await forget_names(connection, await connection.scalars(_names_of(tenant)))
 
 
 def threads_of_tenant(tenant: str, after: tuple[int, int]) -> Select[Any]:
@@ -64,6 +64,10 @@ def threads_of_tenant(tenant: str, after: tuple[int, int]) -> Select[Any]:
     return query.where(row_of(*order) > row_of(*after)).order_by(*order).limit(AT_ONCE)
 
 
-def _named(tenant: str) -> ColumnElement[bool]:
+def _names_of(tenant: str) -> Select[Any]:
     name = column_text(tenant)
-    return usage_names.c.tenant == name if name else usage_names.c.tenant.is_(None)
+    return select(usage_names.c.id).where(usage_names.c.tenant == name if name else usage_names.c.tenant.is_(None))
+
+
+def _sums_of(tenant: str) -> ColumnElement[bool]:
+    return and_(sums_table.c.span.in_(SPANS), sums_table.c.names.in_(_names_of(tenant)))

@@ -23,6 +23,7 @@ from pipeline.stores.keys import UsageNames
 from pipeline.stores.names import INSERT
 from pipeline.stores.schema import CHANGED, turns, usage, usage_changes, usage_names, usage_state, usage_sums
 from pipeline.stores.statements import number_of
+from pipeline.stores.unused_names import forget_names
 from pipeline.stores.usage_tallies import (
     QUARTER,
     SPANS,
@@ -135,6 +136,8 @@ async def build(connection: AsyncConnection, most: int = ROWS_AT_ONCE) -> int:
     begin = ALL if at is None else at - at % QUARTER
     if await _add(connection, await _right(connection, begin, end), first=end):
         await connection.execute(update(usage_state).values(since=begin))
+        if begin == ALL:  # changes of rows that no sum held yet were dropped, with names that may be nobody's now
+            await forget_names(connection, await connection.scalars(select(usage_names.c.id)))
     return await since(connection)
 
 
@@ -220,6 +223,7 @@ async def _put(connection: AsyncConnection, sums: Mapping[SumKey, Tally]) -> Non
         new = INSERT[connection.dialect.name](usage_sums)
         values = {column.name: new.excluded[column.name] for column in usage_sums.c if not column.primary_key}
         await connection.execute(new.on_conflict_do_update(index_elements=usage_sums.primary_key, set_=values), rows)
+    await forget_names(connection, {place.names for place in gone})
 
 
 async def names_of(connection: AsyncConnection, sums: Iterable[SumKey]) -> dict[int, UsageNames]:
@@ -235,3 +239,4 @@ async def names_of(connection: AsyncConnection, sums: Iterable[SumKey]) -> dict[
 async def _forget(connection: AsyncConnection) -> None:
     await connection.execute(delete(usage_sums).where(~usage_sums.c.expired))
     await connection.execute(update(usage_state).values(since=None))
+    await forget_names(connection, await connection.scalars(select(usage_names.c.id)))

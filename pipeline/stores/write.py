@@ -23,6 +23,7 @@ from pipeline.stores.sending import of_rows, of_texts, send
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.thread_rows import ThreadRow, with_turns
 from pipeline.stores.turn_ids import new_ids
+from pipeline.stores.unused_names import forget_agents, forget_names
 from pipeline.stores.versions import Batch, Stored, known_versions, taken
 from pipeline.turns.content import references
 from topics.thread_key import ThreadKey
@@ -54,7 +55,7 @@ async def write(connection: AsyncConnection, batch: Batch, retention: Retention 
     erased = erased & keys | orphans
     for thread in orphans:
         await mark_erased(connection, thread)
-        await delete_turns(connection, thread, "deleted")
+    await delete_turns(connection, orphans, "deleted")
     result, changed, known = await _result(connection, batch, erased, threads, retention, now)
     await _apply(connection, changed, known, threads)
     if empty := erased | others | {batch[place].thread for place in result.expired}:
@@ -141,6 +142,7 @@ async def _apply(
     dialect = connection.dialect.name
     added = [rows for rows in changed if rows.key not in known]
     replaced = {known[rows.key].id: rows.thread for rows in changed if rows.key in known}
+    names = set(await connection.scalars(statements.names_of(sorted(replaced)))) if replaced else set[int]()
     fewer = await _forget(connection, replaced, threads)
     ids = await new_ids(connection, [rows.turn["started_at"] for rows in added])
     own = {key: one.id for key, one in known.items()} | {rows.key: one for rows, one in zip(added, ids, strict=True)}
@@ -165,6 +167,7 @@ async def _apply(
     await send(connection, calls)
     if again := derived | {key for key, row in rows_of_threads.items() if row is None}:
         await connection.execute(statements.refresh_threads([threads[key].id for key in again]))
+    await forget_names(connection, names)
 
 
 async def _forget(
@@ -231,7 +234,7 @@ async def _agents_calls(
     if any(count < 0 for count in counts.values()):
         await send(connection, [lookups.add_agents(dialect, counts)])
         gone = sorted({thread for (_, thread), count in counts.items() if count < 0})
-        await connection.execute(statements.delete_silent(gone))
+        await forget_agents(connection, await connection.scalars(statements.delete_silent(gone)))
         return []
     return [lookups.add_agents(dialect, counts)]
 

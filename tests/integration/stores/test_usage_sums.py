@@ -63,7 +63,15 @@ async def usage_rows(store: ThreadStore, thread: ThreadKey | None = None) -> lis
 async def stored(store: ThreadStore) -> Sums:
     """The sums as they are in their table."""
     async with store._reading() as connection:
-        rows = (await connection.execute(select(sums_table, usage_names).join(usage_names))).mappings().all()
+        rows = (
+            (
+                await connection.execute(
+                    select(sums_table, usage_names).join(usage_names, sums_table.c.names == usage_names.c.id)
+                )
+            )
+            .mappings()
+            .all()
+        )
     found: Sums = {}
     for row in rows:
         names = UsageNames(row["tenant"], row["model"], row["provider"], row["agent_id"])

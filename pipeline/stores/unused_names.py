@@ -1,0 +1,55 @@
+"""Names go with the last row that has them, within the caller's transaction: a deletion keeps nobody's name.
+
+On Postgres a writer holds the names that it is about to use (`names.ids_of`), so whoever deletes one waits for it, and
+then sees that it is in use; a writer that comes later waits for the deletion, and adds the name again. Deletions take
+turns: two of them may otherwise each take the other one's rows for a use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Table, delete, exists, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores.schema import agents, thread_agents, usage, usage_changes, usage_names, usage_sums
+from pipeline.stores.usage_tallies import WEEK
+from pipeline.stores.versions import portions
+
+LOCK_KEY: Final = 0x74726E6D6E616D  # of Postgres' advisory lock: "trnmnam"
+USED: Final = {  # a name is one of these rows'; every sum is also in that of its week
+    agents: (exists().where(thread_agents.c.agent == agents.c.id),),
+    usage_names: (
+        exists().where(usage.c.names == usage_names.c.id),
+        exists().where(usage_sums.c.span == WEEK, usage_sums.c.names == usage_names.c.id),
+        exists().where(usage_changes.c.names == usage_names.c.id),
+    ),
+}
+
+
+async def forget_agents(connection: AsyncConnection, ids: Iterable[int]) -> None:
+    """Delete those of these agents that speak in no thread any more."""
+    await _forget(connection, agents, ids)
+
+
+async def forget_names(connection: AsyncConnection, ids: Iterable[int]) -> None:
+    """Delete those of these names of `usage_names` that no usage, no sum and no change has any more."""
+    await _forget(connection, usage_names, ids)
+
+
+async def _forget(connection: AsyncConnection, table: Table, ids: Iterable[int]) -> None:
+    wanted = sorted(set(ids))
+    if wanted and connection.dialect.name == "postgresql":
+        await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK_KEY})
+    for some in portions(wanted):
+        unused = _unused(table, some)
+        if connection.dialect.name == "postgresql":
+            # By itself, so that the DELETE sees what those have written for whom this waits; ordered as writers order.
+            await connection.execute(select(table.c.id).where(*unused).order_by(table.c.digest).with_for_update())
+        await connection.execute(delete(table).where(*unused))
+
+
+def _unused(table: Table, ids: Iterable[int]) -> list[ColumnElement[bool]]:
+    conditions: list[Any] = [table.c.id.in_(ids), *(~used for used in USED[table])]
+    return conditions
