@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from topics.thread_key import ThreadKey
+
 TURN_COMPLETED: Final = "turn.completed"
 TURN_INTERRUPTED: Final = "turn.interrupted"
 THREAD_DELETED: Final = "thread.deleted"
@@ -72,7 +74,7 @@ class Webhook:
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that webhooks hear. `lane`: what is delivered in order, which is its thread; `at` in epoch ms. `place`:
-    topic, partition and offset of the record that it comes from.
+    topic, partition and offset of the record that it comes from. `thread`: whose turn it says, and with which it goes.
     """
 
     id: str
@@ -82,6 +84,14 @@ class Event:
     at: int
     payload: bytes
     place: tuple[str, int, int]
+    thread: ThreadKey | None = None
+
+
+def lane_of(tenant: str | None, of: str) -> str:
+    """-> the lane of a thread, or a budget. A tenant's name may hold anything, and a column no NUL and no half of a
+    surrogate pair.
+    """
+    return hashlib.sha256(f"{tenant or ''}\n{of}".encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 def signature(secrets: Sequence[str], webhook_id: str, timestamp: int, body: bytes) -> str:

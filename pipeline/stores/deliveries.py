@@ -7,7 +7,7 @@ delivered in order, and one that waits holds up no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -16,11 +16,15 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores.connections import Connected
+from pipeline.stores.erased_threads import erased_of
+from pipeline.stores.keys import key_text
 from pipeline.stores.lookups import certain
 from pipeline.stores.names import INSERT
 from pipeline.stores.schema import webhook_deliveries as queue
 from pipeline.stores.schema import webhooks
-from pipeline.webhooks import Event, Webhook
+from pipeline.webhooks import Event, Webhook, lane_of
+from topics.thread_key import ThreadKey
+from turnmill.clock import now_ms
 
 CLAIMED_MS: Final = 60_000  # for which a delivery is one worker's; no attempt takes as long
 LANES: Final = 0x77686B  # "whk": the first key of Postgres' advisory locks of lanes
@@ -28,8 +32,6 @@ LANES: Final = 0x77686B  # "whk": the first key of Postgres' advisory locks of l
 CANDIDATES: Final = 128  # from which a claim chooses: of each owner the oldest, then of each the second, and so on
 OF_ONE: Final = 32  # of these of one owner; of one webhook EACH
 EACH: Final = 4  # deliveries under way to one webhook: one that is slow must leave room for others
-
-Lane = tuple[str, str]
 
 
 class Due(NamedTuple):
@@ -89,6 +91,15 @@ class Delivering(Connected):
             await connection.execute(update(webhooks).where(mine).values(secrets=kept))
             return True
 
+    async def drop_webhooks(self, tenant: str) -> int:
+        """Forget the webhooks of a tenant, and what waits for them -> how many there were."""
+        async with self._writing() as connection:
+            owners = await connection.execute(select(webhooks.c.id, webhooks.c.tenant))
+            gone = [webhook for webhook, owner in owners if owner == tenant]  # a name that no column takes is nobody's
+            await connection.execute(delete(webhooks).where(webhooks.c.id.in_(gone)))
+            await connection.execute(delete(queue).where(queue.c.webhook.in_(gone)))
+            return len(gone)
+
     async def drop_webhook(self, webhook_id: str) -> bool:
         """Forget a webhook, and what waits for it -> whether there was one."""
         async with self._writing() as connection:
@@ -99,12 +110,17 @@ class Delivering(Connected):
     # ---- the queue
 
     async def enqueue(self, events: Sequence[tuple[str, Event]], now: int) -> None:
-        """Have events delivered to webhooks (by id), in this order; what waits already changes nothing."""
+        """Have events delivered to webhooks (by id), in this order. What waits already changes nothing, nor does a turn
+        of an erased thread.
+        """
         if not events:
             return
-        lanes = sorted({(webhook, event.lane) for webhook, event in events})
         async with self._writing() as connection:
-            await _lock(connection, lanes)
+            await _lock(connection, {event.lane for _, event in events})
+            # Only while the locks are held: an erasure takes them, too, to delete what waits.
+            erased = await erased_of(connection, {event.thread for _, event in events if event.thread is not None})
+            events = [one for one in events if one[1].thread not in erased]
+            lanes = sorted({(webhook, event.lane) for webhook, event in events})
             waiting = row_of(queue.c.webhook, queue.c.lane).in_(lanes)
             found = await connection.execute(select(queue.c.webhook, queue.c.lane).where(waiting).distinct())
             busy = {(row.webhook, row.lane) for row in found}
@@ -113,6 +129,8 @@ class Delivering(Connected):
                 lane = webhook, event.lane
                 rows.append(_row(webhook, event, None if lane in busy else now))
                 busy.add(lane)
+            if not rows:
+                return
             new = INSERT[connection.dialect.name](queue)
             # The driver runs it for one row after the other: the order of their numbers is the order of delivery.
             await connection.execute(new.on_conflict_do_nothing(index_elements=[queue.c.webhook, queue.c.id]), rows)
@@ -137,11 +155,17 @@ class Delivering(Connected):
             rows = (await connection.execute(mine.returning(*queue.c))).all()
         return [_delivery(row, chosen[row.seq]) for row in sorted(rows, key=lambda row: row.seq)]
 
+    async def waits(self, delivery: Delivery) -> bool:
+        """Whether it is still to be delivered: its thread may have been erased since, or its webhook deleted."""
+        async with self._reading() as connection:
+            await certain(connection)
+            return await connection.scalar(select(queue.c.seq).where(*_same(delivery))) is not None
+
     async def over(self, delivery: Delivery, now: int) -> None:
         """It is delivered, or given up: the next one of its lane is due."""
         lane = queue.c.webhook == delivery.webhook, queue.c.lane == delivery.lane
         async with self._writing() as connection:
-            await _lock(connection, [(delivery.webhook, delivery.lane)])
+            await _lock(connection, [delivery.lane])
             await connection.execute(delete(queue).where(*_same(delivery)))
             following = select(func.min(queue.c.seq)).where(*lane).scalar_subquery()
             await connection.execute(
@@ -161,12 +185,21 @@ class Delivering(Connected):
             return {row[0]: row[1] for row in await connection.execute(counts)}
 
 
-async def _lock(connection: AsyncConnection, lanes: Sequence[Lane]) -> None:
+async def forget_deliveries(connection: AsyncConnection, thread: ThreadKey) -> None:
+    """Delete what waits of a thread's turns, with the caller's transaction; what waited behind it is due."""
+    lane = lane_of(thread.tenant, thread.thread_id)
+    await _lock(connection, [lane])
+    await connection.execute(delete(queue).where(queue.c.lane == lane, queue.c.thread_key == key_text(thread)))
+    first = select(func.min(queue.c.seq)).where(queue.c.lane == lane).group_by(queue.c.webhook)
+    behind = queue.c.seq.in_(first), queue.c.due.is_(None)
+    await connection.execute(update(queue).where(*behind).values(due=now_ms()))
+
+
+async def _lock(connection: AsyncConnection, lanes: Iterable[str]) -> None:
     """Hold these lanes until the transaction ends; SQLite has one writer anyhow."""
     if connection.dialect.name == "postgresql":
         each = "SELECT pg_advisory_xact_lock(:space, hashtext(lane)) FROM unnest(CAST(:lanes AS text[])) AS lane"
-        keys = [f"{webhook} {lane}" for webhook, lane in sorted(lanes)]
-        await connection.execute(text(each), {"space": LANES, "lanes": keys})
+        await connection.execute(text(each), {"space": LANES, "lanes": sorted(lanes)})
 
 
 def _same(delivery: Delivery) -> tuple[Any, ...]:
@@ -176,6 +209,7 @@ def _same(delivery: Delivery) -> tuple[Any, ...]:
 
 def _row(webhook: str, event: Event, due: int | None) -> dict[str, Any]:
     row = {"webhook": webhook, "id": event.id, "lane": event.lane, "at": event.at, "due": due, "attempts": 0}
+    row["thread_key"] = None if event.thread is None else key_text(event.thread)
     return {**row, "payload": event.payload.decode(), "place": list(event.place)}
 
 

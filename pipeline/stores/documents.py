@@ -9,11 +9,11 @@ from sqlalchemy import Row, Select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.stores import list_statements, statements
+from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.keys import key_of, thread_of
 from pipeline.stores.lookups import certain
 from pipeline.stores.rows import COMPLETE, record_of, without_links
 from pipeline.stores.summaries import ThreadSummary
-from pipeline.stores.write import erased_of
 from pipeline.turns.thread_document import outgoing, thread_document
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord

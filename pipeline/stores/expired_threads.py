@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pipeline.observability.audit import about, audit
 from pipeline.retention import Retention
 from pipeline.stores import statements, usage_sums
+from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.holds import held_of
 from pipeline.stores.keys import key_text, thread_of
 from pipeline.stores.leavings import Leaving, remember
@@ -24,7 +25,7 @@ from pipeline.stores.list_statements import of_tenant
 from pipeline.stores.notices import delete_turns
 from pipeline.stores.rows import FACTS
 from pipeline.stores.schema import threads, turns
-from pipeline.stores.write import erased_of, lock
+from pipeline.stores.write import lock
 from pipeline.turns.times import iso
 from topics.thread_key import ThreadKey
 

@@ -9,11 +9,12 @@ from sqlalchemy import delete, select
 from pipeline.errors import CallerError
 from pipeline.stores import statements
 from pipeline.stores.connections import Connected
+from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.holds import held_of
 from pipeline.stores.keys import key_text
 from pipeline.stores.names import INSERT
 from pipeline.stores.schema import holds
-from pipeline.stores.write import erased_of, lock
+from pipeline.stores.write import lock
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 

@@ -295,7 +295,8 @@ webhooks = Table(
 )
 
 # What waits to be delivered: of each lane (a webhook and a thread) the first row has a time at which it is due, and the
-# others have none. `place`: [topic, partition, offset] of the record; `at`: its time.
+# others have none. `place`: [topic, partition, offset] of the record; `at`: its time. `thread_key`: the thread whose
+# turn it says, with which it goes; none for notices, which say nothing of what was said.
 webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,
@@ -303,6 +304,7 @@ webhook_deliveries = Table(
     Column("webhook", Name, nullable=False),
     Column("id", Name, nullable=False),
     Column("lane", Name, nullable=False),
+    Column("thread_key", Name),
     Column("payload", Text, nullable=False),
     Column("place", Document, nullable=False),
     Column("at", BigInteger, nullable=False),
@@ -310,7 +312,7 @@ webhook_deliveries = Table(
     Column("attempts", Integer, nullable=False),
     UniqueConstraint("webhook", "id"),
     Index("webhook_deliveries_due", "due"),  # those that are to be sent
-    Index("webhook_deliveries_lane", "webhook", "lane", "seq"),  # whether a lane waits, and what follows in it
+    Index("webhook_deliveries_lane", "lane", "webhook", "seq"),  # whether a lane waits, and what follows in it
 )
 
 # One row: the oldest revision whose code may work with this schema, so that two versions run side by side in a roll.

@@ -22,13 +22,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.errors import CallerError
 from pipeline.stores import search_statements as statements
+from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.keys import thread_of, turn_text
 from pipeline.stores.rows import record_of
 from pipeline.stores.search_query import Terms, fitting, fts5, parsed, tsquery, wanted_only
 from pipeline.stores.search_rows import facets
 from pipeline.stores.search_snippet import score_of, snippet_of
 from pipeline.stores.turn_ids import LATEST, first_id
-from pipeline.stores.write import erased_of
 from pipeline.turns.column_text import column_text
 from pipeline.turns.spoken_text import KINDS, Kind
 

@@ -11,6 +11,7 @@ from pipeline.retention import Retention
 from pipeline.stores import list_statements, statements, usage_query
 from pipeline.stores.deliveries import Delivering
 from pipeline.stores.documents import documents_of, keys_in, summaries_of, summary_of
+from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.expiring import Expiring
 from pipeline.stores.holding import Holding
 from pipeline.stores.holds import held_of, held_thread
@@ -24,7 +25,7 @@ from pipeline.stores.tenants import OfTenants
 from pipeline.stores.turn_usage import used_by
 from pipeline.stores.usage_report import UsageQuery, UsageReport
 from pipeline.stores.waiting import Waiting, WaitingWanted, waiting
-from pipeline.stores.write import FOREVER, compare, erased_of, lives_by, lock, mark_erased, write
+from pipeline.stores.write import FOREVER, compare, lives_by, lock, mark_erased, write
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.identity import thread_uuid

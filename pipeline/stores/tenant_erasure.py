@@ -58,6 +58,7 @@ async def erase_tenant(
             await erase_some()
     if some:
         await erase_some()
+    await store.drop_webhooks(tenant)
     await store.forget_sums(tenant)
     return tuple(sorted(held, key=lambda key: key.text))
 

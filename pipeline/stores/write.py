@@ -11,6 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.retention import Retention
 from pipeline.stores import lookups, statements
+from pipeline.stores.deliveries import forget_deliveries
+from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.holds import held_of
 from pipeline.stores.keys import Agent, UsageNames, id_and_tenant, key_text
 from pipeline.stores.leavings import Leaving, remember
@@ -19,7 +21,7 @@ from pipeline.stores.notices import delete_turns
 from pipeline.stores.rows import RecordRows, Row, TurnKey, agents_of, record_of, starters
 from pipeline.stores.schema import links, price_sources, usage
 from pipeline.stores.search_write import forget_words, kinds_of, words_calls
-from pipeline.stores.sending import of_rows, of_texts, send
+from pipeline.stores.sending import of_rows, send
 from pipeline.stores.summaries import WriteResult
 from pipeline.stores.thread_rows import ThreadRow, with_turns
 from pipeline.stores.turn_ids import new_ids
@@ -239,13 +241,6 @@ async def _agents_calls(
     return [lookups.add_agents(dialect, counts)]
 
 
-async def erased_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
-    """Return those of these threads that are marked as erased."""
-    wanted = {key_text(thread): thread for thread in threads}
-    [found] = await send(connection, [of_texts(connection.dialect.name, statements.erased_threads, sorted(wanted))])
-    return {wanted[text] for (text,) in found}
-
-
 async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iterable[TurnRecord] = ()) -> bool:
     """Return True where a thread has nothing but what sub-agents of erased threads said: an erased thread started each
     of its runs. `records`: such as are not stored yet.
@@ -260,9 +255,10 @@ async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iter
 
 
 async def mark_erased(connection: AsyncConnection, thread: ThreadKey) -> None:
-    """Mark a thread as erased; a mark that is there already keeps its time."""
+    """Mark a thread as erased, and have nothing more of it delivered; a mark that is there already keeps its time."""
     mark = {"thread_key": key_text(thread), "erased_at": now_ms()}
     await connection.execute(statements.add_erased(connection.dialect.name), [mark])
+    await forget_deliveries(connection, thread)
 
 
 def _started_by(batch: Batch) -> set[ThreadKey]:

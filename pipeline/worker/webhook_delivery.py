@@ -145,6 +145,8 @@ class Deliverer:
             if webhook is None:  # it was deleted
                 await store.over(one, now_ms())
                 return
+            if not await store.waits(one):  # its thread was erased
+                return
             outcome = await self._sender.send(webhook, one.id, one.payload.encode())
             if outcome.taken:
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="delivered")
@@ -152,7 +154,8 @@ class Deliverer:
                 return
             due = now_ms() + delay(one.attempts + 1, random.random())  # noqa: S311  # jitter
             if outcome.final or due > one.at + self._within:
-                await self._bury(webhook, one, outcome.why)
+                if await store.waits(one):  # a dead letter would outlive the erasure
+                    await self._bury(webhook, one, outcome.why)
                 self._metrics.add(m.WEBHOOK_ATTEMPTS, outcome="given_up")
                 await store.over(one, now_ms())
                 return

@@ -9,9 +9,10 @@ import hashlib
 from typing import Any, Final
 
 from pipeline.turns.times import iso
-from pipeline.webhooks import TURN_COMPLETED, TURN_INTERRUPTED, Event, body
+from pipeline.webhooks import TURN_COMPLETED, TURN_INTERRUPTED, Event, body, lane_of
 from topics import json_text
 from topics.notice import NoticeRecord
+from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
 LARGEST_TURN: Final = 65_536  # bytes of a turn that travels in its event
@@ -32,23 +33,17 @@ def turn_event(record: TurnRecord, place: tuple[str, int, int], at: int) -> Even
     tenant = record.get("tenant")
     version = (tenant, record["thread_id"], record["turn_id"], record["status"], record["events"], record["revision"])
     digest = hashlib.sha256(repr(version).encode("utf-8", "backslashreplace")).hexdigest()
-    return Event(
-        f"turn_{digest[:32]}", kind, tenant, _lane(tenant, record["thread_id"]), at, _body(kind, at, data), place
-    )
+    key, payload = ThreadKey.of(record["thread_id"], tenant), _body(kind, at, data)
+    return Event(f"turn_{digest[:32]}", kind, tenant, lane_of(tenant, key.thread_id), at, payload, place, key)
 
 
 def notice_event(record: NoticeRecord, place: tuple[str, int, int], at: int) -> Event:
     """What a notice says."""
     tenant, thread = record.get("tenant"), record.get("thread_id")
     data = {name: value for name, value in (("tenant", tenant), ("thread_id", thread)) if value is not None}
-    lane = _lane(tenant, thread or str(record["data"].get("budget")))
+    lane = lane_of(tenant, thread or str(record["data"].get("budget")))
     payload = _body(record["type"], record["at"], {**data, **record["data"]})
     return Event(record["id"], record["type"], tenant, lane, at, payload, place)
-
-
-def _lane(tenant: str | None, of: str) -> str:
-    """A tenant's name may hold anything, and a column no NUL and no half of a surrogate pair."""
-    return hashlib.sha256(f"{tenant or ''}\n{of}".encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 def _body(kind: str, at: int, data: dict[str, Any]) -> bytes:

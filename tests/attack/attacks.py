@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.attack import bulk, doors, holding, identity, names, poison, proxying, unpacked, webhooks
-from tests.attack import bulk, doors, holding, identity, poison, proxying, shares, webhooks
+from tests.attack import bulk, doors, holding, identity, names, poison, proxying, shares, unpacked, webhooks
 from tests.attack.attack import Attack
 
 ATTACKS: Final[tuple[Attack, ...]] = (

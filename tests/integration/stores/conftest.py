@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from pipeline.stores.schema import metadata, notices, usage_changes
 from pipeline.stores.sql import ThreadStore
@@ -83,6 +83,20 @@ async def store(store_url: str) -> AsyncIterator[ThreadStore]:
 def record() -> Callable[..., Record]:
     """Makes turn records: record("chat", "run", seconds=3, text="…", **fields of the record)."""
     return make_record
+
+
+async def blocked(store: ThreadStore, task: asyncio.Task[Any]) -> None:
+    """Returns when a connection of this Postgres database waits for a lock."""
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(30):
+        while True:
+            assert not task.done(), "it waits for nobody"
+            async with store._reading() as connection:
+                if await connection.scalar(waiting):
+                    return
+            await asyncio.sleep(0.005)
 
 
 # Columns that hold an integer of another table -> that table, and the columns that its rows are known by.

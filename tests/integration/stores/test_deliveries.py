@@ -6,21 +6,31 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
+from pipeline.stores import deliveries
 from pipeline.stores.deliveries import CLAIMED_MS, OF_ONE, Delivery, Due
 from pipeline.stores.sql import ThreadStore
-from pipeline.webhooks import Event, Webhook, secret_of
+from pipeline.webhooks import Event, Webhook, lane_of, secret_of
+from tests.integration.stores.conftest import blocked
+from topics.thread_key import ThreadKey
+from turnmill.identity import thread_uuid
 
 
-def event(name: str, lane: str = "a") -> Event:
-    return Event(name, "turn.completed", None, lane, 5, b'{"\xc3\xa9":1}', ("turns", 1, 2))
+def event(name: str, lane: str = "a", thread: ThreadKey | None = None) -> Event:
+    return Event(name, "turn.completed", None, lane, 5, b'{"\xc3\xa9":1}', ("turns", 1, 2), thread)
+
+
+GONE = ThreadKey.of(thread_uuid("gone")[0], "acme")
+LANE = lane_of("acme", GONE.thread_id)
 
 
 def up_to(most: int, but: Sequence[str] = ()) -> Any:
     return lambda due: [one.seq for one in due if one.webhook not in but][:most]
 
 
-async def claimed(store: ThreadStore, now: int, but: Sequence[str] = ()) -> list[Delivery]:
-    return await store.claim(now, up_to(100, but))
+async def claimed(store: ThreadStore, now: int, but: Sequence[str] = (), most: int = 100) -> list[Delivery]:
+    return await store.claim(now, up_to(most, but))
 
 
 async def test_each_thread_in_order(store: ThreadStore) -> None:
@@ -111,3 +121,50 @@ async def test_webhooks_and_their_secrets(store: ThreadStore) -> None:
     assert await store.drop_webhook("wh_1")
     assert not await store.drop_webhook("wh_1")
     assert await store.waiting_deliveries() == {}
+
+
+async def test_what_waits_of_an_erased_thread_goes_and_nothing_of_it_comes(store: ThreadStore) -> None:
+    """Notices of the same thread stay: they say that it was deleted, and are due now."""
+    turns = [("w", event("t1", LANE, GONE)), ("v", event("t1", LANE, GONE)), ("w", event("t2", LANE, GONE))]
+    await store.enqueue([*turns, ("w", event("deleted", LANE)), ("w", event("other"))], 10)
+    under_way = await claimed(store, 10, most=2)
+    assert [await store.waits(one) for one in under_way] == [True, True]
+    await store.mark_erased(GONE)
+    assert [await store.waits(one) for one in under_way] == [False, False]
+    await store.enqueue([*turns, ("w", event("t3", LANE, GONE))], 10)  # a replay, or a record that was redriven
+    assert {one.id for one in await claimed(store, 2**50)} == {"deleted", "other"}
+    for one in under_way:
+        await store.over(one, 20)
+    assert await store.waiting_deliveries() == {"w": 2}
+
+
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+async def test_an_erasure_waits_for_who_adds_a_delivery(store: ThreadStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was added by one who had not seen the mark goes with it all the same."""
+    added, go_on = asyncio.Event(), asyncio.Event()
+    real = deliveries.erased_of
+
+    async def slow(*args: Any) -> Any:
+        found = await real(*args)
+        added.set()
+        await go_on.wait()
+        return found
+
+    monkeypatch.setattr(deliveries, "erased_of", slow)
+    adding = asyncio.create_task(store.enqueue([("w", event("t1", LANE, GONE))], 10))
+    await added.wait()
+    erasing = asyncio.create_task(store.mark_erased(GONE))
+    await blocked(store, erasing)
+    go_on.set()
+    await asyncio.gather(adding, erasing)
+    assert await store.waiting_deliveries() == {}
+
+
+async def test_a_tenants_webhooks_go_with_what_waits_for_them(store: ThreadStore) -> None:
+    for number, tenant in enumerate(("acme", "globex", "", None)):
+        made = Webhook(f"wh_{number}", "https://example.com", ("turn.completed",), tenant, (secret_of(b"k" * 32),), 1)
+        await store.add_webhook(made)
+    await store.enqueue([("wh_0", event("1")), ("wh_1", event("1"))], 10)
+    assert await store.drop_webhooks("acme") == 1
+    assert [one.id for one in await store.webhooks(0)] == ["wh_1", "wh_2", "wh_3"]
+    assert await store.waiting_deliveries() == {"wh_1": 1}

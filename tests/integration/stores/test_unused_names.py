@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.retention import DAY_MS, Retention
@@ -17,6 +17,7 @@ from pipeline.stores.rows import record_rows
 from pipeline.stores.schema import agents, usage_names
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.write import lock, write
+from tests.integration.stores.conftest import blocked
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 
@@ -95,20 +96,6 @@ async def test_names_go_also_where_no_sum_held_their_usage_yet(store: ThreadStor
 
 
 # ---- races, of which SQLite has none: it has one writer
-
-
-async def blocked(store: ThreadStore, task: asyncio.Task[Any]) -> None:
-    """Returns when a connection of this database waits for a lock."""
-    waiting = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
-    async with asyncio.timeout(30):
-        while True:
-            assert not task.done(), "it waits for nobody"
-            async with store._reading() as connection:
-                if await connection.scalar(waiting):
-                    return
-            await asyncio.sleep(0.005)
 
 
 async def beside(store: ThreadStore, first: Any, second: Awaitable[Any]) -> Any:

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.deliveries import Delivery, Due
 from pipeline.webhooks import EVENTS, Webhook
 from pipeline.worker.webhook_delivery import Deliverer
+from pipeline.worker.webhook_sender import Outcome, Sender
 
 NEW = Webhook("wh_new", "https://example.com/", EVENTS, "acme", ("whsec_a2V5",), 1)
 
@@ -25,10 +28,14 @@ class Store:
             for seq, name in enumerate(webhooks)
         ]
         self.ended: list[str] = []
+        self.erased = False
 
     async def claim(self, *_: Any) -> list[Delivery]:
         found, self.waiting = self.waiting, []
         return found
+
+    async def waits(self, _: Delivery) -> bool:
+        return not self.erased
 
     async def over(self, one: Delivery, _: int) -> None:
         self.ended.append(one.webhook)
@@ -94,3 +101,30 @@ async def test_a_record_that_many_webhooks_refuse_is_in_one_dead_letter() -> Non
     await asyncio.gather(*(deliverer._bury(hook, one, "status 410") for hook, one in zip(hooks, some, strict=True)))
     assert (reads, len(outbox.sent)) == (1, 40)
     assert sum(len(one.value or b"") for one in outbox.sent) < 40_000
+
+
+@pytest.mark.parametrize("when", ["before it is sent", "while it is sent"])
+async def test_what_was_erased_is_neither_sent_nor_a_dead_letter(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    sent, store = [], Store("wh_new")
+    store.erased = when == "before it is sent"
+
+    async def known(*, now: bool = False) -> Sequence[Webhook]:
+        return [NEW]
+
+    async def opened() -> Any:
+        return store
+
+    async def gone(_: Any, webhook: Webhook, *__: Any) -> Outcome:
+        sent.append(webhook.id)
+        store.erased = True
+        return Outcome(taken=False, why="status 410", final=True)
+
+    metrics = Metrics(10)
+    deliverer = Deliverer(Settings(), opened, known, SimpleNamespace(), metrics)  # type: ignore[arg-type]
+    monkeypatch.setattr(Sender, "send", gone)
+    assert await deliverer._begin()
+    for task in list(deliverer._under_way):
+        await task
+    assert sent == ([] if when == "before it is sent" else ["wh_new"])
+    assert deliverer._buried == {}
+    assert store.ended == sent  # what follows in its lane is due
