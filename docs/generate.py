@@ -28,6 +28,7 @@ from pipeline.gateway.problems import KINDS
 from pipeline.observability import metrics
 from pipeline.pools import POOLS
 from pipeline.settings import Settings, table
+from pipeline.stores import places
 from pipeline.worker.roles import ROLES
 from topics.catalog import CATALOG
 from topics.record_schemas import texts
@@ -122,6 +123,24 @@ def roles_table() -> str:
         needs += [f"`TURNMILL_{role.needs_setting.upper()}`"] if role.needs_setting is not None else []
         rows.append((f"`{role.name}`", role.does, role.topic.name, ", ".join(writes), ", ".join(needs)))
     return markdown(("role", "does", "reads", "writes", "needs"), rows)
+
+
+def places_table() -> str:
+    """The rows of every place that can hold what somebody said, or who."""
+    checked = {True: "counted by `tenants check`", False: "not by itself"}
+    rows = [
+        [
+            f"table `{one.table}`",
+            ", ".join((*one.holds,)) or "numbers",
+            one.erased,
+            checked[one.left is not None],
+            one.stays,
+        ]
+        for one in places.TABLES
+    ]
+    rows += [[f"topic `{one.name}`", "records", one.erased, one.checked, one.stays] for one in places.TOPICS]
+    rows += [[one.name, "", one.erased, one.checked, one.stays] for one in places.OTHERS]
+    return markdown(["place", "holds", "how it is erased", "how that is checked", "what stays, how long"], rows)
 
 
 def extras_table() -> str:
@@ -278,6 +297,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "metrics": metrics_table,
     "packages": packages_table,
     "pools": pools_table,
+    "places": places_table,
     "roles": roles_table,
     "run-states": run_states_table,
     "settings": settings_table,

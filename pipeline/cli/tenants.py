@@ -61,7 +61,7 @@ def erase(name: str, *, yes: bool) -> None:
 @tenants.command(short_help="Look for what is left of a tenant.")
 @click.argument("name")
 def check(name: str) -> None:
-    """Read store, content store and archive, and say what they have of a tenant; exit status 1 where that is anything.
+    """Say what is stored of a tenant, in any place; exit status 1 where that is anything.
 
     The topics are not read: it says until when they keep what they have by now.
     """
@@ -78,10 +78,10 @@ def _say(settings: Settings, name: str, left: Left) -> None:
     """Print what is left; exit status 1 where that is anything."""
     for key in left.held:
         click.echo(f"held, and left: {key.thread_id}")
-    archive = many(left.segments, "object") if settings.archive is not None else "none"
-    click.echo(f"store: {many(left.threads, 'thread')}, {many(left.sums, 'sum')} of usage")
-    click.echo(f"large values: {left.objects:,}")
-    click.echo(f"archive: {archive}")
+    for place, count in left.found.items():
+        if count:
+            click.echo(f"left: {place}: {count:,}")
+    click.echo(f"looked at: {', '.join(left.found)}")
     _say_topics(settings)
     if left.nothing:
         click.echo(f"nothing is stored of {plain(name)!r}")

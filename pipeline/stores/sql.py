@@ -75,6 +75,7 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
             found = await connection.scalar(statements.has_turns(key))
             await delete_turns(connection, [key], "deleted")
             await connection.execute(statements.delete_empty([locked[key].id]))
+            await connection.execute(statements.delete_expired(key))
             return found is not None
 
     async def mark_erased(self, key: ThreadKey) -> None:

@@ -27,11 +27,11 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.sql.dml import Insert, ReturningDelete
 
 from pipeline.stores.bounded_sum import BoundedSum
-from pipeline.stores.keys import id_and_tenant
+from pipeline.stores.keys import id_and_tenant, key_text
 from pipeline.stores.names import INSERT
 from pipeline.stores.one_of import one_of
 from pipeline.stores.rows import COMPLETE, FACTS
-from pipeline.stores.schema import erased, links, thread_agents, threads, turns, usage, usage_names
+from pipeline.stores.schema import erased, expired, links, thread_agents, threads, turns, usage, usage_names
 from pipeline.stores.thread_rows import ROLE_BITS
 from topics.thread_key import ThreadKey
 
@@ -70,6 +70,11 @@ def number_of(key: ThreadKey) -> Any:
 def delete_empty(ids: Collection[int]) -> Delete:
     """Deletes those of these threads that have no record."""
     return delete(threads).where(threads.c.id.in_(sorted(ids)), ~exists().where(turns.c.thread == threads.c.id))
+
+
+def delete_expired(key: ThreadKey) -> Delete:
+    """Deletes what is remembered of a thread that has expired."""
+    return delete(expired).where(expired.c.thread_key == key_text(key))
 
 
 def records_by_id(ids: Sequence[int]) -> Select[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,25 +14,23 @@ from pipeline.stores.erasure import Erased, erase_all
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
 
+VALUES, ARCHIVE = "large values", "objects of the archive"
 AT_ONCE: Final = 2_000  # threads that are marked, and looked for in the archive, together
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What there is of a tenant: threads in the store, of these the held ones; large values; objects of the archive
-    that hold something of it; sums of usage.
+    """What there is of a tenant. `held`: its threads that are held; `found`: how many rows of each table, large values
+    and objects of the archive have something of it.
     """
 
-    threads: int
     held: tuple[ThreadKey, ...]
-    objects: int
-    segments: int
-    sums: int
+    found: Mapping[str, int]
 
     @property
     def nothing(self) -> bool:
         """Whether nothing is left."""
-        return not (self.threads or self.objects or self.segments or self.sums)
+        return not any(self.found.values())
 
 
 async def erase_tenant(
@@ -59,21 +57,21 @@ async def erase_tenant(
     if some:
         await erase_some()
     await store.drop_webhooks(tenant)
+    await store.forget_notices(tenant)
     await store.forget_sums(tenant)
     return tuple(sorted(held, key=lambda key: key.text))
 
 
 async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> Left:
-    """Read store, content store and archive. Raises StoreError."""
-    keys = {key async for key in store.threads_of(tenant)}
+    """Read every place of `pipeline.stores.places` that keeps nothing behind an erasure. Raises StoreError."""
     held = {key for key in await store.held() if (key.tenant or "") == tenant}
     contents = ContentStore.of(settings)
     objects = 0
     for key in await contents.threads_of(tenant):
         objects += len(await contents.objects_of(key))
     segments = await archive_of(settings, store.erased).holding(tenant) if settings.archive is not None else 0
-    sums = await store.count_sums(tenant)
-    return Left(len(keys), tuple(sorted(held, key=lambda key: key.text)), objects, segments, sums)
+    found = {**await store.rows_left(tenant), VALUES: objects, ARCHIVE: segments}
+    return Left(tuple(sorted(held, key=lambda key: key.text)), found)
 
 
 async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> AsyncIterator[ThreadKey]:
@@ -82,7 +80,7 @@ async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> Async
     async for key in store.threads_of(tenant):
         seen.add(key)
         yield key
-    others = await ContentStore.of(settings).threads_of(tenant)
+    others = await ContentStore.of(settings).threads_of(tenant) | await store.expired_of(tenant)
     if settings.archive is not None:
         others |= await archive_of(settings, store.erased).threads_of(tenant)
     for key in sorted(others - seen):

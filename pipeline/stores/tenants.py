@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, select
+from sqlalchemy import Select, delete, select
 from sqlalchemy import tuple_ as row_of
 
 from pipeline.stores import usage_sums
 from pipeline.stores.keys import thread_of
 from pipeline.stores.list_statements import of_tenant
 from pipeline.stores.lookups import certain
-from pipeline.stores.schema import threads, usage_names
+from pipeline.stores.places import names_of, of_notice, rows_left, sums_of
+from pipeline.stores.schema import expired, notices, threads
 from pipeline.stores.schema import usage_sums as sums_table
 from pipeline.stores.statements import NAME
 from pipeline.stores.summing import SummedUsage
 from pipeline.stores.unused_names import forget_names
-from pipeline.stores.usage_tallies import SPANS
-from pipeline.turns.column_text import column_text
+from pipeline.stores.versions import portions
 from topics.thread_key import ThreadKey
 
 AT_ONCE: Final = 200
@@ -39,12 +39,25 @@ class OfTenants(SummedUsage):
                 return
             after = rows[-1].updated_at, rows[-1].id
 
-    async def count_sums(self, tenant: str) -> int:
-        """How many sums of usage have something of a tenant."""
+    async def rows_left(self, tenant: str) -> dict[str, int]:
+        """Table -> how many of its rows have something of a tenant, of all places that `pipeline.stores.places` has."""
         async with self._reading() as connection:
             await certain(connection)
-            query = select(func.count()).where(_sums_of(tenant))
-            return int(await connection.scalar(query) or 0)
+            return await rows_left(connection, tenant)
+
+    async def expired_of(self, tenant: str) -> set[ThreadKey]:
+        """A tenant's threads that have expired, and of which something may be left elsewhere."""
+        async with self._reading() as connection:
+            names = (ThreadKey.of(*name) for name in await connection.scalars(select(expired.c.name)))
+            return {key for key in names if (key.tenant or "") == tenant}
+
+    async def forget_notices(self, tenant: str) -> None:
+        """Delete a tenant's notices, but for those that tell of deletions."""
+        async with self._writing() as connection:
+            found = (await connection.execute(select(notices.c.id, notices.c.record))).all()
+            gone = [row.id for row in found if of_notice(row.record) == tenant]
+            for some in portions(gone):
+                await connection.execute(delete(notices).where(notices.c.id.in_(some)))
 
     async def forget_sums(self, tenant: str) -> None:
         """Delete the sums of a tenant's expired turns; those of stored turns follow from these."""
@@ -53,8 +66,8 @@ class OfTenants(SummedUsage):
         async with self._writing() as connection:
             await usage_sums.alone(connection, wait=True)
             await certain(connection)
-            await connection.execute(delete(sums_table).where(_sums_of(tenant), sums_table.c.expired))
-            await forget_names(connection, await connection.scalars(_names_of(tenant)))
+            await connection.execute(delete(sums_table).where(sums_of(tenant), sums_table.c.expired))
+            await forget_names(connection, await connection.scalars(names_of(tenant)))
 
 
 def threads_of_tenant(tenant: str, after: tuple[int, int]) -> Select[Any]:
@@ -62,12 +75,3 @@ def threads_of_tenant(tenant: str, after: tuple[int, int]) -> Select[Any]:
     order = threads.c.updated_at, threads.c.id
     query = select(*NAME, *order).where(*of_tenant(tenant))
     return query.where(row_of(*order) > row_of(*after)).order_by(*order).limit(AT_ONCE)
-
-
-def _names_of(tenant: str) -> Select[Any]:
-    name = column_text(tenant)
-    return select(usage_names.c.id).where(usage_names.c.tenant == name if name else usage_names.c.tenant.is_(None))
-
-
-def _sums_of(tenant: str) -> ColumnElement[bool]:
-    return and_(sums_table.c.span.in_(SPANS), sums_table.c.names.in_(_names_of(tenant)))

@@ -181,7 +181,6 @@ QUESTIONS: Final[Mapping[str, tuple[Callable[[ThreadStore], Awaitable[Any]], str
     "usage of some time, from sums": (lambda s: s.usage(BY_MODEL), "usage_sums_pkey"),
     "usage of a tenant, from sums": (lambda s: s.usage(replace(BY_MODEL, where=OF_TENANT)), "usage_sums_pkey"),
     "taking changes up into sums": (lambda s: s.sum_up(), "usage_changes_pkey"),
-    "sums of a tenant": (lambda s: s.count_sums("t7"), "usage_sums_pkey"),
     "forgetting the sums of a tenant": (lambda s: s.forget_sums("t7"), "usage_sums_pkey"),
     "comparing sums": (lambda s: s.compare_sums(), "usage_sums_pkey"),
     "threads that have expired": (lambda s: s.next_ripe(KEPT, NOW, Place(1)), "threads_updated"),

@@ -13,6 +13,7 @@ from pipeline.__main__ import cli
 from pipeline.cli.tenants import until
 from pipeline.errors import StoreError
 from pipeline.kafka.topic_plan import Found, Partition
+from pipeline.retention import DAY_MS, Retention
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores import tenant_erasure
 from pipeline.stores.archive_records import Entry
@@ -20,8 +21,9 @@ from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore
 from pipeline.stores.expiry import Expiry
 from pipeline.stores.sql import ThreadStore
-from pipeline.stores.tenant_erasure import Left, erase_tenant, what_is_left
+from pipeline.stores.tenant_erasure import ARCHIVE, VALUES, erase_tenant, what_is_left
 from pipeline.stores.usage_tallies import SPANS
+from pipeline.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
 from topics import turn_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
@@ -71,13 +73,14 @@ async def test_each_tenant_is_erased_by_itself_and_nothing_of_it_comes_back(
         if tables and tenant.isascii() and "\0" not in tenant:  # the others are enough, as these take long
             continue
         before = await what_is_left(archived_settings, store, tenant)
-        assert (before.threads, before.objects, before.segments) == (3, 2, objects), tenant
+        found = before.found
+        assert (found["threads"], found[VALUES], found[ARCHIVE]) == (3, 2, objects), tenant
         assert await erase_tenant(archived_settings, store, tenant, "a test", lambda _: None) == ()
         after = await what_is_left(archived_settings, store, tenant)
-        assert after == Left(0, (), 0, 0, 0), tenant
+        assert after.held == (), tenant
         assert after.nothing
         for other in STRANGE[number + 1 :]:
-            assert (await what_is_left(archived_settings, store, other)).threads == 3, (tenant, other)
+            assert (await what_is_left(archived_settings, store, other)).found["threads"] == 3, (tenant, other)
         for chat in ("chat0", "archived", "nowhere else"):
             assert (await store.write([record(chat, tenant=tenant, revision=9)])).erased
     assert tables or [one async for one in store.thread_keys()] == []
@@ -88,8 +91,9 @@ async def test_held_threads_stay_and_are_named(store: ThreadStore, local_setting
     await store.hold(key("chat1", "acme"))
     assert await erase_tenant(local_settings, store, "acme", "a test", lambda _: None) == (key("chat1", "acme"),)
     left = await what_is_left(local_settings, store, "acme")
-    assert (left.threads, left.held, left.objects, left.segments) == (1, (key("chat1", "acme"),), 0, 1)
-    assert left.sums > 0
+    assert left.held == (key("chat1", "acme"),)
+    assert (left.found["threads"], left.found[VALUES], left.found[ARCHIVE]) == (1, 0, 1)
+    assert left.found["usage_sums"] > 0
     assert not left.nothing
     await store.release(key("chat1", "acme"))
     assert await erase_tenant(local_settings, store, "acme", "a test", lambda _: None) == ()
@@ -119,7 +123,7 @@ async def test_one_that_was_stopped_goes_on(
         assert not (await what_is_left(local_settings, store, "acme")).nothing
     await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
     assert (await what_is_left(local_settings, store, "acme")).nothing
-    assert (await what_is_left(local_settings, store, "")).threads == 3
+    assert (await what_is_left(local_settings, store, "")).found["threads"] == 3
 
 
 async def test_what_its_expired_threads_have_used_goes_too(
@@ -131,10 +135,10 @@ async def test_what_its_expired_threads_have_used_goes_too(
         pass
     while await store.sum_up():
         pass
-    assert (await what_is_left(local_settings, store, "acme")).sums == len(SPANS)
+    assert (await what_is_left(local_settings, store, "acme")).found["usage_sums"] == len(SPANS)
     await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
     assert (await what_is_left(local_settings, store, "acme")).nothing
-    assert (await what_is_left(local_settings, store, "globex")).sums == len(SPANS)
+    assert (await what_is_left(local_settings, store, "globex")).found["usage_sums"] == len(SPANS)
 
 
 def test_the_command_erases_checks_and_says_what_topics_keep(
@@ -162,7 +166,7 @@ def test_the_command_erases_checks_and_says_what_topics_keep(
     assert run("erase", "acme", input="n\n")[0] == 1
     code, said = run("check", "acme")
     assert code == 1
-    assert "store: 3 threads" in said
+    assert "left: threads: 3" in said
     assert "no Kafka broker answers" in said
     code, said = run("erase", "acme", "--yes")
     assert code == 1
@@ -196,3 +200,30 @@ def test_a_topic_keeps_what_it_has_for_its_retention_and_a_segment(
     config: dict[str, str], end: int, expected: str
 ) -> None:
     assert until(Found("t", (Partition(0, 1, (1,), (1,), 0, end),), config, {}), 0) == expected
+
+
+async def test_what_hears_of_it_and_what_waits_goes_with_it(
+    store: ThreadStore, local_settings: Settings, record: Any
+) -> None:
+    """Its webhooks with their secrets, deliveries, notices of its budgets, and what is remembered of expired threads;
+    another tenant's stay. A deletion that the notices topic has not got yet is no leftover.
+    """
+    for tenant in ("acme", "globex"):
+        gone = key("chat", tenant)
+        made = Webhook(f"wh_{tenant}", "https://example.com", EVENTS, tenant, (secret_of(b"k" * 32),), 1)
+        await store.add_webhook(made)
+        turn = Event("t1", "turn.completed", tenant, lane_of(tenant, gone.thread_id), 5, b"{}", ("turns", 1, 2), gone)
+        await store.write([record("chat", tenant=tenant), record("old", tenant=tenant)])
+        await store.enqueue([(made.id, turn)], 10)
+        await store.expire([key("old", tenant)], Retention(DAY_MS), 2_000_000_000_000)
+        budget: Any = {"v": 1, "id": tenant, "type": "budget.reached", "at": 0, "data": {}, "tenant": tenant}
+        await store.add_notices([budget], 2**50)
+    before = (await what_is_left(local_settings, store, "acme")).found
+    assert (before["webhooks"], before["expired"], before["notices"]) == (1, 1, 1)
+    await erase_tenant(local_settings, store, "acme", "a test", lambda _: None)
+    assert {
+        place: count for place, count in (await what_is_left(local_settings, store, "acme")).found.items() if count
+    } == {}
+    assert await store.waiting_deliveries() == {"wh_globex": 1}
+    after = (await what_is_left(local_settings, store, "globex")).found
+    assert (after["webhooks"], after["expired"], after["notices"], after["threads"]) == (1, 1, 1, 1)

@@ -1,0 +1,252 @@
+"""Every place that can hold what somebody said, or who: how it is erased, how that is checked, how long it may stay.
+
+A test holds these tables against the schema, the catalog of topics and the settings: whatever is added there says here
+what becomes of it. `turnmill tenants check` walks them, and so does the table of docs/retention.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Column, ColumnElement, and_, exists, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.stores import schema as s
+from pipeline.stores.list_statements import of_tenant
+from pipeline.stores.unused_names import USED
+from pipeline.stores.usage_tallies import SPANS
+from pipeline.turns.column_text import column_text
+from topics.notice import THREAD_DELETED
+
+Count = Callable[[AsyncConnection, str], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlace:
+    """A table. `holds`: its columns with what somebody said, or who; `ours`: other columns that are no number, with
+    what is ours alone. `left`: how many rows have something of a tenant, "" for none; without it `erased` says why no
+    row can be left.
+    """
+
+    table: str
+    erased: str
+    stays: str
+    holds: tuple[str, ...] = ()
+    ours: tuple[str, ...] = ()
+    left: Count | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A topic, a folder, a bucket, a file or a memory. `settings`: those that name it; `module`: whose memory it is."""
+
+    name: str
+    erased: str
+    checked: str
+    stays: str
+    settings: tuple[str, ...] = ()
+    module: str = ""
+
+
+def _rows(column: Column[Any], condition: Callable[[str], ColumnElement[bool]]) -> Count:
+    async def count(connection: AsyncConnection, tenant: str) -> int:
+        query = select(func.count()).select_from(column.table).where(condition(tenant))
+        return int(await connection.scalar(query) or 0)
+
+    return count
+
+
+def _owned(column: Column[Any], owner: Callable[[Any], str | None]) -> Count:
+    """Of a table that is small: a tenant's name in JSON may be one that no condition can hold."""
+
+    async def count(connection: AsyncConnection, tenant: str) -> int:
+        return sum(owner(value) == tenant for value in await connection.scalars(select(column)))
+
+    return count
+
+
+def names_of(tenant: str) -> Any:
+    """-> the ids in `usage_names` of a tenant."""
+    name, column = column_text(tenant), s.usage_names.c.tenant
+    return select(s.usage_names.c.id).where(column == name if name else column.is_(None))
+
+
+def sums_of(tenant: str) -> ColumnElement[bool]:
+    """The condition of a tenant's sums."""
+    return and_(s.usage_sums.c.span.in_(SPANS), s.usage_sums.c.names.in_(names_of(tenant)))
+
+
+def of_notice(record: Any) -> str | None:
+    """Whose usage a notice tells; None where it only says that a thread was deleted, or which is to know that."""
+    return None if record.get("type") == THREAD_DELETED else record.get("tenant") or ""
+
+
+FOLLOWS: Final = "with its thread, by foreign keys"
+NOW: Final = "nothing"
+FOR_GOOD: Final = "for good: without it a replay would bring the thread back"
+_NAMED: Final = ("thread_key", "name")
+
+TABLES: Final = (
+    TablePlace(
+        "threads",
+        "in the transaction of the deletion",
+        NOW,
+        ("thread_id", "tenant", "name", "external_id", "title", "prompt", "asked"),
+        left=_rows(s.threads.c.id, lambda tenant: and_(*of_tenant(tenant))),
+    ),
+    TablePlace(
+        "turns",
+        FOLLOWS,
+        NOW,
+        ("turn_id", "run_id", "digest", "external_id", "title", "prompt", "asked", "record"),
+    ),
+    TablePlace("links", FOLLOWS, NOW, ("source", "target", "relation")),
+    TablePlace("thread_agents", FOLLOWS, NOW),
+    TablePlace("usage", FOLLOWS, NOW, ("finish_reason",)),
+    TablePlace(
+        "turn_words",
+        f"{FOLLOWS}; SQLite's index of words by a trigger",
+        NOW,
+        ("tenant", "words"),
+    ),
+    TablePlace(
+        "agents",
+        "with the last thread that has it",
+        NOW,
+        ("digest", "agent_id", "agent_name"),
+        left=_rows(s.agents.c.id, lambda _: and_(*(~used for used in USED[s.agents]))),
+    ),
+    TablePlace(
+        "usage_names",
+        "with the last usage, sum or change that has it",
+        "until the store role sums up, some seconds; of threads that have expired, while their sums are kept",
+        ("digest", "tenant", "model", "provider", "agent_id"),
+        left=_rows(s.usage_names.c.id, lambda tenant: s.usage_names.c.id.in_(names_of(tenant))),
+    ),
+    TablePlace(
+        "usage_sums",
+        "the store role takes what was deleted out of them; `tenants erase` also what has expired",
+        "some seconds; of threads that have expired, until the tenant is erased",
+        ours=("ttft", "duration"),
+        left=_rows(s.usage_sums.c.span, sums_of),
+    ),
+    TablePlace(
+        "usage_changes",
+        "the store role takes them up",
+        "some seconds",
+        left=_rows(s.usage_changes.c.id, lambda tenant: s.usage_changes.c.names.in_(names_of(tenant))),
+    ),
+    TablePlace("erased", "never: it is the mark", FOR_GOOD, ("thread_key",)),
+    TablePlace(
+        "holds",
+        "by releasing the thread",
+        "as long as it is held",
+        _NAMED,
+        left=_owned(s.holds.c.name, lambda name: name[1] or ""),
+    ),
+    TablePlace(
+        "expired",
+        "with the deletion; else when nothing is left of the thread elsewhere",
+        NOW,
+        _NAMED,
+        left=_owned(s.expired.c.name, lambda name: name[1] or ""),
+    ),
+    TablePlace(
+        "notices",
+        "`tenants erase` deletes a tenant's, but for those that tell of deletions",
+        "a deletion's id and tenant until the topic has them, some seconds",
+        ("id", "record"),
+        left=_owned(s.notices.c.record, of_notice),
+    ),
+    TablePlace(
+        "webhooks",
+        "`tenants erase` deletes a tenant's, with their secrets",
+        NOW,
+        ("id", "tenant", "url", "events", "secrets"),
+        left=_owned(s.webhooks.c.tenant, lambda tenant: tenant),
+    ),
+    TablePlace(
+        "webhook_deliveries",
+        "in the transaction that marks the thread; with their webhook",
+        "turns: nothing; a deletion's id and tenant until it is delivered, at most TURNMILL_WEBHOOKS_WITHIN",
+        ("webhook", "id", "lane", "thread_key", "payload", "place"),
+        left=_rows(
+            s.webhook_deliveries.c.seq,
+            lambda _: exists().where(s.erased.c.thread_key == s.webhook_deliveries.c.thread_key),
+        ),
+    ),
+    TablePlace("price_sources", "nothing of anybody", NOW, ours=("source",)),
+    TablePlace("usage_state", "nothing of anybody", NOW),
+    TablePlace("expiry_state", "nothing of anybody", NOW, ours=("holder",)),
+    TablePlace("compatibility", "nothing of anybody", NOW, ours=("oldest",)),
+)
+
+RETENTION: Final = "by the topic's `retention.ms`, whole segments"
+UNTIL: Final = "`tenants check` says until when"
+TOPICS: Final = tuple(
+    Place(name, RETENTION, UNTIL, "`retention.ms`, and at the latest `segment.ms` more")
+    for name in ("events", "turns", "telemetry", "dead-letters", "state", "notices")
+)
+READ: Final = "read by `tenants check`"
+LEFT_OUT: Final = "not looked at: see how long"
+
+OTHERS: Final = (
+    Place("large values", "with the thread: objects, and records of packs", READ, NOW, ("content",)),
+    Place("archive", "with the thread: rows of objects, or of tables", READ, NOW, ("archive", "archive_catalog")),
+    Place(
+        "files of the store",
+        "rows, as above; free pages of SQLite and Postgres are written again later",
+        LEFT_OUT,
+        "in free pages and in the log until the database uses them again: `VACUUM` ends that",
+        ("store", "home"),
+    ),
+    Place("spool of a publisher or gateway", "sent, then deleted", LEFT_OUT, "until the broker takes it", ("spool",)),
+    Place(
+        "cache", "nothing of anybody: downloads, and the demo's own runs", LEFT_OUT, "as long as you like", ("cache",)
+    ),
+    Place("audit log", "never: it says which thread went, by whom", LEFT_OUT, "as long as you keep logs"),
+    Place("backups, exports, copies", "by you", LEFT_OUT, "as long as you keep them"),
+    Place(
+        "open runs",
+        "when the run ends: its turn is dropped",
+        LEFT_OUT,
+        "TURNMILL_RUN_TIMEOUT",
+        module="pipeline.assembly.partition",
+    ),
+    Place(
+        "recent events of live streams",
+        "by newer ones; a stream of the thread ends within 20 s",
+        LEFT_OUT,
+        "TURNMILL_GATEWAY_LIVE_WINDOW",
+        module="pipeline.gateway.live.recent_events",
+    ),
+    Place(
+        "open runs of the dashboard",
+        "left out within 5 s",
+        LEFT_OUT,
+        "until the run ends",
+        module="pipeline.assembly.run_list",
+    ),
+    Place(
+        "conversations that a capture remembers",
+        "by newer ones",
+        LEFT_OUT,
+        "until the agent's process, or the gateway, ends",
+        module="turnmill.capture.conversations",
+    ),
+)
+# Settings that name a file or a folder with nothing of what agents say: credentials, rules, tokens, prices.
+NOTHING_SAID: Final = frozenset(
+    {
+        *("ssl_ca_file", "ssl_certificate_file", "ssl_key_file", "sasl_password_file", "oauth_token_file"),
+        *("oauth_client_secret_file", "publish_token_file", "content_threshold", "redact", "gateway_tokens"),
+        *("webhooks", "budgets"),
+    }
+)
+
+
+async def rows_left(connection: AsyncConnection, tenant: str) -> dict[str, int]:
+    """Table -> how many of its rows have something of a tenant; within the caller's transaction."""
+    return {one.table: await one.left(connection, tenant) for one in TABLES if one.left is not None}
