@@ -76,6 +76,8 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
     for one in reversed(family):
         if await store.delete_thread(one):
             stored.add(one)
+    if stored and not await store.scrub():
+        audit.warning("the store's log has something of what was deleted, until no reader holds it any more")
     return Erased(tuple(family), frozenset(stored), objects, segments, tuple(held))
 
 

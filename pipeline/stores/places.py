@@ -197,9 +197,9 @@ OTHERS: Final = (
     Place("archive", "with the thread: rows of objects, or of tables", READ, NOW, ("archive", "archive_catalog")),
     Place(
         "files of the store",
-        "rows, as above; free pages of SQLite and Postgres are written again later",
+        "SQLite: what was deleted is overwritten, the index of words merged, the log emptied",
         LEFT_OUT,
-        "in free pages and in the log until the database uses them again: `VACUUM` ends that",
+        "SQLite: nothing, once no reader holds the log; Postgres: in dead rows until `VACUUM`, in its log and backups",
         ("store", "home"),
     ),
     Place("spool of a publisher or gateway", "sent, then deleted", LEFT_OUT, "until the broker takes it", ("spool",)),

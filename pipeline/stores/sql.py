@@ -19,6 +19,7 @@ from pipeline.stores.keys import id_and_tenant, thread_of, turn_text
 from pipeline.stores.lookups import certain
 from pipeline.stores.notices import Noticing, delete_turns
 from pipeline.stores.rows import record_rows
+from pipeline.stores.scrubbing import Scrubbing
 from pipeline.stores.searching import Searched
 from pipeline.stores.summaries import Counts, ThreadPage, ThreadSummary, TurnUsage, WriteResult, encode_cursor
 from pipeline.stores.tenants import OfTenants
@@ -33,7 +34,7 @@ from turnmill.identity import thread_uuid
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 
 
-class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering):
+class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, Scrubbing):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 
     Every method raises StoreError; its `transient` says whether the same call may work later.

@@ -1,0 +1,45 @@
+"""No byte of what was deleted stays in SQLite's files: freed pages are overwritten as they are freed (`engine`), and
+behind an erasure the index of words is merged, which still has the words of deleted rows, and the log is emptied, which
+still has their pages. Of a Postgres that is its own VACUUM's work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from pipeline.stores.connections import Connected
+from pipeline.stores.engine import EMPTY_MS, SQLITE
+
+PAGES: Final = 500  # of the index that are merged in one transaction: about 0.1 s
+TRIES: Final = 20  # to empty the log, each of which waits for readers, and holds up writers, for EMPTY_MS
+
+MERGE: Final = "INSERT INTO turn_words_index(turn_words_index, rank) VALUES ('merge', {})"
+
+
+class Scrubbing(Connected):
+    """A store that leaves no traces. Raises StoreError."""
+
+    async def scrub(self) -> bool:
+        """Leave nothing of deleted rows in the files -> whether that was possible: a reader that does not end keeps the
+        log. Behind an erasure, once for all of its threads.
+        """
+        if not self._url.startswith(SQLITE):
+            return True
+        with self._failures():
+            return await asyncio.to_thread(_scrub, Path(self._url.removeprefix(SQLITE)))
+
+
+def _scrub(file: Path) -> bool:
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=15.0)) as connection:
+        connection.execute("PRAGMA secure_delete=ON")
+        pages, merged = -PAGES, True  # less than 0: all parts of the index, however few
+        while merged:
+            before = connection.total_changes
+            connection.execute(MERGE.format(pages))
+            pages, merged = PAGES, connection.total_changes - before > 1  # fewer: nothing was left to merge
+        connection.execute(f"PRAGMA busy_timeout={EMPTY_MS}")
+        return any(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0 for _ in range(TRIES))
