@@ -21,7 +21,9 @@ from pipeline.errors import CallerError, InvalidRecord
 from pipeline.kafka.redrive import Filed, filed_letters
 from pipeline.kafka.redrive import redrive as redrive_letters
 from pipeline.settings import Settings, load
+from pipeline.stores.sql import ThreadStore
 from topics.dead_letter import DeadLetter
+from topics.thread_key import ThreadKey
 from turnmill.envelope import loads
 from turnmill.errors import Reason
 
@@ -86,14 +88,16 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
     """Publish dead letters again, key and value untouched, where they were refused.
 
     For after the cause is mended: a newer worker, say, that knows the dialect. They stay on the dead-letters topic;
-    what is refused again is there a second time, and what is stored already changes nothing.
+    what is refused again is there a second time, and what is stored already changes nothing. What is of an erased
+    thread is left out: it would be on the topics once more.
     """
     if bool(places) == bool(reason):
         raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
-    count, targets = asyncio.run(_redrive(load(), reason, {_place(text) for text in places}, dry_run=dry_run))
+    count, erased, targets = asyncio.run(_redrive(load(), reason, {_place(text) for text in places}, dry_run=dry_run))
     where = ", ".join(f"{topic} ({number:,})" for topic, number in targets.items())
     done = "would be published again" if dry_run else "published again"
-    click.echo(f"{count:,} {done}{f' to {where}' if where else ''}")
+    left_out = f"; {erased:,} of erased threads left out" if erased else ""
+    click.echo(f"{count:,} {done}{f' to {where}' if where else ''}{left_out}")
 
 
 async def _overview(
@@ -126,21 +130,42 @@ async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> li
 
 async def _redrive(
     settings: Settings, reason: str | None, places: Collection[tuple[int, int]], *, dry_run: bool
-) -> tuple[int, Counter[str]]:
-    """-> the number of letters sent, and the number to each topic."""
-    targets, sent, waiting = Counter[str](), 0, list[DeadLetter]()
+) -> tuple[int, int, Counter[str]]:
+    """-> the number of letters sent, of those that are of erased threads and stay, and the number to each topic. Raises
+    StoreError.
+    """
+    targets, found, waiting = Counter[str](), 0, list[DeadLetter]()
 
-    async def send() -> int:
-        count = len(waiting) if dry_run else await redrive_letters(settings, waiting)
+    async def send() -> None:
+        async with await ThreadStore.open(settings.store_url) as store:
+            erased = await store.erased({key for letter in waiting if (key := _thread(letter)) is not None})
+        going = [letter for letter in waiting if _thread(letter) not in erased]
+        targets.update(letter.topic for letter in going)
+        if not dry_run:
+            await redrive_letters(settings, going)
         waiting.clear()
-        return count
 
     async for letter in _letters(settings, reason, places):
         waiting.append(letter)
-        targets[letter.topic] += 1
+        found += 1
         if len(waiting) == AT_ONCE:
-            sent += await send()
-    return sent + await send(), targets
+            await send()
+    if waiting:
+        await send()
+    return targets.total(), found - targets.total(), targets
+
+
+def _thread(letter: DeadLetter) -> ThreadKey | None:
+    """The thread that an event or a turn says it is of; of what can't be read, that of its key, without a tenant."""
+    try:
+        value = loads(letter.value or b"")
+    except InvalidRecord:
+        value = None
+    named = value if isinstance(value, dict) else {"thread_id": (letter.key or b"").decode("utf-8", "replace")}
+    thread, tenant = named.get("thread_id"), named.get("tenant")
+    if not isinstance(thread, str):
+        return None
+    return ThreadKey.of(thread.lower(), tenant if isinstance(tenant, str) else None)
 
 
 async def _letters(

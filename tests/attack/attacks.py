@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.attack import bulk, doors, holding, identity, names, poison, proxying, shares, unpacked, webhooks
+from tests.attack import bulk, doors, erasing, holding, identity, names, poison, proxying, shares, unpacked, webhooks
 from tests.attack.attack import Attack
 
 ATTACKS: Final[tuple[Attack, ...]] = (
@@ -15,6 +15,7 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *poison.ATTACKS,
     *bulk.ATTACKS,
     *webhooks.ATTACKS,
+    *erasing.ATTACKS,
     *proxying.ATTACKS,
     *unpacked.ATTACKS,
     *shares.ATTACKS,

@@ -9,11 +9,13 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from pipeline.settings import Settings
+from pipeline.stores.sql import ThreadStore
 from tests.support.commands import turnmill
 from tests.support.topic_records import publish, read_all
 from tests.support.workers import WorkerProcess, wait_until_stored
 from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
+from topics.thread_key import ThreadKey
 from turnmill.envelope import encode
 from turnmill.errors import Reason
 
@@ -147,3 +149,21 @@ async def test_what_a_worker_refuses_comes_back_and_is_refused_again(applied_set
     assert [first["redriven"], second["redriven"]] == [0, 1]
     values = [record.value for record in await read_all(applied_settings, DEAD_LETTERS)]  # type: ignore[attr-defined]
     assert values == [unknown, unknown]
+
+
+async def test_what_is_of_an_erased_thread_is_left_out(applied_settings: Settings) -> None:
+    """Sent again it would be on the topics for another retention, and only dropped behind them."""
+    origin = EVENTS.full_name(applied_settings.topic_prefix)
+    async with await ThreadStore.open(applied_settings.store_url, migrate=True) as store:
+        await store.mark_erased(ThreadKey(THREAD, "acme"))
+        await store.mark_erased(ThreadKey(THREAD))
+    values = [json.dumps({"thread_id": THREAD, "tenant": tenant}).encode() for tenant in ("acme", "globex")]
+    async with AIOKafkaProducer(bootstrap_servers=applied_settings.brokers) as producer:
+        name = DEAD_LETTERS.full_name(applied_settings.topic_prefix)
+        for value in (*values, b"\xff"):
+            letter = DeadLetter(Reason.TOO_LARGE, "why", origin, 0, 1, 5, THREAD.encode(), value)
+            await producer.send_and_wait(name, letter.value, letter.key, partition=2, headers=letter.headers())
+    for option, done in (["--dry-run"], "would be published again"), ([], "published again"):
+        said = (await turnmill(applied_settings, "dlq", "redrive", "--reason", "too_large", *option)).stdout
+        assert said == f"1 {done} to {origin} (1); 2 of erased threads left out\n"
+    assert [record.value for record in await read_all(applied_settings, EVENTS)] == values[1:]
