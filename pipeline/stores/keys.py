@@ -35,18 +35,19 @@ class Agent(NamedTuple):
 
 
 def key_of(record: TurnRecord) -> ThreadKey:
-    """Return the key of a record's thread."""
-    return ThreadKey.of(record["thread_id"], record.get("tenant"))
+    """Return the key of a record's thread; its tenant as text, as rows hold it: a foreign record's may be any JSON."""
+    tenant: Any = record.get("tenant")
+    return ThreadKey.of(record["thread_id"], str(tenant) if tenant else None)
 
 
 def key_text(key: ThreadKey) -> str:
     """Return the text of a key as the columns `thread_key` hold it."""
     thread_id, tenant = key
-    size = len(thread_id) if tenant is None else len(thread_id) + len(str(tenant))
+    size = len(thread_id) if tenant is None else len(thread_id) + len(tenant)
     return _remembered(thread_id, tenant) if size <= USUAL else _text(thread_id, tenant)
 
 
-@lru_cache(maxsize=4_096, typed=True)  # a foreign record's tenant may be any JSON
+@lru_cache(maxsize=4_096)
 def _remembered(thread_id: str, tenant: str | None) -> str:
     """A batch asks for the text of each of its keys several times."""
     return _text(thread_id, tenant)

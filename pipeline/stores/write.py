@@ -126,7 +126,8 @@ async def _result(
     ]
     held = await held_of(connection, {live[place].thread for place in old})
     expired = tuple(place for place in old if live[place].thread not in held)
-    young = {place: rows for place, rows in live.items() if place not in expired}
+    gone_by = set(expired)
+    young = {place: rows for place, rows in live.items() if place not in gone_by}
     winners, late = taken(young, {key: one.version for key, one in known.items()})
     updated = sum(key in known for key in winners)
     unchanged = len(batch) - len(winners) - len(late)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
+from pipeline.stores.keys import key_of
 from pipeline.turns.times import iso
 from pipeline.webhooks import TURN_COMPLETED, TURN_INTERRUPTED, Event, body, lane_of
 from topics import json_text
 from topics.notice import NoticeRecord
-from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 
 LARGEST_TURN: Final = 65_536  # bytes of a turn that travels in its event
@@ -33,7 +33,7 @@ def turn_event(record: TurnRecord, place: tuple[str, int, int], at: int) -> Even
     tenant = record.get("tenant")
     version = (tenant, record["thread_id"], record["turn_id"], record["status"], record["events"], record["revision"])
     digest = hashlib.sha256(repr(version).encode("utf-8", "backslashreplace")).hexdigest()
-    key, payload = ThreadKey.of(record["thread_id"], tenant), _body(kind, at, data)
+    key, payload = key_of(record), _body(kind, at, data)
     return Event(f"turn_{digest[:32]}", kind, tenant, lane_of(tenant, key.thread_id), at, payload, place, key)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.stores.keys import exact_name, id_and_tenant, key_text, thread_of, turn_bytes, turn_text
+from pipeline.stores.keys import exact_name, id_and_tenant, key_of, key_text, thread_of, turn_bytes, turn_text
 from pipeline.turns.column_text import column_text
 from topics.thread_key import ThreadKey
 
@@ -21,6 +22,16 @@ turn_ids = st.uuids().map(str) | st.uuids().map(lambda one: str(one).upper()) | 
 def test_two_threads_have_two_texts_and_two_names(one: ThreadKey, other: ThreadKey) -> None:
     assert (key_text(one) == key_text(other)) == (one == other)
     assert (id_and_tenant(one) == id_and_tenant(other)) == (one == other)
+
+
+def test_a_foreign_records_tenant_is_text() -> None:
+    """Two records of one batch are of one thread where they are of one row of it."""
+
+    def of(tenant: Any) -> ThreadKey:
+        return key_of({"thread_id": ID, "tenant": tenant})  # type: ignore[typeddict-item]  # all that it reads
+
+    assert of(5) == of("5") == ThreadKey(ID, "5")
+    assert of(None) == of("") == of(0) == ThreadKey(ID)
 
 
 @given(keys)
