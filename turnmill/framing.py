@@ -96,7 +96,7 @@ class Decoder:
         self._oversized = False
         self._stopped = False  # data-lines: one was no JSON
         self._cutter = Cutter(max_event_bytes, EXCERPT) if framing == "sse-or-array" else None
-        self._before: bytes | None = b""  # sse-or-array: what came until it was clear which; None: it is
+        self._before: list[bytes] | None = []  # sse-or-array: what came until it was clear which; None: it is
 
     def feed(self, chunk: bytes) -> list[Framed]:
         """-> the events that are whole now."""
@@ -129,11 +129,11 @@ class Decoder:
     def _feed_objects(self, cutter: Cutter, chunk: bytes) -> list[Framed]:
         """As `feed`, where it may be no SSE: the first character tells."""
         if self._before is not None:
-            chunk, first = self._before + chunk, (self._before + chunk).lstrip(BETWEEN.replace(b"[", b""))[:1]
+            self._before.append(chunk)
+            first = chunk.lstrip(BETWEEN.replace(b"[", b""))[:1]
             if not first:
-                self._before = chunk
                 return []
-            self._before = None
+            chunk, self._before = b"".join(self._before), None
             if first not in (b"[", b"{"):
                 self._cutter = None
                 return self.feed(chunk)

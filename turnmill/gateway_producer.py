@@ -18,6 +18,7 @@ import httpx
 from turnmill.credentials import secret, trusting
 from turnmill.envelope import Headers
 from turnmill.errors import BrokerError
+from turnmill.limits import REFUSALS
 from turnmill.settings import PREFIX, ClientSettings
 
 PATH: Final = "/v1/records"
@@ -107,10 +108,12 @@ class GatewayProducer:
             await asyncio.sleep(max(0.0, began + PAUSE - loop.time()))
 
     def _batch(self) -> list[Waiting]:
-        """-> at least one record, and as many more as one request takes."""
+        """-> at least one record, and as many more as one request takes, whatever of them is refused."""
         batch: list[Waiting] = []
         size = 0
-        while self._waiting and (not batch or size + len(self._waiting[0].value) <= BATCH_BYTES):
+        while self._waiting and (
+            not batch or (len(batch) < REFUSALS and size + len(self._waiting[0].value) <= BATCH_BYTES)
+        ):
             batch.append(self._waiting.popleft())
             size += len(batch[-1].value)
         self._bytes -= size

@@ -58,6 +58,24 @@ CAPTURED_ANSWER_BYTES: Final = 8_388_608
 CAPTURED_REQUEST_BYTES: Final = 33_554_432
 """A captured request, unpacked: beyond it the call is published without what was asked."""
 
+CAPTURED_STREAM_BYTES: Final = 268_435_456
+"""All bytes of one captured answer, unpacked: an answer that never ends passes on, and is published as broken off."""
+
+ENCODINGS: Final = 2
+"""Content encodings of one body: each of them costs a pass over all bytes."""
+
+JSON_VALUES: Final = 200_000
+"""Values in the JSON of one captured request or answer, counted before it is read: each costs 20 times its bytes."""
+
+PUBLISHED_LINE_BYTES: Final = 2_097_152
+"""A line of such a body, before it is read; the record that it becomes is bounded as one of the events topic."""
+
+REFUSALS: Final = 1000
+"""Refused records of one request to `/v1/records`, behind which the rest isn't read, and nothing of it is published."""
+
+REFUSALS_SHOWN: Final = 20
+"""Refused events of an upload that an answer describes."""
+
 CAPTURE_QUEUE_BYTES: Final = 33_554_432
 """What capture holds in one process until it is published, so that an agent never grows with a slow broker."""
 

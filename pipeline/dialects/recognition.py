@@ -55,15 +55,21 @@ class Recognition:
 
     def __init__(self, *, skipped: int = 0) -> None:
         self._readers = [_Reader(one, decoder_for(one.wire), skipped) for one in DIALECTS.values()]
-        self._tail = b""
+        self._tail: list[bytes] = []  # of a line without its end
         self._lines = 0
-        self._bytes = 0
+        self._bytes = self._held = 0  # of lines, and of the tail
 
     def feed(self, chunk: bytes) -> Dialect | None:
         """-> the wire, once a line tells it, wherever chunks begin and end. Raises UnknownWire."""
-        *lines, self._tail = (self._tail + chunk).splitlines(keepends=True) or [b""]
-        if self._tail.endswith(b"\n"):
-            lines, self._tail = [*lines, self._tail], b""
+        self._tail.append(chunk)
+        self._held += len(chunk)
+        if self._held > BYTES:
+            self._give_up()
+        if b"\n" not in chunk and b"\r" not in chunk:
+            return None
+        lines = b"".join(self._tail).splitlines(keepends=True)
+        self._tail = [] if lines[-1].endswith(b"\n") else [lines.pop()]
+        self._held = sum(map(len, self._tail))
         for line in lines:
             for reader in self._readers:
                 reader.take(reader.decoder.feed(line))
@@ -73,15 +79,13 @@ class Recognition:
             self._bytes += len(line)
             if self._lines > LINES or self._bytes > BYTES:
                 self._give_up()
-        if len(self._tail) > BYTES:
-            self._give_up()
         return None
 
     def close(self) -> Dialect | None:
         """The stream is over. -> None where it had no event. Raises UnknownWire."""
         for reader in self._readers:
-            reader.take(reader.decoder.feed(self._tail) + reader.decoder.close())
-        self._tail = b""
+            reader.take(reader.decoder.feed(b"".join(self._tail)) + reader.decoder.close())
+        self._tail = []
         if any(reader.seen for reader in self._readers):
             return self._told(1) or self._give_up()
         return None

@@ -74,6 +74,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        gateway.loop_watch.start()
         gateway.budgets.start()
         if proxy is not None:
             proxy.start()

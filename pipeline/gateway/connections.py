@@ -18,6 +18,7 @@ from typing import Annotated, Final, Generic, TypeVar
 from fastapi import Depends, Request
 
 from pipeline.errors import StoreError, TurnmillError
+from pipeline.gateway.aside import Aside
 from pipeline.gateway.broker_status import BrokerStatus
 from pipeline.gateway.budget_memory import Budgets
 from pipeline.gateway.dashboard.tail import Tail
@@ -25,6 +26,7 @@ from pipeline.gateway.follower import Follower
 from pipeline.gateway.limits import AtOnce, Rate
 from pipeline.gateway.live.following import Live
 from pipeline.gateway.live.tail import EventTail
+from pipeline.gateway.loop_watch import LoopWatch
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.run_watch import RunWatch
 from pipeline.gateway.security import Authenticator
@@ -141,6 +143,8 @@ class Gateway:
         self.rate = Rate(settings.gateway_rate)
         self.at_once = AtOnce(settings.gateway_caller_requests)
         self.metrics = Metrics(settings.metric_series)
+        self.loop_watch = LoopWatch(self.metrics)
+        self.aside = Aside()
         # Only URIs of our own content store are fetched: a stored URI must not make the gateway call inner services.
         self.broker_status = BrokerStatus()
         self.contents = ContentStore.of(settings, elsewhere=False)
@@ -195,6 +199,7 @@ class Gateway:
     async def close(self) -> None:
         """Deliver the accepted records, and disconnect."""
         self.live.stop()
+        self.loop_watch.stop()
         await self.budgets.stop()
         self.figures.close()
         await asyncio.gather(self.follower.close(), self.tail.close())

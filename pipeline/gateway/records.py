@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request
@@ -16,6 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from pipeline.dialects import DIALECTS
 from pipeline.errors import InvalidRecord, Reason
+from pipeline.gateway.aside import SMALL
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.ingest import Refusal
 from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow, chunks
@@ -24,9 +26,10 @@ from pipeline.gateway.security import Principal, Sender
 from topics.catalog import EVENTS
 from turnmill.envelope import checked, encode, loads
 from turnmill.identity import thread_uuid
-from turnmill.limits import PUBLISHED_BYTES
+from turnmill.limits import PUBLISHED_BYTES, PUBLISHED_LINE_BYTES, REFUSALS
 
 UNKNOWN: Final = "unknown"  # dialect, in metrics: such records become dead letters
+AT_ONCE: Final = 100  # records that are handed over before others have their turn
 
 router = APIRouter(prefix="/v1", tags=["runs"])
 
@@ -84,11 +87,17 @@ async def publish(request: Request, gateway: TheGateway, principal: Sender) -> T
             most = min(PUBLISHED_BYTES, settings.gateway_body_bytes)
             async with asyncio.timeout(settings.run_timeout):
                 body = b"".join([chunk async for chunk in chunks(request.receive, settings.gateway_body_idle, most)])
-            batch = read(body, principal)
+            small = len(body) <= SMALL
+            batch = read(body, principal) if small else await gateway.aside.run(principal.tenant, read, body, principal)
+            if len(batch.refusals) > REFUSALS:
+                detail = f"more than {REFUSALS:,} records of it can't be used, so nothing was published"
+                raise Problem("too-large", f"{detail}; the first: {batch.refusals[0].detail}")
             if batch.records:
                 publisher = await gateway.publisher()
-                for key, value in batch.records:
+                for number, (key, value) in enumerate(batch.records):
                     await publisher.put(key, value)
+                    if number % AT_ONCE == 0:
+                        await asyncio.sleep(0)
                 await publisher.kept()
     except (BodyTooSlow, TimeoutError):
         raise Problem("too-slow", f"nothing came for {settings.gateway_body_idle:g} s") from None
@@ -101,12 +110,16 @@ async def publish(request: Request, gateway: TheGateway, principal: Sender) -> T
 
 
 def read(body: bytes, principal: Principal) -> Batch:
-    """JSON lines -> records as the events topic holds them. A line that is none does not stop the others."""
+    """JSON lines -> records as the events topic holds them. A line that is none does not stop the others; more than
+    REFUSALS of them do.
+    """
     batch = Batch()
-    for number, line in enumerate(body.split(b"\n"), 1):
+    for number, line in enumerate(BytesIO(body), 1):
         if not line.strip():
             continue
         try:
+            if len(line) > PUBLISHED_LINE_BYTES:
+                raise InvalidRecord(Reason.TOO_LARGE, f"a line may have {PUBLISHED_LINE_BYTES:,} bytes")
             envelope = owned(loads(line), principal)
             value = encode(envelope)
             if len(value) > EVENTS.max_message_bytes:
@@ -114,6 +127,8 @@ def read(body: bytes, principal: Principal) -> Batch:
                 raise InvalidRecord(Reason.TOO_LARGE, detail)
         except InvalidRecord as error:
             batch.refusals.append(Refusal(line=number, reason=error.reason, detail=error.detail))
+            if len(batch.refusals) > REFUSALS:
+                break
             continue
         batch.records.append((envelope["thread_id"].encode(), value))
         batch.events[envelope["dialect"] if envelope["dialect"] in DIALECTS else UNKNOWN] += len(envelope["events"])

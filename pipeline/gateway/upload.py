@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
@@ -9,10 +10,10 @@ from pipeline.assembly.dialect import Dialect, StreamEnd
 from pipeline.dialects.recognition import Recognition
 from pipeline.errors import InvalidRecord, Reason
 from turnmill.framing import Framed, decoder_for
-from turnmill.limits import RECORD_BYTES
+from turnmill.limits import RECORD_BYTES, REFUSALS_SHOWN
 from turnmill.published_run import PublishedRun
 
-SHOWN: Final = 20  # refusals that the report names
+PART: Final = 8_192  # bytes that are read before others have their turn
 End = StreamEnd | Literal["disconnected"]
 
 
@@ -49,7 +50,13 @@ class Upload:
 
     async def feed(self, chunk: bytes) -> None:
         """Publish the events that a chunk completes; waits where the publisher has no room. Raises UnknownWire."""
-        await self._take_all(self._body.feed(chunk))
+        for at in range(0, len(chunk), PART):
+            part = chunk[at : at + PART]
+            if self._body.holds > PART and b"\n" in part:  # every wire tries to read what has come so far
+                await self._take_all(await asyncio.to_thread(self._body.feed, part))
+            else:
+                await self._take_all(self._body.feed(part))
+            await asyncio.sleep(0)
 
     async def close(self) -> None:
         """Publish what the decoder still holds at the end of the body. Raises UnknownWire."""
@@ -80,7 +87,7 @@ class Upload:
             self.refused += 1
             self.too_large += error.reason is Reason.TOO_LARGE
             self.reasons[error.reason] = self.reasons.get(error.reason, 0) + 1
-            if len(self.refusals) < SHOWN:
+            if len(self.refusals) < REFUSALS_SHOWN:
                 self.refusals.append((framed.line, error))
 
     async def _publish(self, dialect: Dialect, line: int, event: dict[str, Any]) -> None:
@@ -108,11 +115,13 @@ class _Body:
         self._decoder = None if dialect is None else decoder_for(dialect.wire, RECORD_BYTES)
         self._recognition = Recognition(skipped=skipped) if dialect is None else None
         self._held: list[bytes] = []
+        self.holds = 0  # bytes that wait for the wire to be recognised
 
     def feed(self, chunk: bytes) -> list[Framed]:
         if self._decoder is not None:
             return self._decoder.feed(chunk)
         self._held.append(chunk)
+        self.holds += len(chunk)
         return self._told(self._recognition.feed(chunk)) if self._recognition is not None else []
 
     def close(self) -> list[Framed]:
@@ -124,4 +133,5 @@ class _Body:
             return []
         self.dialect, self._recognition = dialect, None
         self._decoder = decoder_for(dialect.wire, RECORD_BYTES)
+        self.holds = 0
         return self._decoder.feed(b"".join(self._held))

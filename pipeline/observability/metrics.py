@@ -39,6 +39,7 @@ FIRST_TOKEN_BUCKETS: Final = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75),
     *(1.0, 2.5, 5.0, 7.5, 10.0),
 )
+HELD_BUCKETS: Final = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 AGENT_BUCKETS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6)
 CHECKPOINT_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -288,6 +289,12 @@ REQUEST_SECONDS: Final = Metric(
     ("route",),
     OPERATION_BUCKETS,
 )
+LOOP_HELD: Final = Metric(
+    "turnmill_gateway_loop_held_seconds",
+    "histogram",
+    "Times of more than 10 ms in which the event loop was held, and nobody was answered.",
+    buckets=HELD_BUCKETS,
+)
 UPLOADS: Final = Metric("turnmill_gateway_uploads", "gauge", "Uploads of runs that are coming in.")
 UPLOADED_EVENTS: Final = Metric(
     "turnmill_gateway_events_total", "counter", "Events that were uploaded and published.", ("dialect",)
@@ -331,7 +338,7 @@ TABLE: Final[tuple[Metric, ...]] = (
     *(EXPIRED_THREADS, EXPIRED_TURNS, EXPIRED_OBJECTS, EXPIRED_BYTES, EXPIRED_ARCHIVED),
     *(ARCHIVE_SEGMENTS, ARCHIVE_ROWS, ARCHIVE_BYTES, ARCHIVE_REFUSED, ARCHIVE_FAILURES),
     *(SPANS, SPANS_EXPORTED, SPANS_FAILED),
-    *(REQUESTS, REQUEST_SECONDS, UPLOADS, UPLOADED_EVENTS, REFUSED_EVENTS),
+    *(REQUESTS, REQUEST_SECONDS, LOOP_HELD, UPLOADS, UPLOADED_EVENTS, REFUSED_EVENTS),
     *(PROXIED, PROXIED_BYTES, PROXY_OPEN),
     *(LIVE_READERS, LIVE_EVENTS, LIVE_CUT, LIVE_HELD, LISTED_RUNS, SILENT_RUNS),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.attack import bulk, doors, erasing, holding, identity, names, poison, proxying, shares, unpacked, webhooks
+from tests.attack import bulk, cost, doors, erasing, holding, identity, names, poison, proxying, shares, unpacked, webhooks
 from tests.attack.attack import Attack
 
 ATTACKS: Final[tuple[Attack, ...]] = (
@@ -19,4 +19,5 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *proxying.ATTACKS,
     *unpacked.ATTACKS,
     *shares.ATTACKS,
+    *cost.ATTACKS,
 )

@@ -27,6 +27,7 @@ class Outcome:
     problem: str
     seconds: float
     peak: int  # bytes of the worker's memory
+    held: float = 0.0  # seconds: the gateway's loop was held for less than that
 
 
 async def play(stage: Stage, attack: Attack) -> str:
@@ -70,9 +71,12 @@ class Theatre:
                 except Exception as error:
                     yield Outcome(attack, f"its stage did not start: {error}", time.monotonic() - began, 0)
                     continue
+                before = await stage.held()
                 problem = await play(stage, attack)
+                alive = stage.gateway.process.poll() is None
+                held = await stage.longest_hold(before) if alive else float("inf")
                 peak = stage.worker.peak() if stage.worker.process.poll() is None else 0
-                yield Outcome(attack, problem, time.monotonic() - began, peak)
+                yield Outcome(attack, problem, time.monotonic() - began, peak, held)
                 if problem or all(str(later.settings) != str(attack.settings) for later in attacks[place + 1 :]):
                     await self._stages.pop(str(attack.settings))[0].aclose()
         finally:
@@ -107,7 +111,9 @@ def table(outcomes: Iterable[Outcome]) -> str:
     rows = []
     for one in outcomes:
         verdict = "BROKEN" if one.problem else "held"
-        rows.append(f"{one.attack.name:<34} {verdict:<7} {one.seconds:5.0f} s {one.peak >> 20:5d} MiB")
+        rows.append(
+            f"{one.attack.name:<34} {verdict:<7} {one.seconds:5.0f} s {one.peak >> 20:5d} MiB, loop < {one.held:g} s"
+        )
         if one.problem:
             rows.append(f"    {one.attack.may_not}: {one.problem[:1500]}")
     return "\n".join(rows)

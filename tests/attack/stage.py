@@ -36,6 +36,7 @@ ROLES: Final = "assemble,metrics,store,archive"
 STILL: Final = 40.0  # seconds without any progress of any role, after which nothing more is waited for
 IDLE: Final = 12.0  # the same where every role has read all that there is: longer than any deadline below
 LAG: Final = re.compile(r'"lag": [1-9]')
+HELD: Final = re.compile(r'^turnmill_gateway_loop_held_seconds_bucket\{le="([^"]+)"\} (\S+)$', re.MULTILINE)
 BOUND: Final = 1 << 30  # bytes of a worker's memory: the chart's default limit
 QUICK: Final = {
     "checkpoint_interval": 0.3,
@@ -184,6 +185,19 @@ class Stage:
         """How far each role has read, as text to compare."""
         status = (await self.operator.get("/v1/status")).json()
         return json.dumps([status["roles"], status["dead_letters"], status["store"]])
+
+    async def held(self) -> dict[str, float]:
+        """How often the gateway's loop was held for more than 10 ms, by the bound of the bucket."""
+        text = (await self.operator.get("/metrics")).text
+        return {bound: float(count) for bound, count in HELD.findall(text)}
+
+    async def longest_hold(self, before: Mapping[str, float]) -> float:
+        """The bucket of the longest hold since `before`, in seconds: it was shorter than that."""
+        longest, known = 0.0, 0.0
+        for bound, times in (await self.held()).items():
+            if times - before.get(bound, 0) > known:
+                longest, known = float(bound), times - before.get(bound, 0)
+        return longest
 
     # ---- what lies behind
 

@@ -13,8 +13,8 @@ at most 32 MB, and what has no room there is left out of the run, which says so.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
@@ -23,12 +23,10 @@ from uuid import uuid4
 
 from turnmill.capture.conversations import Asked, Conversations, Place
 from turnmill.capture.exchange import Exchange, Verdict
-from turnmill.capture.normal import messages
 from turnmill.capture.own_failures import OwnFailures
 from turnmill.capture.passing import Call, CapturedCall, Note, Passing
-from turnmill.capture.providers import model_in
+from turnmill.capture.reading import Reading, read
 from turnmill.capture.shared_facts import headers
-from turnmill.capture.told import Told, told
 from turnmill.current_span import current
 from turnmill.errors import InvalidRecord, TurnmillError
 from turnmill.limits import CAPTURE_QUEUE_BYTES
@@ -39,6 +37,7 @@ from turnmill.wires import WIRES
 __all__ = ["Call", "Capture", "CapturedCall"]
 
 PAUSE: Final = 0.01  # seconds that the queue is left to fill, so that a stream does not wake the loop for each chunk
+HELD: Final = 0.005  # seconds for which one call may hold the publisher's loop
 
 log = logging.getLogger("turnmill.capture")
 
@@ -137,13 +136,16 @@ class Capture:
         """Take nothing more: there is no loop, and will be none."""
         self._passing.shut()
 
-    def begin(self, call: Call, *, tenant: str | None = None) -> CapturedCall:
-        """A request goes out. Never raises; a wire that is not known is not published."""
+    def begin(self, call: Call, reading: Reading | None = None, *, tenant: str | None = None) -> CapturedCall:
+        """A request goes out; `reading`: of its body, where that is there already. Never raises; a wire that is not
+        known is not published.
+        """
         captured = CapturedCall(self._passing, tenant)
         of = tenant if tenant is not None else self._tenant
         try:
             if call.dialect in WIRES:
-                captured.ended = not self._passing.put(captured, "begin", (call, of, current()), len(call.body), tenant)
+                given = call, reading, of, current()
+                captured.ended = not self._passing.put(captured, "begin", given, len(call.body), tenant)
         except Exception:
             self._log("a model call is not captured")
         if captured.ended and not self._is_full:
@@ -193,37 +195,41 @@ class Capture:
         elif what == "cancelled":
             events = exchange.cancelled()
         was_over = exchange.is_over
+        began = time.monotonic()
         for event in events:
             await self._send(state.run, event, note.at)
+            if time.monotonic() - began > HELD:  # a small chunk may hold many
+                await asyncio.sleep(0)
+                began = time.monotonic()
         if exchange.is_over and not was_over:  # the next request may come before the connection is done with
             self._remember(state)
         if what in ("finished", "failed", "cancelled"):
             await self._ended(note.call, state, exchange.verdict(what))
 
-    async def _begin(self, call: CapturedCall, at: int, request: Call, tenant: str | None, span: str | None) -> None:
-        exchange = Exchange(request.dialect, request.body, request.headers)
-        said = told(request.headers, exchange.body)
+    async def _begin(
+        self, call: CapturedCall, at: int, request: Call, reading: Reading | None, tenant: str | None, span: str | None
+    ) -> None:
+        reading = reading or read(request)
+        exchange, said = reading.exchange, reading.told
         scope = tenant or ""
-        attempt = (request.client, request.dialect, hashlib.sha256(request.body).digest())
-        asked = Asked(scope, messages(request.dialect, exchange.body), said, attempt)
+        attempt = (request.client, request.dialect, reading.digest)
+        asked = Asked(scope, reading.said, said, attempt)
         place = self._conversations.place(asked, str(uuid4()))
         held = self._held.pop((scope, place.thread, place.run), None) if place.again else None
         if held is not None:
             held.timer.cancel()
             run = held.state.run
         else:
-            run = self._run(request, tenant, place, said, exchange.body, span)
+            run = self._run(request, tenant, place, reading, span)
         call.thread_id, call.run_id = run.thread_id, place.run
         self._open[call] = _State(exchange, asked, place, run)
         for event in exchange.asked():
             await self._send(run, event, at)
 
-    def _run(
-        self, request: Call, tenant: str | None, place: Place, said: Told, body: Any, span: str | None
-    ) -> PublishedRun:
-        model = body.get("model") if isinstance(body, dict) else None
+    def _run(self, request: Call, tenant: str | None, place: Place, reading: Reading, span: str | None) -> PublishedRun:
+        said = reading.told
         facts = {
-            "model_name": model if isinstance(model, str) else model_in(request.path),
+            "model_name": next(iter(reading.models), None),
             "provider_name": request.provider,
             "continues": place.continues,
             "replaces": place.replaces,

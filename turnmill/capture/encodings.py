@@ -3,17 +3,28 @@
 Answers are read piece by piece. gzip and deflate come with Python. br and zstd are read with the package that the
 program itself has for them: else it would not have asked the server for them. Requests are there as a whole, which is
 what cramjam reads, a dependency of ours; Codex sends them as zstd.
+
+A few bytes may stand for gigabytes: no step makes more than PIECE bytes at a time where its library can be told so, and
+is fed some bytes at a time where it can't.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import Any, Final
 
-Decode = Callable[[bytes], bytes]
-PIECE: Final = 4_096  # bytes that are decoded at a time: what they unpack to may be a thousand times as much
+from turnmill.limits import ENCODINGS
+
+Decode = Callable[[bytes], Iterator[bytes]]
+PIECE: Final = 65_536  # bytes
+FED: Final = (
+    32  # bytes, to a library whose output can't be bounded: a block of zstd has four at least, and makes 128 KB
+)
+FIRST_ROOM: Final = 64  # times the bytes of a body that come first: more is rarely behind it
 
 
 class Unreadable(ValueError):
@@ -21,20 +32,14 @@ class Unreadable(ValueError):
 
 
 def decoding(encodings: str) -> Decode:
-    """The value of `content-encoding` -> a function that decodes chunks in turn; they should have PIECE bytes at most.
+    """The value of `content-encoding` -> a function that decodes chunks in turn, each into pieces.
 
-    Raises Unreadable for an encoding that is not known; the function raises it for bytes that are not of it.
+    Raises Unreadable for an encoding that is not known, and for more than ENCODINGS of them; the pieces raise it for
+    bytes that are not of it.
     """
-    names = [name.strip().lower() for name in encodings.split(",")]
-    steps = [_step(name) for name in reversed(names) if name not in ("", "identity")]
-    if not steps:
-        return bytes
-
-    def decode(chunk: bytes) -> bytes:
-        for step in steps:
-            chunk = step(chunk)
-        return chunk
-
+    decode: Decode = _unchanged
+    for name in _names(encodings):
+        decode = partial(_one_by_one, _step(name), decode)
     return decode
 
 
@@ -43,47 +48,64 @@ def decoded(encodings: str, data: bytes, most: int) -> bytes:
 
     Raises Unreadable for an encoding that is not known, for bytes that are not of it, and for more of them.
     """
-    names = [name.strip().lower() for name in encodings.split(",")]
-    for name in reversed(names):
-        if name not in ("", "identity"):
-            data = _whole(name, data, most)
+    for name in _names(encodings):
+        data = _whole(name, data, most)
     if len(data) > most:
         raise Unreadable(f"it has more than {most:,} bytes")
     return data
+
+
+def _names(encodings: str) -> list[str]:
+    """The encodings, the outermost first."""
+    names = [name.strip().lower() for name in encodings.split(",", 2 * ENCODINGS)]
+    found = [name for name in reversed(names) if name not in ("", "identity")]
+    if len(found) > ENCODINGS:
+        raise Unreadable(f"it is encoded more than {ENCODINGS} times")
+    return found
 
 
 def _whole(name: str, data: bytes, most: int) -> bytes:
     if name in ("br", "zstd"):
         import cramjam  # noqa: PLC0415  # few requests are encoded so
 
-        room = bytearray(most)  # memory is taken for what is written
-        try:
-            size = (cramjam.brotli if name == "br" else cramjam.zstd).decompress_into(data, room)
-        except cramjam.DecompressionError as error:
-            raise Unreadable(f"the {name} can't be read, or has more than {most:,} bytes: {error}") from error
-        return bytes(memoryview(room)[:size])
-    decode, found = _step(name), bytearray()
-    for at in range(0, len(data), PIECE):
-        found += decode(data[at : at + PIECE])
+        unpack = (cramjam.brotli if name == "br" else cramjam.zstd).decompress_into
+        for size in sorted({min(most, FIRST_ROOM * len(data)), most}):
+            room = bytearray(size)
+            try:
+                return bytes(memoryview(room)[: unpack(data, room)])
+            except cramjam.DecompressionError as error:
+                problem = error
+        raise Unreadable(f"the {name} can't be read, or has more than {most:,} bytes: {problem}") from problem
+    found = bytearray()
+    for piece in _step(name)(data):
+        found += piece
         if len(found) > most:
             raise Unreadable(f"it has more than {most:,} bytes")
     return bytes(found)
 
 
+def _unchanged(chunk: bytes) -> Iterator[bytes]:
+    return iter((chunk,))
+
+
+def _one_by_one(inner: Decode, outer: Decode, chunk: bytes) -> Iterator[bytes]:
+    return chain.from_iterable(map(inner, outer(chunk)))
+
+
 def _step(name: str) -> Decode:
     if name in ("gzip", "x-gzip"):
-        return _guarded(name, zlib.decompressobj(16 + zlib.MAX_WBITS).decompress, zlib.error)
+        return _inflating(name, zlib.decompressobj(16 + zlib.MAX_WBITS))
     if name == "deflate":
         return _deflate()
     if name == "br":
         module = _first("brotli", "brotlicffi")
         decompressor = module.Decompressor()
-        return _guarded(name, getattr(decompressor, "process", None) or decompressor.decompress, module.error)
+        return _fed(name, getattr(decompressor, "process", None) or decompressor.decompress, module.error)
     if name == "zstd":
         module = _first("compression.zstd", "backports.zstd", "zstandard")
         if module.__name__ == "zstandard":
-            return _guarded(name, module.ZstdDecompressor().decompressobj().decompress, module.ZstdError)
-        return _guarded(name, module.ZstdDecompressor().decompress, module.ZstdError)
+            return _fed(name, module.ZstdDecompressor().decompressobj().decompress, module.ZstdError)
+        return _fed(name, module.ZstdDecompressor().decompress, module.ZstdError)
     raise Unreadable(f"the content-encoding {name[:40]!r} is not known")
 
 
@@ -91,26 +113,46 @@ def _deflate() -> Decode:
     """Both forms that servers send under this name: zlib's, and the bare one."""
     found: list[Decode] = []
 
-    def decode(chunk: bytes) -> bytes:
+    def decode(chunk: bytes) -> Iterator[bytes]:
         if not chunk:
-            return b""
+            return iter(())
         if not found:
             wrapped = chunk[0] & 0x0F == zlib.DEFLATED
-            decompressor = zlib.decompressobj() if wrapped else zlib.decompressobj(-zlib.MAX_WBITS)
-            found.append(_guarded("deflate", decompressor.decompress, zlib.error))
+            found.append(
+                _inflating("deflate", zlib.decompressobj(wbits=zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS))
+            )
         return found[0](chunk)
 
     return decode
 
 
-def _guarded(name: str, decode: Callable[[bytes], Any], error: type[Exception]) -> Decode:
-    def guarded(chunk: bytes) -> bytes:
-        try:
-            return bytes(decode(chunk))
-        except (error, EOFError) as problem:
-            raise Unreadable(f"it is not the {name} that it says it is: {problem}") from problem
+def _inflating(name: str, decompressor: Any) -> Decode:
+    def inflate(chunk: bytes) -> Iterator[bytes]:
+        piece = b""
+        while chunk or len(piece) == PIECE:  # a full piece may not be all that was behind the bytes
+            try:
+                piece = decompressor.decompress(chunk, PIECE)
+            except zlib.error as problem:
+                raise _not_so(name, problem) from problem
+            chunk = decompressor.unconsumed_tail
+            yield piece
 
-    return guarded
+    return inflate
+
+
+def _fed(name: str, decode: Callable[[bytes], Any], error: type[Exception]) -> Decode:
+    def feed(chunk: bytes) -> Iterator[bytes]:
+        for at in range(0, len(chunk), FED):
+            try:
+                yield bytes(decode(chunk[at : at + FED]))
+            except (error, EOFError) as problem:
+                raise _not_so(name, problem) from problem
+
+    return feed
+
+
+def _not_so(name: str, problem: Exception) -> Unreadable:
+    return Unreadable(f"it is not the {name} that it says it is: {problem}")
 
 
 def _first(*modules: str) -> Any:

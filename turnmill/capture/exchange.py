@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from turnmill.capture.answers import Answer
-from turnmill.capture.encodings import PIECE, Decode, Unreadable, decoded, decoding
+from turnmill.capture.encodings import Decode, Unreadable, decoding
 from turnmill.capture.fitting import fitted, json_of, request_body, without_secrets
 from turnmill.framing import Decoder, decoder_for
-from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_REQUEST_BYTES
+from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_STREAM_BYTES
 from turnmill.wires import WIRES
 
 Fields = dict[str, Any]
@@ -41,19 +41,12 @@ class Verdict:
     again_within: float = 0.0
 
 
-def asked_for(headers: Mapping[str, str], body: bytes) -> Any:
-    """A request's body -> its JSON, None where it is none; {"left_out": bytes} where it is too large, or unreadable."""
-    try:
-        return json_of(decoded(headers.get("content-encoding", ""), body, CAPTURED_REQUEST_BYTES))
-    except Unreadable:
-        return {"left_out": len(body)}
-
-
 class Exchange:
-    """`dialect` is one of those of `turnmill.capture.providers`; `body` and `headers` are the request's."""
+    """`dialect` is one of those of `turnmill.capture.providers`; `body` (any JSON) and `headers` are the request's."""
 
-    def __init__(self, dialect: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-        self.body = asked_for(headers or {}, body)
+    def __init__(self, dialect: str, body: Any, headers: Mapping[str, str] | None = None) -> None:
+        self._streams = isinstance(body, dict) and body.get("stream") is True
+        self._body = request_body(dialect, body)
         self.answer = Answer(dialect)
         self._dialect = dialect
         self._kind = WIRES[dialect].kind
@@ -68,8 +61,8 @@ class Exchange:
         self._trouble: str | None = None  # why the answer, or our copy of it, is not whole
 
     def asked(self) -> list[Fields]:
-        """-> the event that comes before those of the answer."""
-        body = request_body(self._dialect, {} if self.body is None else self.body)
+        """-> the event that comes before those of the answer, once."""
+        body, self._body = self._body, None
         return [self._event("request", request=body)]
 
     def answered(self, status: int, headers: Mapping[str, str]) -> list[Fields]:
@@ -78,7 +71,7 @@ class Exchange:
         self._wait = AGAIN_WITHIN + _retry_after(headers)
         wire = WIRES[self._dialect]
         reads_objects = wire.framing == "sse-or-array"  # it takes a whole answer for a stream of one event
-        if self._is_good and (reads_objects or _is_stream(headers.get("content-type", ""), self.body)):
+        if self._is_good and (reads_objects or _is_stream(headers.get("content-type", ""), asked=self._streams)):
             self._stream = decoder_for(wire, CAPTURED_ANSWER_BYTES)
         try:
             self._decode = decoding(headers.get("content-encoding", ""))
@@ -88,20 +81,15 @@ class Exchange:
 
     def data(self, chunk: bytes) -> Iterator[Fields]:
         """A chunk of the answer as it came, still encoded -> the events that are whole now."""
-        for at in range(0, len(chunk), PIECE):
-            if self._decode is None:
-                return
-            try:
-                piece = self._decode(chunk[at : at + PIECE])
-            except Unreadable as error:
-                yield from self._unreadable(error)
-                return
-            self._size += len(piece)
-            if self._stream is not None:
-                yield from self._framed(piece)
-            elif self._held + len(piece) <= (CAPTURED_ANSWER_BYTES if self._is_good else ERROR_BYTES):
-                self._whole.append(piece)
-                self._held += len(piece)
+        if self._decode is None:
+            return
+        try:
+            for piece in self._decode(chunk):
+                yield from self._take(piece)
+                if self._size > CAPTURED_STREAM_BYTES:
+                    raise Unreadable(f"more than {CAPTURED_STREAM_BYTES:,} bytes of an answer are not read")
+        except Unreadable as error:
+            yield from self._unreadable(error)
 
     def finished(self) -> Iterator[Fields]:
         """The answer's body is whole -> the events that are left."""
@@ -167,6 +155,14 @@ class Exchange:
     def _is_good(self) -> bool:
         return 200 <= self._status < 300
 
+    def _take(self, piece: bytes) -> Iterator[Fields]:
+        self._size += len(piece)
+        if self._stream is not None:
+            yield from self._framed(piece)
+        elif self._held + len(piece) <= (CAPTURED_ANSWER_BYTES if self._is_good else ERROR_BYTES):
+            self._whole.append(piece)
+            self._held += len(piece)
+
     def _framed(self, piece: bytes) -> Iterator[Fields]:
         assert self._stream is not None  # its caller has looked
         for framed in self._stream.feed(piece):
@@ -215,11 +211,11 @@ class Exchange:
         return {self._kind: f"turnmill.{kind}", **fields}
 
 
-def _is_stream(content_type: str, body: Any) -> bool:
+def _is_stream(content_type: str, *, asked: bool) -> bool:
     kind = content_type.partition(";")[0].strip().lower()
     if kind in ("text/event-stream", "application/x-ndjson", "application/jsonl"):
         return True
-    return kind != "application/json" and isinstance(body, dict) and body.get("stream") is True
+    return kind != "application/json" and asked
 
 
 def _without_repeats(event: Fields) -> Fields:

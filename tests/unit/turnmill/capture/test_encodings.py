@@ -33,7 +33,8 @@ ENCODED = {
 @pytest.mark.parametrize("size", [1, 7, PIECE])
 def test_decoded(name: str, size: int) -> None:
     decode, data = decoding(name), ENCODED[name]
-    assert b"".join(decode(data[at : at + size]) for at in range(0, len(data), size)) == TEXT
+    pieces = [piece for at in range(0, len(data), size) for piece in decode(data[at : at + size])]
+    assert b"".join(pieces) == TEXT
 
 
 @pytest.mark.parametrize("name", ["snappy", "gzip, snappy"])
@@ -45,7 +46,7 @@ def test_unknown_ones(name: str) -> None:
 @pytest.mark.parametrize("name", ["gzip", "deflate"])
 def test_what_is_not_encoded_so(name: str) -> None:
     with pytest.raises(Unreadable, match=f"not the {name}"):
-        decoding(name)(b"{not at all}" * 10)
+        list(decoding(name)(b"{not at all}" * 10))
 
 
 def test_those_that_nobody_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,3 +82,31 @@ def test_what_unpacks_to_very_much_is_given_up(name: str) -> None:
     pack = {"zstd": cramjam.zstd.compress, "br": lambda data: cramjam.brotli.compress(data, 1), "gzip": gzip.compress}
     with pytest.raises(Unreadable, match="more than 1,000,000 bytes"):
         decoded(name, bytes(pack[name](zeros)), 1_000_000)
+
+
+@pytest.mark.parametrize("name", ["br, br, br", ",".join(["br"] * 2_500), "gzip,,identity,deflate,br,zstd"])
+def test_more_than_two_are_not_decoded(name: str) -> None:
+    with pytest.raises(Unreadable, match="more than 2 times"):
+        decoding(name)
+    with pytest.raises(Unreadable, match="more than 2 times"):
+        decoded(name, b"x", 1_000)
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate", "zstd", "br"])
+def test_a_body_that_stands_for_far_more_is_not_unpacked(name: str) -> None:
+    pack = {"gzip": gzip.compress, "deflate": zlib.compress, "zstd": cramjam.zstd.compress}.get(
+        name, cramjam.brotli.compress
+    )
+    small = bytes(pack(bytes(50_000_000)))
+    assert len(small) < 60_000
+    with pytest.raises(Unreadable, match="has more than 1,000,000 bytes"):
+        decoded(name, small, 1_000_000)
+
+
+def test_an_answer_that_stands_for_far_more_comes_in_small_pieces() -> None:
+    for name, pack in (("gzip", gzip.compress), ("zstd", cramjam.zstd.compress)):
+        small = bytes(pack(bytes(50_000_000)))
+        pieces = decoding(name)(small)
+        assert max(len(next(pieces)) for _ in range(20)) <= 2_000_000
+    twice = decoding("gzip, gzip")(gzip.compress(gzip.compress(bytes(50_000_000))))
+    assert max(map(len, twice)) == PIECE

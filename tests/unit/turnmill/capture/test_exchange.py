@@ -30,7 +30,7 @@ def played(
     data: bytes, headers: dict[str, str], *, status: int = 200, how: str = "finished", size: int = 0, **about: Any
 ) -> tuple[list[Any], Verdict]:
     """-> the events of the answer, and how it ended."""
-    exchange = Exchange(about.get("dialect", "openai-chat"), about.get("body", ASKED), about.get("sent"))
+    exchange = Exchange(about.get("dialect", "openai-chat"), json.loads(about.get("body", ASKED)), about.get("sent"))
     events = exchange.answered(status, headers)
     for at in range(0, len(data), size or max(len(data), 1)):
         events += exchange.data(data[at : at + (size or len(data))])
@@ -42,18 +42,20 @@ def played(
 
 
 def test_the_request() -> None:
-    assert Exchange("openai-chat", ASKED).asked() == [{"object": "turnmill.request", "request": json.loads(ASKED)}]
-    assert Exchange("anthropic", b"no JSON").asked() == [{"type": "turnmill.request", "request": {}}]
+    assert Exchange("openai-chat", json.loads(ASKED)).asked() == [
+        {"object": "turnmill.request", "request": json.loads(ASKED)}
+    ]
+    assert Exchange("anthropic", {}).asked() == [{"type": "turnmill.request", "request": {}}]
 
 
 def test_a_large_request_travels_from_the_last_answer_on() -> None:
     old = [{"role": "user", "content": "x" * BODY_BYTES}, {"role": "assistant", "content": "a"}]
     new = [{"role": "assistant", "content": "", "tool_calls": []}, {"role": "tool", "content": "r"}]
     body = {"model": "m", "tools": ["t"], "messages": [*old, {"role": "user", "content": "b"}, *new]}
-    (event,) = Exchange("openai-chat", encode(body)).asked()
+    (event,) = Exchange("openai-chat", body).asked()
     assert event["request"] == {"model": "m", "messages": new}
     large = {"messages": [{"role": "user", "content": "x" * 2_000_000}]}
-    (event,) = Exchange("openai-chat", encode(large)).asked()
+    (event,) = Exchange("openai-chat", large).asked()
     assert len(encode(event)) < EVENT_BYTES
     assert "characters were left out" in event["request"]["messages"][0]["content"]
 
@@ -118,7 +120,7 @@ def test_refusals(status: int, headers: dict[str, str], again: float) -> None:
 
 def test_a_refusal_that_nobody_reads() -> None:
     """As by clients that close it, and try again."""
-    exchange = Exchange("openai-chat", ASKED)
+    exchange = Exchange("openai-chat", json.loads(ASKED))
     exchange.answered(503, {**JSON, "retry-after": "2"})
     assert list(exchange.cancelled()) == [{"object": "turnmill.error", "status": 503, "body": ""}]
     assert exchange.verdict("cancelled") == Verdict("error", AGAIN_WITHIN + 2)
@@ -132,7 +134,7 @@ def test_a_refusal_that_repeats_the_key() -> None:
 
 
 def test_no_query_in_what_a_failure_says() -> None:
-    exchange = Exchange("anthropic", b"{}", {"x-goog-api-key": "AIza-secret"})
+    exchange = Exchange("anthropic", {}, {"x-goog-api-key": "AIza-secret"})
     (event,) = exchange.failed("ConnectError: https://api.example/v1?key=AIza-other and AIza-secret")
     assert event["body"]["message"] == "ConnectError: https://api.example/v1 and ***"
     assert exchange.verdict("failed") == Verdict("error", AGAIN_WITHIN)
@@ -162,7 +164,7 @@ def test_unknown_and_wrong_encodings() -> None:
 
 
 def test_a_whole_answer_that_is_too_large_to_be_read() -> None:
-    exchange = Exchange("openai-chat", b"{}")
+    exchange = Exchange("openai-chat", {})
     exchange.answered(200, JSON)
     piece = b" " * 1_000_000
     for _ in range(100):
@@ -226,7 +228,7 @@ def test_ends() -> None:
 
 
 def test_a_gap() -> None:
-    exchange = Exchange("openai-chat", ASKED)
+    exchange = Exchange("openai-chat", json.loads(ASKED))
     exchange.answered(200, SSE)
     list(exchange.data(STREAM[:150]))
     (event,) = exchange.gap(17)

@@ -1,0 +1,79 @@
+"""A request to a model, read: all that is made of its bytes, which takes time for a large one. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from turnmill.capture.encodings import Unreadable, decoded
+from turnmill.capture.exchange import Exchange
+from turnmill.capture.json_values import too_many_values
+from turnmill.capture.normal import Said, messages
+from turnmill.capture.passing import Call
+from turnmill.capture.providers import model_in
+from turnmill.capture.told import Told, told
+from turnmill.envelope import loads
+from turnmill.errors import InvalidRecord
+from turnmill.limits import CAPTURED_REQUEST_BYTES, JSON_VALUES
+
+CHARSET: Final = re.compile(r"charset\s*=\s*['\"]?([^'\";,\s]+)", re.IGNORECASE)
+UTF_8: Final = ("utf-8", "utf8", "us-ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`digest`: of the body as it came. `models`: every name that a server may take for the model's, the likeliest
+    first. `problem`: why the body can't be read as its server will read it, or is too large to be captured; None: it is
+    captured as it is.
+    """
+
+    exchange: Exchange
+    told: Told
+    said: Sequence[Said]
+    digest: bytes
+    models: Sequence[str]
+    problem: str | None
+
+
+def read(call: Call) -> Reading:
+    """Bodies may be any bytes, and nothing is raised."""
+    value, problem = _value(call.headers, call.body)
+    return Reading(
+        exchange=Exchange(call.dialect, {} if value is None else value, call.headers),
+        told=told(call.headers, value),
+        said=messages(call.dialect, value),
+        digest=hashlib.sha256(call.body).digest(),
+        models=_models(call.path, value),
+        problem=problem,
+    )
+
+
+def _value(headers: Mapping[str, str], body: bytes) -> tuple[Any, str | None]:
+    """-> the body's JSON, None where it is none, {"left_out": bytes} where it is too large; and what is wrong."""
+    left_out = {"left_out": len(body)}
+    charset = CHARSET.search(headers.get("content-type", ""))
+    if charset is not None and charset[1].lower() not in UTF_8:
+        return left_out, f"its charset is {charset[1]!r:.40}, not UTF-8"
+    if headers.get("content-encoding", "identity") != "identity" and body.lstrip()[:1] == b"{":
+        return left_out, "it is JSON, and says that it is encoded: servers may read it as either"
+    try:
+        data = decoded(headers.get("content-encoding", ""), body, CAPTURED_REQUEST_BYTES)
+    except Unreadable as error:
+        return left_out, str(error)
+    if too_many_values(data):
+        return left_out, f"its JSON has more than {JSON_VALUES:,} values"
+    try:
+        value = loads(data)
+    except InvalidRecord as error:
+        return None, error.detail
+    return value, None if isinstance(value, dict) else "it is no JSON object"
+
+
+def _models(path: str, body: Any) -> tuple[str, ...]:
+    """The path of those servers whose path names a model goes first. Some servers read keys in any case."""
+    said = [value for key, value in body.items() if key.lower() == "model"] if isinstance(body, dict) else []
+    found = [model_in(path), *said]
+    return tuple(dict.fromkeys(name for name in found if isinstance(name, str)))
