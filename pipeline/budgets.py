@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -12,6 +13,7 @@ from typing import Any, Final, Literal
 from topics.notice import BUDGET_REACHED, VERSION, BudgetReached, NoticeRecord
 from turnmill.limits import BUDGETS
 
+CLAIMED: Final = 0.5  # of a budget's limit
 LEVELS: Final = (80, 100)  # per cent of which a notice is given
 NANO: Final = 1_000_000_000
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
@@ -62,22 +64,36 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What of a budget is used in the window that began at `start` (epoch ms)."""
+    """What of a budget is used in the window that began at `start` (epoch ms). `by_tenant`: of a budget over
+    several tenants, what each has used; "" has none, None are all those that have used least.
+    """
 
     budget: Budget
     used: int
     start: int
     end: int
+    by_tenant: Mapping[str | None, int] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
         """Used of the limit, 1.0 is all."""
         return self.used / self.budget.limit
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether nothing is left."""
-        return self.used >= self.budget.limit
+    def exhausted(self, tenant: str | None) -> bool:
+        """Whether nothing is left for a tenant. How much others have used, they say themselves: in a budget over
+        several tenants each of them counts for at most CLAIMED of the limit.
+        """
+        most, own = int(self.budget.limit * CLAIMED), tenant or ""
+        parts = [used if name in (own, None) else min(used, most) for name, used in self.by_tenant.items()]
+        return (sum(parts) if parts else self.used) >= self.budget.limit
+
+    def since(self, before: State | None) -> State:
+        """The same, with what was known before in the same window: what was deleted meanwhile is used all the same."""
+        if before is None or before.start != self.start:
+            return self
+        names = {*self.by_tenant, *before.by_tenant}
+        most = {name: max(self.by_tenant.get(name, 0), before.by_tenant.get(name, 0)) for name in names}
+        return replace(self, used=max(self.used, before.used), by_tenant=most)
 
     def over(self, now: int) -> bool:
         """Whether its window is over, and another one has begun."""

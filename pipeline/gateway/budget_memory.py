@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from pipeline.budgets import Budget, State, Verdict
@@ -60,17 +60,29 @@ class Budgets:
     async def _ask(self) -> None:
         now = now_ms()
         found = await states(await self._store(), self.budgets, now)
-        self.states, self.at = {one.budget.name: one for one in found}, now
+        self.states, self.at = {one.budget.name: one.since(self.states.get(one.budget.name)) for one in found}, now
+
+    def counting(self, tenant: str | None, agent: str | None, models: Collection[str] | None) -> tuple[Budget, ...]:
+        """The budgets that count a call to one of these models; None: nobody knows to which. `tenant`: None or "" for
+        none.
+        """
+
+        def counts(one: Budget) -> bool:
+            named = (one.model,) if models is None else models or (None,)
+            return any(one.counts(tenant, agent, model) for model in named)
+
+        return tuple(filter(counts, self.budgets))
+
+    def verdict(self, tenant: str | None, budgets: Collection[Budget]) -> Verdict:
+        """Whether a call of a tenant may be made that these count; answered from memory."""
+        now = now_ms()
+        known = (self.states.get(one.name) for one in budgets)
+        exhausted = tuple(one for one in known if one and one.exhausted(tenant) and not one.over(now))
+        return Verdict(not exhausted, exhausted)
 
     def allowed(self, tenant: str | None, agent: str | None = None, model: str | None = None) -> Verdict:
-        """Whether a call may be made that counts for these; answered from memory. `tenant`: None or "" for none."""
-        now = now_ms()
-        exhausted = tuple(
-            one
-            for one in self.states.values()
-            if one.exhausted and not one.over(now) and one.budget.counts(tenant, agent, model)
-        )
-        return Verdict(not exhausted, exhausted)
+        """The same by the names of agent and model."""
+        return self.verdict(tenant, self.counting(tenant, agent, () if model is None else (model,)))
 
     async def _look(self) -> None:
         while True:

@@ -55,6 +55,11 @@ KINDS: Final[dict[str, Kind]] = {
     "unsupported-media-type": Kind(415, "A body of another type is needed", "Send SSE or JSON lines, not encoded."),
     "invalid-parameters": Kind(422, "A parameter is wrong or missing", "`errors` names each, and why."),
     "unreadable-stream": Kind(422, "No event of the body can be used", "`refused` says why; is `dialect` right?"),
+    "unreadable-request": Kind(
+        422,
+        "A budget counts the call, and its body can't be read",
+        "Send UTF-8 JSON that names its model; see `detail`.",
+    ),
     "no-websocket": Kind(426, "The proxy passes on no WebSocket", "Use the same API over HTTP."),
     "rate-limited": Kind(429, "Too many requests", "Wait for as many seconds as `Retry-After` says."),
     "budget-used-up": Kind(429, "A budget is used up", "`GET /v1/budgets` says which, and until when."),

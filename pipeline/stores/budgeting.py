@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from pipeline.budgets import Budget, State
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
+
+TENANTS: Final = 100  # whose use is told apart: those that have used most
 
 
 async def states(store: ThreadStore, budgets: Iterable[Budget], now: int) -> Sequence[State]:
@@ -18,6 +21,10 @@ async def _state(store: ThreadStore, budget: Budget, now: int) -> State:
     start, end = budget.window(now)
     bound = (("tenant", budget.tenant), ("agent", budget.agent), ("model", budget.model))
     where = {name: (value,) for name, value in bound if value is not None}
-    total = (await store.usage(UsageQuery(start=start, end=end, where=where, limit=1))).total
-    used = total.total_tokens if budget.unit == "tokens" else total.cost_nano_usd
-    return State(budget, used, start, end)
+    by = ("tenant",) if budget.tenant is None else ()
+    unit = "total_tokens" if budget.unit == "tokens" else "cost_nano_usd"
+    order = "total_tokens" if budget.unit == "tokens" else "cost_usd"
+    report = await store.usage(UsageQuery(by, start=start, end=end, where=where, limit=TENANTS, order=order))
+    each = ((None if row.other else row.group["tenant"] or "", row.figures) for row in report.rows if by)
+    used = {name: getattr(figures, unit) for name, figures in each}
+    return State(budget, getattr(report.total, unit), start, end, used)

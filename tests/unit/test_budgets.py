@@ -90,3 +90,32 @@ def test_a_notice_for_each_level_with_the_same_id_whoever_makes_it() -> None:
     assert len(set(ids.values())) == 2
     tomorrow = State(budget, 10, ms(2026, 1, 2), ms(2026, 1, 3)).notices(5)
     assert not {one["id"] for one in tomorrow} & {*ids.values()}
+
+
+def test_what_another_tenant_claims_counts_for_half_of_a_budget_over_several() -> None:
+    [budget] = parse('[{"name": "all", "tokens": 100, "per": "day"}]')
+
+    def exhausted(tenant: str | None, **used: int) -> bool:
+        return State(budget, sum(used.values()), 0, 1, {name.strip("_"): one for name, one in used.items()}).exhausted(
+            tenant
+        )
+
+    claimed = {"evil": 2**53 - 1, "acme": 10}
+    assert exhausted("evil", **claimed)
+    assert not exhausted("acme", **claimed)
+    assert not exhausted(None, **claimed)
+    assert exhausted("acme", evil=2**53 - 1, acme=50), "half is acme's own"
+    assert exhausted("acme", evil=60, other=60)
+    assert exhausted(None, _=100), "nobody else is there"
+    assert State(budget, 100, 0, 1, {"acme": 40, None: 60}).exhausted("acme")
+    assert State(budget, 100, 0, 1).exhausted("acme")
+
+
+def test_what_was_deleted_is_used_all_the_same() -> None:
+    [budget] = parse('[{"name": "all", "tokens": 100, "per": "day"}]')
+    before = State(budget, 90, 0, 10, {"a": 60, "b": 30})
+    now = State(budget, 60, 0, 10, {"b": 40, "c": 20}).since(before)
+    assert (now.used, now.by_tenant) == (90, {"a": 60, "b": 40, "c": 20})
+    later = State(budget, 1, 10, 20, {"a": 1})
+    assert later.since(before) == later
+    assert later.since(None) == later

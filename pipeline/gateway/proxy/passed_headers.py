@@ -15,6 +15,7 @@ HOP: Final = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"}
     | {"transfer-encoding", "upgrade", "http2-settings"}
 )
+READ: Final = frozenset({"gzip", "deflate", "identity"})  # encodings, whatever is installed
 OURS: Final = "turnmill-"  # the gateway's token, and what tells of the conversation
 # What says how the request came here: nobody upstream has to know.
 WAY: Final = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port"}) | {
@@ -54,7 +55,21 @@ def downward(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]
 
 def of_call(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """The request's headers as the capture wants them: it reads what tells of the conversation, and keeps none."""
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+    found: dict[str, str] = {}
+    for name, value in headers:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        found[key] = f"{found[key]}, {text}" if key == "content-encoding" and key in found else text
+    return found
+
+
+def readable(headers: Headers) -> Headers:
+    """The same for an answer that must be read: in none but the encodings that the gateway itself can decode."""
+    return [(name, _readable(value) if name.lower() == "accept-encoding" else value) for name, value in headers]
+
+
+def _readable(accepted: str) -> str:
+    found = [one.strip() for one in accepted.split(",") if one.partition(";")[0].strip().lower() in READ]
+    return ", ".join(found) or "identity"
 
 
 def _named(headers: Iterable[tuple[str, str]]) -> frozenset[str]:

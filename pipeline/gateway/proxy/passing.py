@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -16,10 +16,12 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from yarl import URL
 
-from pipeline.gateway.problems import Problem
+from pipeline.budgets import Budget
+from pipeline.gateway.aside import SMALL
+from pipeline.gateway.problems import Problem, unavailable
 from pipeline.gateway.proxy import bodies
 from pipeline.gateway.proxy.client import reason, session
-from pipeline.gateway.proxy.passed_headers import Headers, downward, of_call, upward
+from pipeline.gateway.proxy.passed_headers import Headers, downward, of_call, readable, upward
 from pipeline.gateway.proxy.path_token import AFTER, HEADER
 from pipeline.gateway.proxy.publishing import NOT_FOLLOWED, Followed, Publishing
 from pipeline.gateway.proxy.sharing import Sharing
@@ -27,20 +29,21 @@ from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
 from pipeline.gateway.security import PREFIX, Principal, admitted
 from pipeline.observability import metrics as m
 from pipeline.pools import BODIES, CONVERSATIONS
+from pipeline.turns.times import iso
 from turnmill.capture.capture import Call
 from turnmill.capture.conversations import Conversations
-from turnmill.capture.encodings import Unreadable, decoded
-from turnmill.capture.providers import model_in
-from turnmill.envelope import loads
-from turnmill.errors import InvalidRecord
-from turnmill.limits import PROXIED_BYTES
+from turnmill.capture.reading import Reading, read
+from turnmill.clock import now_ms
 from turnmill.shares import Room
 
 if TYPE_CHECKING:
     from pipeline.gateway.connections import Gateway
 
 PATH: Final = "/proxy/{upstream}/{path:path}"
+BUDGETS_NAMED: Final = 10
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+Budgets = tuple[Budget, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,10 @@ class Proxy:
         except NoSuchPath as error:
             raise Problem("bad-request", str(error)) from None
         dialect, passed, read = upstream.dialect(scope["method"], path), upward(headers), asyncio.Event()
+        counting = settings.gateway_proxy_budgets and scope["method"] == "POST"
         if dialect is None:
+            if counting:  # it isn't read, so nobody knows which model it is for
+                self._check_used_up(principal, self._counting(_told(scope, principal), principal, ()))
             size = bodies.length(headers)
             if size is not None:
                 passed.append(("Content-Length", size))
@@ -120,9 +126,13 @@ class Proxy:
             read.set()
             told = _told(scope, principal)
             call = Call(upstream.name, dialect, _path(url), told, asked, client=_client(scope, principal))
-            if settings.gateway_proxy_budgets:
-                self._check_budgets(call, principal)
-            followed = await self._publishing.begin(call, principal.tenant)
+            reading = await self._read(call, principal)
+            counted = counting and self._check_budgets(call, reading, principal)
+            followed = await self._publishing.begin(call, reading, principal.tenant)
+            if counted:
+                passed = readable(passed)
+                if followed.ended:
+                    raise unavailable("a budget counts this call, and it can't be recorded now: it is not passed on")
             await self._pass_on(Outgoing(upstream, "POST", url, passed, asked, read), followed, receive, send)
 
     async def _admitted(self, scope: Scope) -> Principal:
@@ -146,20 +156,38 @@ class Proxy:
             raise Problem("unknown-upstream", f"there are: {', '.join(self._upstreams)}")
         return upstream, slash + rest
 
-    def _check_budgets(self, call: Call, principal: Principal) -> None:
-        """Raise Problem where a budget that counts this call is used up; from memory."""
-        try:
-            body = loads(decoded(call.headers.get("content-encoding", ""), call.body, PROXIED_BYTES))
-        except (InvalidRecord, Unreadable):
-            body = None
-        model = body.get("model") if isinstance(body, dict) else None
-        model = model if isinstance(model, str) else model_in(call.path)
-        verdict = self._gateway.budgets.allowed(principal.tenant, call.headers.get("turnmill-agent"), model)
+    async def _read(self, call: Call, principal: Principal) -> Reading:
+        if len(call.body) <= SMALL and "content-encoding" not in call.headers:
+            return read(call)
+        return await self._gateway.aside.run(principal.tenant, read, call)
+
+    def _counting(self, headers: Mapping[str, str], principal: Principal, models: Collection[str] | None) -> Budgets:
+        return self._gateway.budgets.counting(principal.tenant, headers.get("turnmill-agent"), models)
+
+    def _check_budgets(self, call: Call, reading: Reading, principal: Principal) -> bool:
+        """Return whether a budget counts this call. Raise Problem where one is used up, or might be bypassed: by what
+        can't be read as the provider would read it, or is too large to be recorded.
+        """
+        unknown = reading.problem is not None or not reading.models
+        budgets = self._counting(call.headers, principal, None if unknown else reading.models)
+        if budgets and unknown:
+            why = reading.problem or "it names no model"
+            raise Problem("unreadable-request", f"a budget counts this call, and its body can't be read: {why}")
+        self._check_used_up(principal, budgets)
+        return bool(budgets)
+
+    def _check_used_up(self, principal: Principal, budgets: Budgets) -> None:
+        """Raise Problem where one of these budgets is used up; from memory."""
+        verdict = self._gateway.budgets.verdict(principal.tenant, budgets)
         if not verdict.allowed:
+            last = max(verdict.exhausted, key=lambda one: one.end)
+            names = ", ".join(one.budget.name for one in verdict.exhausted[:BUDGETS_NAMED])
             raise Problem(
                 "budget-used-up",
-                "a budget that counts this call is used up: it is not passed on",
-                headers={"x-should-retry": "false"},
+                f"used up until {iso(last.end)}: {names}; this call is not passed on",
+                headers={"x-should-retry": "false", "Retry-After": str(max(1, (last.end - now_ms()) // 1000 + 1))},
+                budgets=[one.budget.name for one in verdict.exhausted[:BUDGETS_NAMED]],
+                resets=iso(last.end),
             )
 
     async def _as_it_comes(self, receive: Receive, read: asyncio.Event) -> AsyncIterator[bytes]:

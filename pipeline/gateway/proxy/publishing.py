@@ -6,12 +6,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Final, Protocol
 
 from pipeline.gateway.connections import Opened
 from pipeline.pools import CAPTURES
 from turnmill.capture.capture import Call, Capture
 from turnmill.capture.conversations import Conversations
+from turnmill.capture.reading import Reading
 from turnmill.publisher import Publisher
 
 AGENT: Final = "proxy"  # the agent of calls that name none, of callers without a name
@@ -22,7 +24,12 @@ log = logging.getLogger(__name__)
 
 
 class Followed(Protocol):
-    """A call that is passed on, as `turnmill.capture.capture.CapturedCall` takes it."""
+    """A call that is passed on, as `turnmill.capture.capture.CapturedCall` takes it. `ended`: nothing more of it is
+    captured.
+    """
+
+    @property
+    def ended(self) -> bool: ...
 
     def answered(self, status: int, headers: Mapping[str, str], /) -> None:
         """The head of the answer."""
@@ -42,6 +49,8 @@ class Followed(Protocol):
 
 class _NotFollowed:
     """A request that is passed on and not published."""
+
+    ended: Final = True
 
     def answered(self, status: int, headers: Mapping[str, str], /) -> None:
         """Nothing."""
@@ -71,12 +80,12 @@ class Publishing:
         self._capture = Opened(self._open)
         self._told = -TOLD_EVERY
 
-    async def begin(self, call: Call, tenant: str | None) -> Followed:
-        """Follow a call. Where that can't be done, the log says so, and the call is passed on all the same."""
+    async def begin(self, call: Call, reading: Reading, tenant: str | None) -> Followed:
+        """Follow a call that was read. Where that can't be done, the log says so, and it is passed on all the same."""
         try:
             async with asyncio.timeout(OPEN_WITHIN):
                 capture = await self._capture.get()
-            return capture.begin(call, tenant=tenant)
+            return capture.begin(replace(call, body=b""), reading, tenant=tenant)
         except Exception:  # whatever it is, the program's call must not fail for it
             if time.monotonic() >= self._told + TOLD_EVERY:
                 self._told = time.monotonic()

@@ -7,6 +7,7 @@ import gzip
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,13 +18,13 @@ import pytest
 from pydantic import SecretStr
 
 from pipeline.assembly.offline import assemble
-from pipeline.budgets import Verdict
+from pipeline.budgets import State
 from pipeline.dialects import DIALECTS
 from pipeline.gateway.budget_memory import Budgets
 from pipeline.gateway.proxy import bodies, passing
 from pipeline.settings import Settings
 from pipeline.turns.thread_document import thread_document
-from tests.support.gateways import Tokens, client
+from tests.support.gateways import Running, Tokens, client
 from tests.support.spools import spooled
 from tests.support.upstream import SSE, Answering, Asked, chat_answer, chat_chunks, playing
 from tests.support.waiting import until
@@ -298,32 +299,107 @@ async def test_tokens_travel_in_a_header_or_in_the_path_and_go_no_further(
     assert not any(secret in held for secret in (KEY, tokens.acme, tokens.globex))
 
 
+BUDGETS = """[{"name": "weather-hour", "agent": "weather", "model": "gpt-5", "tokens": 10, "per": "hour"},
+  {"name": "all-hour", "tokens": 1000, "per": "hour"}]"""
+
+
+def use(gateway: Running, **used: int) -> None:
+    """Let so much be used, as the next look at the store would have it."""
+    memory: Budgets = gateway.app.state.gateway.budgets
+    for budget in memory.budgets:
+        window = budget.window(time.time_ns() // 1_000_000)
+        memory.states[budget.name] = State(budget, used.get(budget.name.replace("-", "_"), 0), *window)
+
+
 async def test_a_call_for_which_a_budget_is_used_up_is_not_passed_on_where_a_setting_says_so(
     proxied: Proxied, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play(_: Asked, answer: Answering) -> None:
         await answer.whole(chat_answer("Sunny."))
 
-    asked: list[Any] = []
-
-    def allowed(_: Any, *of: Any) -> Verdict:
-        asked.append(of)
-        return Verdict(allowed=False)
-
-    monkeypatch.setattr(Budgets, "allowed", allowed)
+    monkeypatch.setattr(Budgets, "start", lambda _: None)
     ask, headers = {**ASK, "stream": False}, {"Turnmill-Agent": "weather"}
+    budgeted = {"gateway_proxy_budgets": True, "budgets": BUDGETS}
     async with playing(play) as upstream:
-        async with proxied(upstream.url, gateway_proxy_budgets=True) as gateway, client(gateway.url) as http:
+        async with proxied(upstream.url, **budgeted) as gateway, client(gateway.url) as http:
+            use(gateway, weather_hour=10)
             answer = await http.post(CHAT, json=ask, headers=headers)
             assert (answer.status_code, answer.headers["x-should-retry"]) == (429, "false")
-            assert answer.json()["error"]["code"] == "budget-used-up"
+            assert 0 < int(answer.headers["retry-after"]) <= 3601
+            problem = answer.json()
+            assert (problem["error"]["code"], problem["budgets"]) == ("budget-used-up", ["weather-hour"])
+            assert problem["resets"].endswith(":00:00.000Z")
             packed = bytes(cramjam.zstd.compress(json.dumps(ask).encode()))
             answer = await http.post(CHAT, content=packed, headers={**headers, "Content-Encoding": "zstd"})
             assert answer.status_code == 429, "what is encoded is counted, too"
+            gemini = "/proxy/google/v1beta/models/gpt-5:generateContent"
+            answer = await http.post(gemini, json={"model": "cheap", "contents": []}, headers=headers)
+            assert answer.status_code == 429, "the path says which model it is"
+            answer = await http.post(CHAT, json={**ask, "Model": "cheap"}, headers=headers)
+            assert answer.status_code == 429, "some servers read keys in any case"
             assert (await http.get("/proxy/openai/v1/models")).status_code == 200
-        assert asked == [(None, "weather", "gpt-5")] * 2
+            assert (await http.post(CHAT, json={**ask, "model": "cheap"}, headers=headers)).status_code == 200
+            use(gateway, all_hour=1000)
+            assert (await http.post("/proxy/openai/v1/embeddings", json=ask)).status_code == 429
         async with proxied(upstream.url) as gateway, client(gateway.url) as http:
             assert (await http.post(CHAT, json=ask)).status_code == 200
+
+
+async def test_a_call_that_can_not_be_counted_is_refused_where_a_budget_would_count_it(
+    proxied: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(asked: Asked, answer: Answering) -> None:
+        assert asked.headers["accept-encoding"] in ("gzip", "gzip, br")
+        await answer.whole(chat_answer("Sunny."))
+
+    monkeypatch.setattr(Budgets, "start", lambda _: None)
+    monkeypatch.setattr("turnmill.capture.reading.CAPTURED_REQUEST_BYTES", 100_000)
+    plain = json.dumps({**ASK, "stream": False})
+    unreadable: list[tuple[bytes, dict[str, str]]] = [
+        (plain.encode("utf-16"), {}),
+        (plain.replace("true", "NaN").replace("false", "NaN").encode(), {}),
+        (plain.encode(), {"Content-Encoding": "utf-8"}),
+        (plain.encode(), {"Content-Encoding": "br, br, br"}),
+        (plain.encode(), {"Content-Encoding": "deflate"}),
+        (plain.encode(), {"Content-Type": "application/json; charset=utf-7"}),
+        (plain.encode() + b" " * 100_000, {}),
+        (gzip.compress(plain.encode() + b" " * 100_000), {"Content-Encoding": "gzip"}),
+        (b'{"messages": [' + b"[]," * 30_000 + b"[]]}", {}),
+        (b'{"messages": []}', {}),
+        (b"[]", {}),
+        (b"", {}),
+    ]
+    monkeypatch.setattr("turnmill.capture.json_values.JSON_VALUES", 20_000)
+    accepting = {"Accept-Encoding": "gzip, br"}
+    budgeted = {"gateway_proxy_budgets": True, "budgets": BUDGETS}
+    async with playing(play) as upstream:
+        async with proxied(upstream.url, **budgeted) as gateway, client(gateway.url) as http:
+            for body, headers in unreadable:
+                answer = await http.post(CHAT, content=body, headers={**accepting, **headers})
+                assert (answer.status_code, answer.json()["error"]["code"]) == (422, "unreadable-request"), body[:50]
+            assert (await http.post(CHAT, content=plain, headers=accepting)).status_code == 200
+            assert upstream.asked[0].headers["accept-encoding"] == "gzip", "else the answer might not be read"
+            assert len(upstream.asked) == 1
+        async with proxied(upstream.url) as gateway, client(gateway.url) as http:
+            for body, headers in unreadable:
+                assert (await http.post(CHAT, content=body, headers={**accepting, **headers})).status_code == 200
+            assert len(upstream.asked) == 1 + len(unreadable), "without a budget it passes"
+
+
+async def test_a_call_that_can_not_be_recorded_is_refused_where_a_budget_would_count_it(
+    proxied: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(_: Asked, answer: Answering) -> None:
+        await answer.whole(chat_answer("Sunny."))
+
+    monkeypatch.setattr(Budgets, "start", lambda _: None)
+    monkeypatch.setattr("turnmill.capture.passing.Passing.put", lambda *_, **__: False)
+    async with playing(play) as upstream:
+        for budgets, status in ((BUDGETS, 503), (None, 200)):
+            more = {"gateway_proxy_budgets": True, "budgets": budgets}
+            async with proxied(upstream.url, **more) as gateway, client(gateway.url) as http:
+                assert (await http.post(CHAT, json={**ASK, "stream": False})).status_code == status
+        assert len(upstream.asked) == 1
 
 
 async def test_a_slow_reader_holds_up_the_upstream_and_no_memory(proxied: Proxied) -> None:
