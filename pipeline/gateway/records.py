@@ -38,7 +38,7 @@ class Taken(BaseModel):
     """What became of a batch. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
 
     records: Annotated[int, Field(description="That were published.")]
-    refusals: Annotated[list[Refusal], Field(description="All that were not, and never will be.")]
+    refusals: Annotated[list[Refusal], Field(description="All that were not, and never will be; more than 1,000: 413.")]
 
 
 BODY: Final[dict[str, Any]] = {
