@@ -36,6 +36,9 @@ OWN_LEVELS: Final = 1100
 TENANT_CHARACTERS: Final = 200
 """The longest name of a tenant, since it is a part of keys in databases and of names of objects."""
 
+DECODED_BYTES: Final = 2_097_152
+"""Records that a gateway holds decoded at a time: a megabyte of `[],[],…` takes 22 MB as objects."""
+
 NAMED_CHARACTERS: Final = 1_000
 """The longest id or name of a run, thread, agent, model, provider: they are remembered for days, and repeated
 in each list."""

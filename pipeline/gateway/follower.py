@@ -21,11 +21,13 @@ from pipeline.errors import BrokerError
 from pipeline.gateway.event_record import EventRecord
 from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
+from pipeline.kafka.portions import portions
 from pipeline.kafka.reading import follow, read, reader
 from pipeline.settings import Settings
 from pipeline.worker.open_runs import no_runs
 from topics.catalog import EVENTS, Topic
 from turnmill.ending import ended
+from turnmill.limits import DECODED_BYTES
 
 AGAIN: Final = 1.0  # seconds after a failure
 AT_ONCE: Final = 300  # records between two looks at what else is to be done
@@ -66,7 +68,7 @@ class _Membership:
     topics: frozenset[str]  # full names
     task: asyncio.Task[None] | None = None
     joined: asyncio.Event = field(default_factory=asyncio.Event)
-    late: deque[tuple[TopicPartition, list[Any], int]] | None = None  # what came while the end of its past was read
+    late: deque[tuple[TopicPartition, Sequence[Any], int]] | None = None  # what came while the end of its past was read
 
 
 class Follower:
@@ -146,8 +148,9 @@ class Follower:
                 member.late = deque() if last else None
                 stops = {place: max(start, self.positions[place]) for place, start in at.items()}
                 spans = {place: (start, stops[place]) for place, start in at.items()}
-                async for place, records in read(consumer, spans):
-                    self._give([listener], place, records, records[-1].offset + 1, past=listener.runs != "open")
+                async for place, batch in read(consumer, spans):
+                    for records in portions(batch, AT_ONCE, DECODED_BYTES):
+                        self._give([listener], place, records, records[-1].offset + 1, past=listener.runs != "open")
                 at = stops
         for place, stop in at.items():
             listener.take(place, (), stop)  # its last offsets may be no records
@@ -200,8 +203,7 @@ class Follower:
         since = 0  # records
         for place, batch in batches.items():
             self.lags[place] = (consumer.highwater(place) or 0) - batch[-1].offset - 1
-            for start in range(0, len(batch), AT_ONCE):
-                records = batch[start : start + AT_ONCE]
+            for records in portions(batch, AT_ONCE, DECODED_BYTES):
                 behind = self.positions[place] = records[-1].offset + 1
                 listeners = self._joined(place.topic)
                 for member in self._members.values():
@@ -234,10 +236,15 @@ class Follower:
     ) -> None:
         """Hand records over; `past`: they open no run in the index."""
         if place.topic == EVENTS.full_name(self._settings.topic_prefix):
-            records = [EventRecord(one.partition, one.offset, one.timestamp, one.value, one.headers) for one in records]
+            records = [self._event_record(one) for one in records]
             if any(listener.runs != "none" for listener in self._members):
                 for record in records:
                     if (envelope := record.envelope) is not None:
                         record.run = self.runs.take(envelope, record.offset, record.at, past=past)
         for listener in listeners:
             listener.take(place, records, behind)
+
+    def _event_record(self, one: Any) -> EventRecord:
+        """A record that is too large has no value here: the worker makes a dead letter of it."""
+        value = one.value if len(one.value or b"") <= self._settings.max_record_bytes else None
+        return EventRecord(one.partition, one.offset, one.timestamp, value, one.headers)

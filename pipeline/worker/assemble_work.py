@@ -30,6 +30,7 @@ from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Out
 from pipeline.errors import BrokerError
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
+from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
@@ -142,12 +143,16 @@ class AssembleWork:
         return 0
 
     async def handle(self, partition: int, records: Records) -> None:
-        """Step 1 for a batch."""
+        """Step 1 for a batch. A large one goes portion by portion: what it becomes may have to be parked in between."""
+        for some in portions(records, len(records), self.limits.open_bytes):
+            await self._handle(partition, some, much=some is not records)
+
+    async def _handle(self, partition: int, records: Records, *, much: bool) -> None:
         held = self._hold(partition)
         held.core.feed(records)
         held.unseen += len(records)
         # Behind a lag, what is read in a second is too much to wait for the next tick.
-        much = held.unseen >= MANY or held.core.unspilled > self.limits.open_bytes
+        much = much or held.unseen >= MANY or held.core.unspilled > self.limits.open_bytes
         if much:
             held.unseen = 0
             await self._spill(held)

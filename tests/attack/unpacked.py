@@ -13,12 +13,15 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.util import calc_crc32c, encode_varint
 
 from tests.attack.attack import Attack
-from tests.attack.stage import BOUND, Stage
+from tests.attack.poison import record
+from tests.attack.stage import BOUND, Stage, spoken
 from topics.catalog import EVENTS
+from turnmill.envelope import encode
 from turnmill.errors import Reason
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+THREAD: Final = "6f1d6f5e-6f0a-4c0b-9d51-7d3a2b0c4e11"
 PIECE: Final = 1 << 20
 Encode = Callable[[bytes], bytes]
 
@@ -48,6 +51,12 @@ def crowd(codec_number: int, encode: Encode, records: int) -> bytes:
     """A batch of so many empty records."""
     each = [b"\0\0" + varint(number) + varint(-1) + varint(0) + b"\0" for number in range(records)]
     return batch_of(codec_number, encode(b"".join(varint(len(one)) + one for one in each)), records)
+
+
+def packed(values: list[bytes]) -> bytes:
+    """A batch of these values."""
+    each = [b"\0\0" + varint(n) + varint(-1) + varint(len(value)) + value + b"\0" for n, value in enumerate(values)]
+    return batch_of(ZSTD, codec.zstd_encode(b"".join(varint(len(one)) + one for one in each)), len(values))
 
 
 async def put(stage: Stage, *batches: bytes) -> None:
@@ -106,6 +115,23 @@ async def just_below(stage: Stage) -> None:
     await lived_through(stage, *[one] * 40, letters=40)
 
 
+async def empty_lists(stage: Stage) -> None:
+    """A megabyte of `[],` takes 22 MB as objects; a gateway that shows it live keeps the newest records decoded."""
+    stage.gateway.forget_peak()
+    said = await stage.speak()
+    await stage.upload(stage.evil, THREAD, "first", spoken("x"))
+    async with stage.evil.stream("GET", f"/v1/threads/{THREAD}/live") as live:
+        assert live.status_code == 200, live.status_code
+        for start in range(0, 120, 20):
+            nothing = [{"type": "start"}, {"type": "data-x", "data": [[]] * 295_000}]
+            await put(stage, packed([encode(record(nothing, run=f"r{start + n}", thread=THREAD)) for n in range(20)]))
+        await stage.is_whole(said)
+        await stage.all_read()
+    stage.alive()
+    for name, program in (("worker", stage.worker), ("gateway", stage.gateway)):
+        assert program.peak() < BOUND, f"the {name} took {program.peak() >> 20} MiB"
+
+
 def attack(name: str, tries: str, run: Callable[[Stage], object]) -> Attack:
     return Attack(name, tries, "end a worker or gateway, now or after a restart", run)  # type: ignore[arg-type]
 
@@ -122,5 +148,6 @@ ATTACKS: Final = (
         partial(gigabyte, codec_number=GZIP, encode=codec.gzip_encode),
     ),
     attack("unpacks to many records", "one batch of 1.5 million empty records", many_records),
+    attack("unpacks to empty lists", "120 records of 900 KB of empty lists, while somebody looks", empty_lists),
     attack("unpacks to as much as it may", "40 batches that unpack to 19 MiB each", just_below),
 )

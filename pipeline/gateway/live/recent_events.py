@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 from pipeline.gateway.event_record import Envelope, EventRecord
 from topics.thread_key import ThreadKey
+from turnmill.limits import DECODED_BYTES
 
 PLACE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,18})\.([0-9]{1,9})", re.ASCII)
 FRESH: Final = 1_000  # newest records that are held decoded as well, for those who read along
@@ -132,6 +133,7 @@ class Recent:
         self._threads: dict[ThreadKey, deque[EventRecord]] = {}
         self._order: deque[tuple[ThreadKey, EventRecord]] = deque()
         self._fresh: deque[EventRecord] = deque()
+        self._fresh_bytes = 0
         self.bytes = 0
         self.floor: dict[int, int] = {}  # partition -> all of its records from here to `position` are held
         self.position: dict[int, int] = {}  # partition -> the offset that comes next
@@ -153,8 +155,11 @@ class Recent:
         self._threads.setdefault(thread, deque()).append(record)
         self._order.append((thread, record))
         self._fresh.append(record)
-        if len(self._fresh) > FRESH:
-            self._fresh.popleft().pack()
+        self._fresh_bytes += record.size
+        while len(self._fresh) > FRESH or self._fresh_bytes > DECODED_BYTES:
+            oldest = self._fresh.popleft()
+            self._fresh_bytes -= oldest.size
+            oldest.pack()
         self.bytes += record.size
         while self.bytes > self._most:
             self._drop()

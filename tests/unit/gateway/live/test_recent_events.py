@@ -153,3 +153,15 @@ def test_old_records_are_held_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [[event.seq for event in Reading().events(record)] for record in found] == [[0], [1], [2], [3]]
     assert found[3].envelope is found[3].envelope, "decoded once for all who read along"
     assert found[0].envelope is not found[0].envelope
+
+
+def test_large_records_are_held_as_bytes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    recent = Recent(1_000_000)
+    recent.begin(0, 0)
+    one = held(0, 0)
+    monkeypatch.setattr(recent_events, "DECODED_BYTES", 2 * one.size)
+    for n in range(4):
+        recent.add(held(n, n))
+    assert [record.fresh for record in recent.since(NOBODYS, 0)] == [False, False, True, True]
+    recent.add(held(4, 4, more="x" * 1_000))
+    assert not recent.since(NOBODYS, 4)[0].fresh

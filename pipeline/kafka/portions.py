@@ -1,0 +1,22 @@
+"""Records in portions, so that few of them are decoded before something is done about what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+
+def portions(records: Sequence[Any], most: int, most_bytes: int) -> Iterator[Sequence[Any]]:
+    """Return the records in portions of at most `most`, and of `most_bytes` where one has more than one record."""
+    sizes = [len(record.value or b"") for record in records]
+    if records and len(records) <= most and sum(sizes) <= most_bytes:
+        yield records
+        return
+    begin = size = 0
+    for end, more in enumerate(sizes):
+        if end > begin and (end - begin == most or size + more > most_bytes):
+            yield records[begin:end]
+            begin, size = end, 0
+        size += more
+    if begin < len(records):
+        yield records[begin:]
