@@ -53,6 +53,15 @@ CONVERSATIONS: Final = Pool(
     OLDEST_OF_MOST,
     "its oldest are forgotten",
 )
+SPOOL: Final = Pool(
+    "uploads while the broker is away",
+    "gateway",
+    "bytes",
+    536_870_912,  # or half of TURNMILL_SPOOL_BYTES: records take more than the bodies that they come from
+    "pipeline.gateway.outage",
+    LEFT_FREE,
+    "its upload is answered 503 with Retry-After",
+)
 SEARCHES: Final = Pool(
     "searches, and lists that search or sift",
     "gateway",
@@ -98,4 +107,4 @@ LETTERS: Final = Pool(
     LEFT_FREE,
     "its dead letter waits",
 )
-POOLS: Final = (BODIES, CAPTURES, CONVERSATIONS, SEARCHES, READERS, DELIVERIES, LOOKUPS, LETTERS)
+POOLS: Final = (BODIES, CAPTURES, CONVERSATIONS, SPOOL, SEARCHES, READERS, DELIVERIES, LOOKUPS, LETTERS)

@@ -27,6 +27,7 @@ from pipeline.gateway.limits import AtOnce, Rate
 from pipeline.gateway.live.following import Live
 from pipeline.gateway.live.tail import EventTail
 from pipeline.gateway.loop_watch import LoopWatch
+from pipeline.gateway.outage import Outage
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.run_watch import RunWatch
 from pipeline.gateway.security import Authenticator
@@ -156,6 +157,7 @@ class Gateway:
         self.figures = Tail(settings, self.follower, self.run_watch)
         self.erased = Erased(self.store)
         self.budgets = Budgets(settings.budget_list, self.store)
+        self.outage = Outage(settings.spool_bytes)
         self.searching = Slots(SEARCHES.size)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
         # To the brokers, also where this environment names a gateway for agents: it would publish to itself.

@@ -121,6 +121,7 @@ async def upload(
         with gateway.coming_in():
             async with asyncio.timeout(settings.run_timeout):
                 async for chunk in chunks(request.receive, settings.gateway_body_idle, settings.gateway_body_bytes):
+                    gateway.outage.take(publisher, tenant, len(chunk))
                     await incoming.feed(chunk)
                 await incoming.close()
         end = where.end or incoming.end
@@ -136,6 +137,8 @@ async def upload(
         end, problem = "open", Problem("too-large", detail)
     except UnknownWire as error:
         problem = Problem("unreadable-stream", f"{error}; name it with `dialect`", refused=0, refusals=[])
+    except Problem as full:
+        problem = full
     except ClientDisconnect:
         problem = Problem("bad-request", "the body broke off, so the run was closed as disconnected")
     finally:

@@ -94,6 +94,7 @@ async def publish(request: Request, gateway: TheGateway, principal: Sender) -> T
                 raise Problem("too-large", f"{detail}; the first: {batch.refusals[0].detail}")
             if batch.records:
                 publisher = await gateway.publisher()
+                gateway.outage.take(publisher, principal.tenant, len(body))
                 for number, (key, value) in enumerate(batch.records):
                     await publisher.put(key, value)
                     if number % AT_ONCE == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from tests.support.waiting import until
 
 CALLS: Final = 12
 WEBHOOKS: Final = 40
+THREADS: Final = 400_000
 SLACK: Final = 3.0  # seconds that are no attack's: a busy machine, and the worker's looks at its queue
 ASK: Final = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 CHAT: Final = "/proxy/up/v1/chat/completions"
@@ -111,13 +113,13 @@ async def bodies_without_end(stage: Stage) -> None:
             assert answer.status_code == 200, f"the victim's call: {answer.text}"
 
         calm = await slowest(asks)
-        sent, taken = asyncio.Event(), 0
+        sent, whole = asyncio.Event(), 0
 
         async def body() -> AsyncIterator[bytes]:
-            nonlocal taken
-            for _ in range(63):
+            nonlocal whole
+            for _ in range(64):
                 yield b"x" * 1_048_576
-                taken += 1
+            whole += 1
             await sent.wait()
 
         async def holds() -> None:
@@ -128,10 +130,11 @@ async def bodies_without_end(stage: Stage) -> None:
         greedy = [asyncio.create_task(holds()) for _ in range(4)]
 
         async def full() -> bool:
-            return taken >= 63 * 3
+            return whole + sum(one.done() for one in greedy) >= len(greedy)
 
         try:
-            await until(full, lambda: f"{taken} MB were taken")
+            await until(full, lambda: f"{whole} bodies were taken")
+            await asyncio.sleep(1)  # what the sockets hold is read by then
             hardly_slower(calm, await slowest(asks))
         finally:
             sent.set()
@@ -145,7 +148,8 @@ def token(caller: httpx.AsyncClient) -> dict[str, str]:
 
 
 async def many_lists(stage: Stage) -> None:
-    """Sixty searches in lists at once: the victim lists and searches as before."""
+    """Sixty searches at once in the lists of a tenant with many threads: the victim lists and searches as before."""
+    await asyncio.to_thread(_insert, stage.settings.store_url.removeprefix("sqlite:///"))
     said = await stage.speak()
     await stage.is_whole(said)
     await speaks(stage)
@@ -169,6 +173,14 @@ async def many_lists(stage: Stage) -> None:
         await asyncio.gather(*busy, return_exceptions=True)
 
 
+def _insert(file: str) -> None:
+    rows = ((f"{n:08d}-0000-4000-8000-000000000000", f"words of thread {n}", n) for n in range(THREADS))
+    statement = "INSERT INTO threads (thread_id, tenant, title, updated_at, newest) VALUES (?, 'evil', ?, ?, 1)"
+    with sqlite3.connect(file, timeout=60) as connection:
+        connection.executemany(statement, rows)
+    connection.close()
+
+
 ATTACKS: Final = (
     Attack("forty webhooks", "forty webhooks that answer slowly", "hold up others' webhooks", slow_webhooks, REACHES),
     Attack(
@@ -184,5 +196,10 @@ ATTACKS: Final = (
         "close it for others",
         bodies_without_end,
     ),
-    Attack("many lists", "sixty searches in lists at once", "hold up others' lists and searches", many_lists),
+    Attack(
+        "many lists",
+        "sixty searches at once in lists of 400,000 threads",
+        "hold up others' lists and searches",
+        many_lists,
+    ),
 )
