@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.attack import bulk, cost, doors, erasing, holding, identity, names, poison, proxying, shares, unpacked, webhooks
+from tests.attack import (
+    bulk,
+    cost,
+    doors,
+    erasing,
+    holding,
+    identity,
+    names,
+    poison,
+    proxying,
+    shares,
+    unpacked,
+    webhooks,
+)
 from tests.attack.attack import Attack
 
 ATTACKS: Final[tuple[Attack, ...]] = (
