@@ -89,15 +89,16 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
 
     For after the cause is mended: a newer worker, say, that knows the dialect. They stay on the dead-letters topic;
     what is refused again is there a second time, and what is stored already changes nothing. What is of an erased
-    thread is left out: it would be on the topics once more.
+    thread is left out: it would be on the topics once more. So is a letter that has no record, as of a batch that is
+    too large or of a turn that another letter holds: its detail says where the record is.
     """
     if bool(places) == bool(reason):
         raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
-    count, erased, targets = asyncio.run(_redrive(load(), reason, {_place(text) for text in places}, dry_run=dry_run))
+    targets, left_out = asyncio.run(_redrive(load(), reason, {_place(text) for text in places}, dry_run=dry_run))
     where = ", ".join(f"{topic} ({number:,})" for topic, number in targets.items())
     done = "would be published again" if dry_run else "published again"
-    left_out = f"; {erased:,} of erased threads left out" if erased else ""
-    click.echo(f"{count:,} {done}{f' to {where}' if where else ''}{left_out}")
+    rest = "".join(f"; {number:,} {what} left out" for what, number in left_out.items() if number)
+    click.echo(f"{targets.total():,} {done}{f' to {where}' if where else ''}{rest}")
 
 
 async def _overview(
@@ -130,29 +131,30 @@ async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> li
 
 async def _redrive(
     settings: Settings, reason: str | None, places: Collection[tuple[int, int]], *, dry_run: bool
-) -> tuple[int, int, Counter[str]]:
-    """-> the number of letters sent, of those that are of erased threads and stay, and the number to each topic. Raises
-    StoreError.
-    """
-    targets, found, waiting = Counter[str](), 0, list[DeadLetter]()
+) -> tuple[Counter[str], Counter[str]]:
+    """Return the number of letters sent to each topic, and of those that stay, by why. Raises StoreError."""
+    targets, left_out, waiting = Counter[str](), Counter[str](), list[DeadLetter]()
 
     async def send() -> None:
         async with await ThreadStore.open(settings.store_url) as store:
             erased = await store.erased({key for letter in waiting if (key := _thread(letter)) is not None})
         going = [letter for letter in waiting if _thread(letter) not in erased]
+        left_out["of erased threads"] += len(waiting) - len(going)
         targets.update(letter.topic for letter in going)
         if not dry_run:
             await redrive_letters(settings, going)
         waiting.clear()
 
     async for letter in _letters(settings, reason, places):
+        if letter.value == b"":
+            left_out["without a record"] += 1
+            continue
         waiting.append(letter)
-        found += 1
         if len(waiting) == AT_ONCE:
             await send()
     if waiting:
         await send()
-    return targets.total(), found - targets.total(), targets
+    return targets, left_out
 
 
 def _thread(letter: DeadLetter) -> ThreadKey | None:

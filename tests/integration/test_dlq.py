@@ -160,10 +160,10 @@ async def test_what_is_of_an_erased_thread_is_left_out(applied_settings: Setting
     values = [json.dumps({"thread_id": THREAD, "tenant": tenant}).encode() for tenant in ("acme", "globex")]
     async with AIOKafkaProducer(bootstrap_servers=applied_settings.brokers) as producer:
         name = DEAD_LETTERS.full_name(applied_settings.topic_prefix)
-        for value in (*values, b"\xff"):
+        for value in (*values, b"\xff", b""):
             letter = DeadLetter(Reason.TOO_LARGE, "why", origin, 0, 1, 5, THREAD.encode(), value)
             await producer.send_and_wait(name, letter.value, letter.key, partition=2, headers=letter.headers())
     for option, done in (["--dry-run"], "would be published again"), ([], "published again"):
         said = (await turnmill(applied_settings, "dlq", "redrive", "--reason", "too_large", *option)).stdout
-        assert said == f"1 {done} to {origin} (1); 2 of erased threads left out\n"
+        assert said == f"1 {done} to {origin} (1); 1 without a record left out; 2 of erased threads left out\n"
     assert [record.value for record in await read_all(applied_settings, EVENTS)] == values[1:]
