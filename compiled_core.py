@@ -46,7 +46,9 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/claude_code": "blocks events lines partials prompts session usage",
     "pipeline/dialects/gemini": "answer events partial_args request",
     "pipeline/dialects/google_adk": "event events facts fragments memory parts request spelling whole",
-    "pipeline/dialects/langgraph": "checkpoints events merge parts protocol_v3 request shapes stream turn",
+    "pipeline/dialects/langgraph": (
+        "builtin_tools checkpoints events merge parts protocol_v3 request shapes stream turn"
+    ),
     "pipeline/dialects/openai_agents": "answer events items memory outputs raw_events request run_items",
     "pipeline/dialects/openai_chat": "answer events request tool_calls usage",
     "pipeline/dialects/openai_responses": "events items output request",

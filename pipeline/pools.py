@@ -71,6 +71,15 @@ SEARCHES: Final = Pool(
     LEFT_FREE,
     "its request waits",
 )
+ASIDE: Final = Pool(
+    "threads that read bodies which would hold the event loop",
+    "gateway",
+    "slots",
+    2,  # so that large bodies are not unpacked side by side
+    "pipeline.gateway.aside",
+    LEFT_FREE,
+    "its request waits",
+)
 READERS: Final = Pool(
     "consumers of live streams that read what lies further back",
     "gateway",
@@ -107,4 +116,4 @@ LETTERS: Final = Pool(
     LEFT_FREE,
     "its dead letter waits",
 )
-POOLS: Final = (BODIES, CAPTURES, CONVERSATIONS, SPOOL, SEARCHES, READERS, DELIVERIES, LOOKUPS, LETTERS)
+POOLS: Final = (BODIES, CAPTURES, CONVERSATIONS, SPOOL, SEARCHES, ASIDE, READERS, DELIVERIES, LOOKUPS, LETTERS)

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
+from pipeline.pools import ASIDE
 from pipeline.slots import Slots
 
-THREADS: Final = 2  # at once, so that large bodies are not unpacked side by side
 SMALL: Final = 16_384  # bytes that are read in the loop
 
 Arguments = ParamSpec("Arguments")
@@ -19,7 +19,7 @@ class Aside:
     """Each tenant has its share of the threads. What waits is bounded by the requests that a caller may have open."""
 
     def __init__(self) -> None:
-        self._slots = Slots(THREADS)
+        self._slots = Slots(ASIDE.size)
 
     async def run(
         self, tenant: str | None, call: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs

@@ -56,7 +56,7 @@ def bounded(consumer: AIOKafkaConsumer) -> AIOKafkaConsumer:
 async def _send(send: Callable[..., Any], node: Any, request: Any, **options: Any) -> Any:
     response = await send(node, request, **options)
     if isinstance(request, FetchRequest):
-        left = Room(FETCHED_BYTES, BATCH_RECORDS)
+        left = Allowance(FETCHED_BYTES, BATCH_RECORDS)
         response.topics = [
             (topic, [(*head, screened(records or b"", f"{topic}/{head[0]}", left)) for *head, records in partitions])
             for topic, partitions in response.topics
@@ -65,7 +65,7 @@ async def _send(send: Callable[..., Any], node: Any, request: Any, **options: An
 
 
 @dataclass(slots=True)
-class Room:
+class Allowance:
     """What the rest of an answer may unpack to."""
 
     bytes: int
@@ -85,7 +85,7 @@ class Batch(NamedTuple):
     time: int
 
 
-def screened(data: bytes, place: str, left: Room, most: int = UNPACKED_BYTES) -> bytes:
+def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTES) -> bytes:
     """Return the batches of one partition that fit, those that never do replaced; the same object where all fit."""
     kept: list[bytes] = []
     done = 0  # bytes of data that are in `kept`

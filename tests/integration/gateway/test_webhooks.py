@@ -60,7 +60,7 @@ async def test_what_is_no_webhook(tmp_path: Path, body: dict[str, object]) -> No
 
 async def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = Tokens()
-    monkeypatch.setattr(webhooks, "MOST", 2)
+    monkeypatch.setattr(webhooks, "WEBHOOKS", 2)
     async with running(settings_of(tmp_path, tokens)) as gateway, client(gateway.url, tokens.acme) as acme:
         found = [(await acme.post("/v1/webhooks", json={"url": URL})).status_code for _ in range(3)]
         assert found == [201, 201, 409]

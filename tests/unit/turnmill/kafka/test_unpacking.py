@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from turnmill.envelope import batch_refusal
 from turnmill.kafka import unpacking
-from turnmill.kafka.unpacking import Room, TooLarge, screened, unpacked_size
+from turnmill.kafka.unpacking import Allowance, TooLarge, screened, unpacked_size
 
 PLACE: Final = TopicPartition("t", 3)
 CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
@@ -53,8 +53,8 @@ def read(data: bytes, memory: Any = MemoryRecords, at: int = 0) -> tuple[list[An
     return list(parsed), parsed.next_fetch_offset
 
 
-def room() -> Room:
-    return Room(1 << 30, 1 << 30)
+def room() -> Allowance:
+    return Allowance(1 << 30, 1 << 30)
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -78,7 +78,7 @@ def test_what_fits_is_passed_on_as_it_came(packed: int, magic: int) -> None:
     if (packed, magic) in {(4, 0), (4, 1), (3, 0)}:
         pytest.skip("this format has no such codec")
     data = batch([b"one", b"two" * 1_000], packed, 7, magic) + batch([b"three"], packed, 9, magic)
-    left = Room(100_000, 1_000)
+    left = Allowance(100_000, 1_000)
     assert screened(data, "t/3", left) is data
     assert left.bytes < 100_000 - 3_000
     assert read(data)[0][0].value == b"one"
@@ -135,12 +135,12 @@ def test_a_batch_of_too_many_records_becomes_one(monkeypatch: pytest.MonkeyPatch
 
 def test_an_answer_is_cut_where_it_is_full_and_begins_there_next_time() -> None:
     whole = b"".join(batch([b"x" * 1_000] * 10, 4, start) for start in range(0, 50, 10))
-    left = Room(35_000, 1_000)
+    left = Allowance(35_000, 1_000)
     cut = screened(whole, "t/3", left)
     assert read(cut)[1] == 30
     assert whole.startswith(cut)
     assert screened(whole, "t/4", left) == b"", "another partition waits, too"
-    left = Room(1 << 20, 25)
+    left = Allowance(1 << 20, 25)
     assert read(screened(whole, "t/3", left))[1] == 20
 
 
@@ -151,7 +151,7 @@ def test_whatever_lies_there_raises_nothing(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(0, 4))):
         whole[chosen.randrange(len(whole))] = chosen.randrange(256)
     del whole[data.draw(st.integers(0, len(whole))) :]
-    left = Room(1_000, 1_000)
+    left = Allowance(1_000, 1_000)
     assert isinstance(screened(bytes(whole), "t/3", left), bytes)
     assert min(left.bytes, left.records) >= 0
 
