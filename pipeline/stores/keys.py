@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from pipeline.turns.column_text import column_text
@@ -36,7 +36,7 @@ class Agent(NamedTuple):
 
 def key_of(record: TurnRecord) -> ThreadKey:
     """Return the key of a record's thread; its tenant as text, as rows hold it: a foreign record's may be any JSON."""
-    tenant: Any = record.get("tenant")
+    tenant = cast("dict[str, Any]", record).get("tenant")  # compiled code believes a TypedDict
     return ThreadKey.of(record["thread_id"], str(tenant) if tenant else None)
 
 

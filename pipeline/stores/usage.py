@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pipeline.stores.keys import key_of
 from pipeline.stores.prices import STREAM, cost_nano_usd, source
 from pipeline.turns.column_text import column_text
 from pipeline.turns.thread_document import agent_configs, interruption, span
@@ -81,7 +82,7 @@ def _row(record: TurnRecord, number: int, message: Mapping[str, Any], known: Map
     return {
         "position": number,
         "agent_id": column_text(message.get("agent_id") or record["agent_id"]),
-        "tenant": column_text(record.get("tenant") or None),
+        "tenant": column_text(key_of(record).tenant),
         "model": column_text(message.get("model_name") or config.get("model_name")),
         "provider": column_text(message.get("provider_name") or config.get("provider_name")),
         "finish_reason": column_text(message.get("finish_reason")),
