@@ -120,7 +120,7 @@ async def very_many_holds(stage: Stage) -> None:
 
 def _insert(file: str, rows: Any) -> None:
     with sqlite3.connect(file, timeout=60) as connection:
-        connection.executemany("INSERT INTO holds (thread_id, name, held_at) VALUES (?, ?, ?)", rows)
+        connection.executemany("INSERT INTO holds (thread_key, name, held_at) VALUES (?, ?, ?)", rows)
     connection.close()
 
 
