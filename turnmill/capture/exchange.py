@@ -10,14 +10,15 @@ event of a stream, or 8 MB of a whole answer.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from turnmill.capture.answers import Answer
 from turnmill.capture.encodings import Decode, Unreadable, decoding
-from turnmill.capture.fitting import fitted, json_of, request_body, without_secrets
+from turnmill.capture.fitting import fitted, json_of, request_body
+from turnmill.capture.secrets import credentials, masked_settings, without_addresses, without_secrets
+from turnmill.envelope import encode
 from turnmill.framing import Decoder, decoder_for
 from turnmill.limits import CAPTURED_ANSWER_BYTES, CAPTURED_STREAM_BYTES
 from turnmill.wires import WIRES
@@ -30,7 +31,6 @@ NOTES: Final = 20  # of what was left out, in one exchange
 AGAIN: Final = frozenset({408, 409, 425, 429})  # statuses that clients answer with another attempt, beside all from 500
 AGAIN_WITHIN: Final = 30.0  # seconds in which a client tries again, beside what the server asks for
 LONGEST_WAIT: Final = 120.0
-ADDRESS: Final = re.compile(r"\?[^\s'\"]*")  # the query of an address, in the text of an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,12 @@ class Exchange:
 
     def __init__(self, dialect: str, body: Any, headers: Mapping[str, str] | None = None) -> None:
         self._streams = isinstance(body, dict) and body.get("stream") is True
-        self._body = request_body(dialect, body)
+        settings, in_body = masked_settings(dialect, body)
+        self._body = request_body(dialect, settings)
         self.answer = Answer(dialect)
         self._dialect = dialect
         self._kind = WIRES[dialect].kind
-        self._secrets = headers or {}
+        self._secrets = in_body | credentials(headers or {})
         self._status = 0
         self._wait = AGAIN_WITHIN
         self._decode: Decode | None = None
@@ -116,7 +117,7 @@ class Exchange:
             yield from self._close()
         if not self.is_over:
             name = error.partition(":")[0]
-            message = without_secrets(ADDRESS.sub("", error), self._secrets)[:LONGEST_ERROR]
+            message = without_secrets(without_addresses(error), self._secrets)[:LONGEST_ERROR]
             self._trouble = name
             yield self._event("error", body={"type": name, "message": message})
 
@@ -193,10 +194,23 @@ class Exchange:
     def _said(self, event: Fields, size: int) -> Iterator[Fields]:
         """`size`: of its bytes as they came; few of them need no second look at what they make."""
         self.answer.take(event)
+        event = self._masked(event)
         small = event if size <= SMALL_BYTES else fitted(_without_repeats(event))
         yield small
         if small is not event:
             yield from self._left_out(0, "an event was too large: long texts in it are cut")
+
+    def _masked(self, event: Fields) -> Fields:
+        """An event that says why the server failed, or that repeats the request, without credentials."""
+        response = event.get("response")
+        if isinstance(response, dict):
+            event = {**event, "response": masked_settings(self._dialect, response)[0]}
+        elif event.get("object") == "response":
+            event = masked_settings(self._dialect, event)[0]
+        if self.answer.failed and self._secrets:
+            value = json_of(without_secrets(encode(event).decode(), self._secrets).encode())
+            return value if isinstance(value, dict) else {}
+        return event
 
     def _unreadable(self, error: Unreadable) -> list[Fields]:
         self._decode = self._stream = None

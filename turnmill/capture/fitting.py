@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
+from turnmill.capture.secrets import HISTORIES
 from turnmill.envelope import encode, loads
 from turnmill.errors import InvalidRecord
 
 Fields = dict[str, Any]
 EVENT_BYTES: Final = 800_000  # of one event: a record holds 900,000
 BODY_BYTES: Final = 262_144  # of a request that is published whole
-HISTORIES: Final = {
-    "anthropic": "messages",
-    "gemini": "contents",
-    "openai-chat": "messages",
-    "openai-responses": "input",
-}
 SETTINGS: Final = ("tools", "system", "instructions", "systemInstruction", "response_format", "text")
 STEPS: Final = (65_536, 8_192, 1_024, 128)  # characters that are left of long texts, until all fits
 
@@ -51,19 +45,6 @@ def json_of(data: bytes) -> Any:
         return loads(data)
     except InvalidRecord:
         return None
-
-
-def without_secrets(text: str, headers: Mapping[str, str]) -> str:
-    """A text without the credentials of a request: some servers repeat them when they refuse it."""
-    for name, value in headers.items():
-        secret = value.rpartition(" ")[2]  # behind `Bearer`
-        if len(secret) >= 8 and _is_secret(name):
-            text = text.replace(secret, "***")
-    return text
-
-
-def _is_secret(name: str) -> bool:
-    return any(word in name.lower() for word in ("auth", "key", "token", "cookie", "secret"))
 
 
 def _newest(history: list[Any]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 from multidict import CIMultiDict
@@ -33,6 +33,7 @@ from pipeline.turns.times import iso
 from turnmill.capture.capture import Call
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading, read
+from turnmill.capture.secrets import hidden
 from turnmill.clock import now_ms
 from turnmill.shares import Room
 
@@ -311,15 +312,13 @@ def _path(url: str) -> str:
 
 def _told(scope: Scope, principal: Principal) -> dict[str, str]:
     """What the capture may know of the request beside its body: names of headers in lower case. It publishes none, and
-    takes secrets among them out of what a server says; a key in the query is one of these.
+    takes secrets among them out of what a server says; those in the query are of these.
     """
     found = of_call(scope["headers"])
     found.pop(HEADER.decode(), None)
     if principal.name and principal.limited:
         found.setdefault("turnmill-agent", principal.name)
-    for number, key in enumerate(parse_qs(scope["query_string"].decode("latin-1")).get("key", ())):
-        found[f"query-key-{number}"] = key
-    return found
+    return found | hidden(scope["query_string"].decode("latin-1"))
 
 
 def _client(scope: Scope, principal: Principal) -> str:

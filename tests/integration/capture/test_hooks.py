@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -117,6 +122,58 @@ def test_what_programs_see_and_what_is_published(address: str, tmp_path: Path) -
     assert json.loads(output(ours)) == by_httpx
     check(runs(clients), by_httpx)
     assert not (tmp_path / "alone").exists()
+
+
+class Repeating(BaseHTTPRequestHandler):
+    """A provider that refuses, and repeats all that it was sent, percent-encoded and not."""
+
+    def do_POST(self) -> None:
+        asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        basic = (self.headers["Authorization"] or "").partition("Basic ")[2]
+        said = [self.path, unquote(self.path), str(self.headers), asked, b64decode(basic).decode()]
+        body = json.dumps({"error": said}).encode()
+        self.send_response(401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+REFUSED = """
+import asyncio, sys, aiohttp, httpx, requests
+tools = [{"type": "mcp", "server_url": "https://mcp/?token=very-secret-1", "authorization": "very-secret-2"}]
+url = f"http://me:very-secret-3@{sys.argv[1]}/v1/responses?key=very-secret%2F4&api-key=very-secret-5"
+headers = {"x-api-key": "very-secret-6", "api-key": "very-secret-7", "x-goog-api-key": "very-secret-8"}
+def asked(library):
+    return dict(headers=headers, cookies={"session": "very-secret-9"}, params={"sig": "very-secret-10"},
+                json={"model": "m", "user": library, "input": "Weather?", "tools": tools})
+async def main():
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        async with session.post(url, **asked("aiohttp")) as answer:
+            assert "very-secret" in await answer.text()
+asyncio.run(main())
+assert "very-secret" in requests.post(url, **asked("requests")).text
+query = asked("httpx").pop("params")
+assert "very-secret" in httpx.post(f"{url}&sig={query['sig']}", **{**asked("httpx"), "params": None}).text
+"""
+
+
+def test_credentials_that_a_provider_repeats(tmp_path: Path) -> None:
+    settings = captured(tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Repeating) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        output(start(settings, *RUN, sys.executable, "-c", REFUSED, f"127.0.0.1:{server.server_port}"))
+        server.shutdown()
+    records = list(spooled(settings))
+    events = [event for record in records for event in record["events"]]
+    assert {event["request"]["user"] for event in events if "request" in event} == {"aiohttp", "httpx", "requests"}
+    refusals = [event for event in events if event.get("type") == "turnmill.error"]
+    assert [event["status"] for event in refusals] == [401] * 3
+    assert all("***" in json.dumps(event["body"]) for event in refusals)
+    assert re.findall("very-secret[^ &]*", json.dumps(records)) == []
 
 
 SPEAK = """

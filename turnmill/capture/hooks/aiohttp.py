@@ -15,6 +15,7 @@ from turnmill.capture.hooks.httpx import gone
 from turnmill.capture.hooks.patching import patch
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
+from turnmill.capture.secrets import hidden
 
 CLOSED: Final = "Connection closed"  # what a response that is closed early tells its reader
 
@@ -68,11 +69,16 @@ def _begin(
         host, port, path = url.host or "", url.explicit_port, url.path
     except Exception:
         return None
-    return runtime().begin(method, host, port, path, lambda: (_headers(session, kwargs), _body(session, kwargs)))
+    return runtime().begin(method, host, port, path, lambda: (_headers(session, url, kwargs), _body(session, kwargs)))
 
 
-def _headers(session: Any, kwargs: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _headers(session: Any, url: Any, kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """Those that the program sets; what the session makes of other arguments is in `hidden`."""
+    auth = kwargs.get("auth") or session.auth
+    cookies = (*session.cookie_jar.filter_cookies(url).values(), *dict(kwargs.get("cookies") or {}).values())
+    texts = (str(getattr(cookie, "value", cookie)) for cookie in cookies)
+    query = url.update_query(kwargs.get("params") or "").raw_query_string
+    found = hidden(query, url.password, getattr(auth, "password", None), *texts)
     for headers in (session.headers, kwargs.get("headers")):
         found |= {str(name).lower(): str(value) for name, value in dict(headers or {}).items()}
     return found

@@ -15,6 +15,7 @@ from typing import Any
 from turnmill.capture.hooks.patching import patch
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
+from turnmill.capture.secrets import hidden
 
 # Whether the request at hand is heard further up already, by a transport of ours.
 inside: ContextVar[bool] = ContextVar("turnmill_capture_inside", default=False)
@@ -39,7 +40,7 @@ def begin(request: Any, about: Mapping[str, str] | None = None) -> CapturedCall 
         url.host,
         url.port,
         url.path,
-        lambda: ({**(about or {}), **_lower(request.headers)}, _body(request)),
+        lambda: ({**(about or {}), **_lower(request.headers), **_hidden(url)}, _body(request)),
     )
 
 
@@ -102,6 +103,10 @@ def _async(original: Callable[..., Any], module: ModuleType) -> Callable[..., An
         return answered(response, call, module, asynchronous=True)
 
     return handle_async_request
+
+
+def _hidden(url: Any) -> Mapping[str, str]:
+    return hidden(url.query.decode("ascii", "replace"), url.password)
 
 
 def _lower(headers: Any) -> Mapping[str, str]:

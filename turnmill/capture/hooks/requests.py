@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from turnmill.capture.hooks.httpx import gone
 from turnmill.capture.hooks.patching import patch
 from turnmill.capture.passing import CapturedCall
 from turnmill.capture.runtime import runtime
+from turnmill.capture.secrets import hidden
 
 
 def install(module: ModuleType) -> None:
@@ -57,7 +58,11 @@ def _begin(request: Any) -> CapturedCall | None:
     except ValueError:
         return None
     return runtime().begin(
-        request.method or "", host, port, url.path, lambda: (_lower(request.headers), _body(request))
+        request.method or "",
+        host,
+        port,
+        url.path,
+        lambda: (_lower(request.headers) | hidden(url.query, unquote(url.password or "")), _body(request)),
     )
 
 

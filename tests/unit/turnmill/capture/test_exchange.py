@@ -133,10 +133,30 @@ def test_a_refusal_that_repeats_the_key() -> None:
     assert event["body"] == {"error": "Incorrect API key *** or *** of openai-python"}
 
 
+def test_an_error_within_a_stream_that_repeats_the_key() -> None:
+    sent = {"authorization": "Bearer sk-secret-1234"}
+    said = b'data: {"error": {"message": "no sk-secret-1234"}}\n\n'
+    ((event,), _) = played(said, SSE, sent=sent)
+    assert event == {"error": {"message": "no ***"}}
+
+
+def test_a_response_that_repeats_the_settings() -> None:
+    tools = [{"type": "mcp", "authorization": "mcp-secret-1"}]
+    response = {"id": "r", "object": "response", "status": "completed", "tools": tools, "output": []}
+    body = json.dumps({"tools": tools}).encode()
+    streamed = b"data: " + json.dumps({"type": "response.created", "response": response}).encode() + b"\n\n"
+    for data, headers in ((streamed, SSE), (json.dumps(response).encode(), JSON)):
+        events, _ = played(data, headers, dialect="openai-responses", body=body)
+        assert "mcp-secret-1" not in json.dumps(events)
+        assert "***" in json.dumps(events)
+
+
 def test_no_query_in_what_a_failure_says() -> None:
     exchange = Exchange("anthropic", {}, {"x-goog-api-key": "AIza-secret"})
-    (event,) = exchange.failed("ConnectError: https://api.example/v1?key=AIza-other and AIza-secret")
-    assert event["body"]["message"] == "ConnectError: https://api.example/v1 and ***"
+    (event,) = exchange.failed(
+        "ConnectError: https://api.example/v1?key=AIza-other and AIza-secret, https://me:word@a/b"
+    )
+    assert event["body"]["message"] == "ConnectError: https://api.example/v1 and ***, https://a/b"
     assert exchange.verdict("failed") == Verdict("error", AGAIN_WITHIN)
 
 

@@ -1,0 +1,136 @@
+"""Credentials of a request to a model, and texts and bodies without them. Pure.
+
+Servers repeat credentials in what they refuse. Bodies may hold some, too: for servers of tools (MCP), and for the
+indexes that a model searches.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+MASK: Final = "***"
+SHORTEST: Final = 8  # characters; a shorter value, such as the `EMPTY` of servers without keys, may be any word
+SECRET_NAME: Final = re.compile("auth|key|token|cookie|secret|pass|sig|cred|code", re.IGNORECASE)
+BETWEEN: Final = re.compile(r"[\s;,]+")
+ADDRESS: Final = re.compile(r"(?<=://)[^\s/@'\"]*@|\?[^\s'\"]*")  # the user and the query of an address, in a text
+
+HISTORIES: Final = {
+    "anthropic": "messages",
+    "gemini": "contents",
+    "openai-chat": "messages",
+    "openai-responses": "input",
+}
+SCHEMAS: Final = frozenset({"function", "input_schema", "parametersJsonSchema", "functionDeclarations"})
+TOOLS: Final = ("tools", "functions", "mcp_servers")
+ALL_BELOW: Final = frozenset({"headers", "authentication", "auth_config", "authconfig", "apiauth", "domain_secrets"})
+FIELDS: Final = frozenset(
+    {"authorization", "authorization_token", "access_token", "api_key", "apikey", "password", "connection_string"}
+)
+ADDRESSES: Final = frozenset({"server_url", "url"})
+
+
+def hidden(query: str, *more: str | None) -> dict[str, str]:
+    """Return the credentials of an address's query, and `more`, as headers that `credentials` finds."""
+    found = [value for name, value in parse_qsl(query) if SECRET_NAME.search(name)]
+    return {f"secret-{number}": value for number, value in enumerate((*found, *filter(None, more)))}
+
+
+def credentials(headers: Mapping[str, str]) -> frozenset[str]:
+    """Return the values in a request's headers that are no others' business, each of at least 8 characters."""
+    return frozenset(
+        piece
+        for name, value in headers.items()
+        if SECRET_NAME.search(name)
+        for piece in _pieces(value)
+        if len(piece) >= SHORTEST
+    )
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return a text in which each secret is `***`, also as it stands in JSON and in addresses."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        for form in dict.fromkeys((secret, json.dumps(secret)[1:-1], quote(secret, safe=""))):
+            text = text.replace(form, MASK)
+    return text
+
+
+def without_addresses(text: str) -> str:
+    """Return a text whose addresses have neither a user nor a query."""
+    return ADDRESS.sub("", text)
+
+
+def masked_settings(dialect: str, body: Any) -> tuple[Any, frozenset[str]]:
+    """A request's body, or the response that repeats it -> the same with `***` for credentials in its settings; which
+    these were. The conversation is left as it is.
+    """
+    if not isinstance(body, dict):
+        return body, frozenset()
+    found: set[str] = set()
+    history = HISTORIES[dialect]
+    masked = {
+        name: value if name in (history, "output") else _masked(name, value, found, is_tool=name in TOOLS)
+        for name, value in body.items()
+    }
+    return masked, frozenset(one for one in found if len(one) >= SHORTEST)
+
+
+def _pieces(value: str) -> Iterator[str]:
+    """`Bearer KEY`, `Basic USER:PASSWORD` in base64, cookies, signatures of several parts -> what may be a secret."""
+    scheme, _, rest = value.partition(" ")
+    if scheme.lower() == "basic":
+        decoded = base64.b64decode(rest + "==").decode("utf-8", "replace") if _is_base64(rest) else ""
+        yield decoded.partition(":")[2]
+    yield value
+    for piece in BETWEEN.split(value):
+        yield piece
+        yield piece.partition("=")[2]
+
+
+def _of_address(text: str) -> Iterable[str]:
+    try:
+        parts = urlsplit(text)
+        return hidden(parts.query, unquote(parts.password or "")).values()
+    except ValueError:
+        return ()
+
+
+def _is_base64(text: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", text) is not None and len(text.rstrip("=")) % 4 != 1
+
+
+def _masked(name: str, value: Any, found: set[str], *, is_tool: bool) -> Any:
+    lower = name.lower()
+    if is_tool and (name in SCHEMAS or (name == "parameters" and isinstance(value, dict) and "properties" in value)):
+        return value
+    if isinstance(value, str):
+        if lower in FIELDS:
+            found.update(_pieces(value))
+            return MASK
+        if not is_tool or lower not in ADDRESSES:
+            return value
+        found.update(_of_address(value))
+        return without_addresses(value)
+    if lower in ALL_BELOW:
+        return _all_masked(value, found)
+    if isinstance(value, list):
+        return [_masked(name, one, found, is_tool=is_tool) for one in value]
+    if isinstance(value, dict):
+        return {key: _masked(key, one, found, is_tool=is_tool) for key, one in value.items()}
+    return value
+
+
+def _all_masked(value: Any, found: set[str]) -> Any:
+    """All texts below, but for those that say of which kind something is."""
+    if isinstance(value, str):
+        found.update(_pieces(value))
+        return MASK
+    if isinstance(value, list):
+        return [_all_masked(one, found) for one in value]
+    if isinstance(value, dict):
+        return {key: one if key in ("type", "name") else _all_masked(one, found) for key, one in value.items()}
+    return value
