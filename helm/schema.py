@@ -107,7 +107,11 @@ LIMITS: Final[dict[str, Schema]] = {
     "topics.replication": {"type": ["integer", "null"], "minimum": 1},
     "topics.apply": one_of("hook", "init", "none"),
     "store.migrate": one_of("hook", "init", "none"),
-    "store.url": {"type": "string", "pattern": "^(postgres(ql)?://[^:@]*(@.*)?/.*|postgres(ql)?://[^:/]*:[0-9]+/.*)?$"},
+    "store.url": {
+        "type": "string",
+        "pattern": "^(postgres(ql)?://[^:@]*(@.*)?/.*|postgres(ql)?://[^:/]*:[0-9]+/.*)?$",
+        "not": {"pattern": "[?&](ssl)?password="},
+    },
     "user.authentication": one_of("scram-sha-512", "tls"),
     "roles.all.roles": {
         "type": "array",

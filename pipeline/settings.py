@@ -60,9 +60,11 @@ def _catalog(value: str) -> str:
     if value.startswith("sqlite:///") and len(value) > len("sqlite:///"):
         return value
     parts = urlsplit(value)
-    if parts.scheme in ("http", "https") and parts.hostname and not parts.query:
+    if parts.scheme in ("http", "https") and parts.hostname and not (parts.username or parts.query):
         return value
-    raise ValueError("https://host/path of an Iceberg REST catalog, or sqlite:///path, is expected")
+    raise ValueError(
+        "https://host/path of an Iceberg REST catalog, without a login in it, or sqlite:///path, is expected"
+    )
 
 
 def _retention(value: str) -> str:
@@ -115,7 +117,7 @@ def _holds_objects(value: str) -> bool:
     parts = urlsplit(value)
     if parts.scheme == "file":
         return not parts.netloc and parts.path.startswith("/")
-    return parts.scheme in ("s3", "gs", "azure") and bool(parts.netloc) and not parts.query
+    return parts.scheme in ("s3", "gs", "azure") and bool(parts.netloc) and not (parts.username or parts.query)
 
 
 def _origins(value: str) -> str:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar
 
 from turnmill.errors import CallerError, InvalidRecord
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # modules that load aiokafka or pydantic are imported when so
 
 Item = TypeVar("Item")
 Unreadable = Literal["skip", "raise"]
+
+LONGEST_GROUP: Final = 249  # characters, as of a topic's name: brokers write it beside each offset
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,8 @@ class Consumed(Generic[Item]):
         prefix = settings.topic_prefix
         if group is not None and (not group or group.startswith(f"{prefix}-")):
             raise CallerError(f"groups named {prefix}-… are the worker's own: name yours otherwise, not {group!r}")
+        if group is not None and len(group) > LONGEST_GROUP:
+            raise CallerError(f"a group's name has at most {LONGEST_GROUP} characters, not {len(group):,}")
         if getattr(start, "tzinfo", True) is None:
             raise CallerError("`start` needs a time zone: datetime(…, tzinfo=UTC)")
         if isinstance(start, str) and start not in ("earliest", "latest"):

@@ -181,5 +181,5 @@ class ClientSettings(BaseSettings):
 
 def without_password(url: str) -> str:
     """A URL fit to be printed, also one whose password breaks it in two."""
-    url = re.sub(r"([?&]password=)[^&]*", r"\1***", url)
+    url = re.sub(r"(?i)([?&][^=&]*(?:password|token|secret|sig)[^=&]*=)[^&]*", r"\1***", url)
     return re.sub(r"(://[^:/?#@]*):.*@", r"\1:***@", url)

@@ -1,16 +1,19 @@
-"""Kafka's jars: those of KAFKA_HOME, else exactly those that kafka.jars names, downloaded once into the cache."""
+"""Kafka's jars: those of KAFKA_HOME, else exactly those that kafka.jars names, downloaded once into the
+cache, and compared with their SHA-256 before each use.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from pipeline.devbroker.file_lock import locked
 from pipeline.devbroker.maven_repository import repository
-from pipeline.devbroker.pinned_files import Received, fetch, parse
+from pipeline.devbroker.pinned_files import Received, are_whole, fetch, keep_whole, parse
 from pipeline.errors import CallerError
 from pipeline.settings import Settings, tool_home
 
@@ -31,13 +34,17 @@ def jars(settings: Settings, progress: Progress, received: Received = lambda _mo
         return _installed(home)
     cache = settings.cache_folder
     libs = cache / f"kafka-{hashlib.sha256(PINS.read_bytes()).hexdigest()[:12]}"
-    if not libs.is_dir():
+    files = parse(PINS.read_text(encoding="utf-8"))
+    if not are_whole(files, libs):
         with locked(cache / "kafka.lock"):
-            if not libs.is_dir():  # another process may have been first
-                files = parse(PINS.read_text(encoding="utf-8"))
+            if not are_whole(files, libs):  # another process may have been first
                 size = sum(file.size for file in files) / 1e6
                 progress(f"downloading Kafka (once, {size:.0f} MB) into {cache}")
                 fresh = libs.with_suffix(".new")
+                if libs.is_dir():
+                    shutil.rmtree(fresh, ignore_errors=True)
+                    libs.rename(fresh)
+                    keep_whole(files, fresh)
                 fetch(files, repository(settings), fresh, received)
                 fresh.rename(libs)
     return libs

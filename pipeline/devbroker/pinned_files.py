@@ -71,6 +71,25 @@ def digest(file: Path) -> str:
         return hashlib.file_digest(data, "sha256").hexdigest()
 
 
+def are_whole(files: Iterable[Pinned], folder: Path) -> bool:
+    """Return whether each file is in the folder as it is pinned, and no other jar, which Java would load, too."""
+    jars = {jar.name for jar in folder.glob("*.jar")}
+    return jars == {file.name for file in files} and not any(_differs(file, folder) for file in files)
+
+
+def keep_whole(files: Iterable[Pinned], folder: Path) -> None:
+    """Delete the jars of a folder that aren't as they are pinned."""
+    good = {file.name for file in files if not _differs(file, folder)}
+    for jar in folder.glob("*.jar"):
+        if jar.name not in good:
+            jar.unlink()
+
+
+def _differs(file: Pinned, folder: Path) -> bool:
+    jar = folder / file.name
+    return not jar.is_file() or jar.stat().st_size != file.size or digest(jar) != file.sha256
+
+
 def fetch(files: Sequence[Pinned], repository: Repository, folder: Path, received: Received) -> None:
     """Download what is missing of these files into a folder. Raises CallerError; what has come until then stays."""
     folder.mkdir(parents=True, exist_ok=True)

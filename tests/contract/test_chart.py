@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -89,6 +90,43 @@ def test_settings_that_are_secrets_never_come_from_the_config_map() -> None:
         if "password" in json.dumps(field.get("anyOf", [])) or field.get("secret")
     }
     assert secret <= set(ELSEWHERE) | NOT_OFFERED
+
+
+@pytest.mark.parametrize(
+    ("url", "taken"),
+    [
+        ("postgresql://mill@db:5432/threads", True),
+        ("postgresql://db:5432/threads?sslmode=verify-full", True),
+        ("postgresql://mill:hunter2@db:5432/threads", False),
+        ("postgresql://db/threads?user=mill&password=hunter2", False),
+        ("postgresql://db/threads?sslpassword=hunter2", False),
+    ],
+)
+def test_an_address_with_a_password_belongs_into_a_secret(url: str, *, taken: bool) -> None:
+    schema = SCHEMA["properties"]["store"]["properties"]["url"]
+    assert jsonschema_rs.is_valid(schema, url) is taken
+
+
+def test_pods_have_no_rights_in_the_cluster() -> None:
+    """Nothing of ours speaks to Kubernetes: there is no role, and no pod has a token."""
+    templates = {path.name: path.read_text() for path in (CHART / "templates").rglob("*.yaml")}
+    templates |= {path.name: path.read_text() for path in (CHART / "templates").glob("*.tpl")}
+    kinds = set(re.findall(r"^kind: (\w+)", "\n".join(templates.values()), re.MULTILINE))
+    assert not {kind for kind in kinds if "Role" in kind or kind == "Secret"}
+    without_token = "automountServiceAccountToken: false"
+    assert {name for name, text in templates.items() if "containers:" in text} == {"_pod.tpl", "dev.yaml"}
+    for name in ("_pod.tpl", "dev.yaml"):
+        assert templates[name].count(without_token) == len(
+            re.findall(r"^\s*containers:", templates[name], re.MULTILINE)
+        )
+    pod = yaml.safe_load(VALUES)["pod"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["containerSecurityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
 
 
 def test_what_stands_elsewhere_is_a_key_of_the_values() -> None:

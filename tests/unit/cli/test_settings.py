@@ -44,11 +44,31 @@ def test_passwords_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["postgresql://mill:hunter2@[::1]:5432/threads", "postgres://db1:1,db2/threads?user=mill&password=hunter2&x=y"],
+    [
+        "postgresql://mill:hunter2@[::1]:5432/threads",
+        "postgres://db1:1,db2/threads?user=mill&password=hunter2&x=y",
+        "postgresql://db/threads?sslpassword=hunter2",
+    ],
 )
 def test_a_password_is_masked_wherever_it_stands(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("TURNMILL_STORE", url)
     assert json.loads(run("--json"))["TURNMILL_STORE"]["value"] == url.replace("hunter2", "***")
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("CONTENT", "s3://key:hunter2@bucket/prefix"),
+        ("ARCHIVE", "iceberg+s3://key:hunter2@bucket/prefix"),
+        ("ARCHIVE_CATALOG", "https://mill:hunter2@catalog/"),
+        ("ARCHIVE_CATALOG", "https://catalog/?token=hunter2"),
+    ],
+)
+def test_a_login_in_an_address_that_takes_none(name: str, url: str) -> None:
+    """The chart would put it into a ConfigMap."""
+    with pytest.raises(CallerError, match=f"TURNMILL_{name}") as raised:
+        load({f"TURNMILL_{name}": url})
+    assert "hunter2" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,29 @@ def test_two_at_once_download_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("pinned")
+def test_jars_are_compared_before_each_use(tmp_path: Path) -> None:
+    with file_server({NAME: JAR}) as server:
+        mine = settings(tmp_path, server)
+        libs = jars(mine, print)
+        jar = libs / "kafka_2.13-4.1.2.jar"
+        (libs / "bootstrap.bin").write_bytes(b"ours")
+        for harm in (
+            lambda: jar.write_bytes(b"b" + JAR[1:]),
+            lambda: jar.write_bytes(JAR + b"more"),
+            jar.unlink,
+            lambda: (libs / "a-first.jar").write_bytes(b"another's"),
+        ):
+            harm()
+            assert jars(mine, print) == libs
+            assert [(one.name, one.read_bytes()) for one in libs.glob("*.jar")] == [(jar.name, JAR)]
+        assert (libs / "bootstrap.bin").read_bytes() == b"ours"
+        assert len(server.requests) == 4  # one at first; the other jar needed none
+    jar.write_bytes(b"b" + JAR[1:])
+    with file_server({}) as server, pytest.raises(CallerError, match="answers 404"):
+        jars(settings(tmp_path, server), print)
+
+
+@pytest.mark.usefixtures("pinned")
 def test_what_failed_goes_on_where_it_stopped(tmp_path: Path) -> None:
     with (
         file_server({}) as server,

@@ -88,6 +88,8 @@ def test_arguments_that_can_not_work() -> None:
     for group in ("turnmill-store", ""):
         with pytest.raises(CallerError, match="worker's own"):
             Turns(group, settings=SETTINGS)
+    with pytest.raises(CallerError, match="at most 249 characters, not 40,000"):
+        Turns("g" * 40_000, settings=SETTINGS)
     with pytest.raises(CallerError, match="time zone"):
         SyncTurns("g", settings=SETTINGS, start=datetime(2026, 1, 1))  # noqa: DTZ001  # that is what is refused
     with pytest.raises(CallerError, match="earliest"):
