@@ -80,6 +80,15 @@ ASIDE: Final = Pool(
     LEFT_FREE,
     "its request waits",
 )
+READS: Final = Pool(
+    "stored threads that are read",
+    "gateway",
+    "slots",
+    4,  # each holds all that the thread says
+    "pipeline.gateway.connections",
+    LEFT_FREE,
+    "its request waits",
+)
 READERS: Final = Pool(
     "consumers of live streams that read what lies further back",
     "gateway",
@@ -116,4 +125,4 @@ LETTERS: Final = Pool(
     LEFT_FREE,
     "its dead letter waits",
 )
-POOLS: Final = (BODIES, CAPTURES, CONVERSATIONS, SPOOL, SEARCHES, ASIDE, READERS, DELIVERIES, LOOKUPS, LETTERS)
+POOLS: Final = (BODIES, CAPTURES, CONVERSATIONS, SPOOL, SEARCHES, ASIDE, READS, READERS, DELIVERIES, LOOKUPS, LETTERS)

@@ -34,7 +34,7 @@ from pipeline.gateway.security import Authenticator
 from pipeline.gateway.upload import Upload
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.pools import SEARCHES
+from pipeline.pools import READS, SEARCHES
 from pipeline.settings import Settings
 from pipeline.slots import Slots
 from pipeline.stores.content import ContentStore
@@ -159,6 +159,7 @@ class Gateway:
         self.budgets = Budgets(settings.budget_list, self.store)
         self.outage = Outage(settings.spool_bytes)
         self.searching = Slots(SEARCHES.size)
+        self.reading = Slots(READS.size)
         self._store = Opened(lambda: ThreadStore.open(settings.store_url))
         # To the brokers, also where this environment names a gateway for agents: it would publish to itself.
         self._publisher = Opened(lambda: Publisher(settings.model_copy(update={"publish_url": None})).__aenter__())

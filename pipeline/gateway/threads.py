@@ -172,21 +172,23 @@ async def read_thread(
         raise Problem("bad-request", str(error)) from None
     if not form.is_document and (turns is not None or since_turn is not None):
         raise Problem("bad-request", f"turns, since_turn: the format {format_name} has no such options")
-    document = await _document(gateway, principal.bounded(tenant), thread_id, inline=inline or not form.is_document)
-    # In a thread: a long conversation takes longer than the event loop should stand still.
+    bounded = principal.bounded(tenant)
 
-    def printed() -> dict[str, Any]:
+    def printed(document: dict[str, Any]) -> tuple[bytes, str]:
         made = form.printed(document, branch=branch, partial=partial, **options)
-        return last_turns(made, turns, since_turn)
+        data = json_text.dumps(last_turns(made, turns, since_turn)).encode()
+        return data, f'"{hashlib.sha256(data).hexdigest()[:32]}"'
 
     try:
-        made = await asyncio.to_thread(printed)
+        # In a slot until it is text: as values a long conversation takes ten times as much memory.
+        async with gateway.reading.taken(bounded):
+            document = await _document(gateway, bounded, thread_id, inline=inline or not form.is_document)
+            data, tag = await asyncio.to_thread(printed, document)
+            del document
     except UnknownBranch as error:
         raise Problem("unknown-branch", str(error)) from None
     except UnknownTurn as error:
         raise Problem("unknown-turn", str(error)) from None
-    data = (await asyncio.to_thread(json_text.dumps, made)).encode()
-    tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
     headers = {**PRIVATE, "ETag": tag}
     if _matches(if_none_match, tag):
         return Response(status_code=304, headers=headers)

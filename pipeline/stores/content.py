@@ -131,16 +131,18 @@ class ContentStore:
         turns = document.get("turns")
         if not isinstance(turns, list):
             return document
-        room = Room(most)
-        return {**document, "turns": [await self._inlined_turn(key, n, turn, room) for n, turn in enumerate(turns)]}
+        room, found = Room(most), await asyncio.to_thread(_references, turns)
+        whole = list(turns)
+        for number, places in found.items():
+            whole[number] = await self._inlined_turn(key, number, turns[number], places, room)
+        return {**document, "turns": whole}
 
-    async def _inlined_turn(self, key: ThreadKey, number: int, turn: Fields, room: Room) -> Fields:
-        found = references(turn) if isinstance(turn, dict) else []
-        if not found:
-            return turn
+    async def _inlined_turn(
+        self, key: ThreadKey, number: int, turn: Fields, found: Sequence[tuple[Place, Ref]], room: Room
+    ) -> Fields:
         name = f"thread {key.thread_id}, turn {turn.get('meta:turn_id', number)}"
         try:
-            return resolved(turn, await self._contents(key, found, room))
+            return await asyncio.to_thread(resolved, turn, await self._contents(key, found, room))
         except StoreError as error:
             raise StoreError(f"{name}: {error}", transient=error.transient) from None
         except ValueError as error:
@@ -171,6 +173,12 @@ def folder(key: ThreadKey) -> str:
     if key.tenant is None:
         return key.thread_id
     return f"{key.thread_id}@{hashlib.sha256(key.tenant.encode('utf-8', 'backslashreplace')).hexdigest()}"
+
+
+def _references(turns: Sequence[Any]) -> dict[int, list[tuple[Place, Ref]]]:
+    """The references of those of these turns that have any, by the number of the turn."""
+    found = ((number, references(turn)) for number, turn in enumerate(turns) if isinstance(turn, dict))
+    return {number: places for number, places in found if places}
 
 
 def digests_in(turn: Fields) -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Row, Select
@@ -58,18 +59,38 @@ def _summary(row: Row[Any], names: Iterable[str]) -> ThreadSummary:
 
 
 async def documents_of(connection: AsyncConnection, keys: Sequence[ThreadKey]) -> dict[ThreadKey, dict[str, Any]]:
-    """Return the documents of those of these threads that are stored; links to erased threads are left out."""
+    """Return the documents of those of these threads that are stored; links to erased threads are left out.
+
+    What is read is put together in a thread: a long conversation takes longer than an event loop should stand still.
+    """
+    await certain(connection)
+    texts = list(await connection.scalars(statements.records(keys))) if keys else []
+    records, targets = await asyncio.to_thread(_records_by_thread, texts, keys)
+    erased = await erased_of(connection, targets)
+    return await asyncio.to_thread(_documents, records, erased)
+
+
+def _records_by_thread(
+    texts: list[str], keys: Iterable[ThreadKey]
+) -> tuple[dict[ThreadKey, list[TurnRecord]], set[ThreadKey]]:
+    """Return the records of each thread, and the threads that they link to; `texts` is empty then, as both would take
+    much memory.
+    """
     records: dict[ThreadKey, list[TurnRecord]] = {key: [] for key in keys}
     targets: set[ThreadKey] = set()
-    await certain(connection)
-    for text in await connection.scalars(statements.records(keys)) if keys else ():
-        record = record_of(text)
+    while texts:
+        record = record_of(texts.pop())
         tenant = key_of(record).tenant
         targets |= {ThreadKey(link["thread_id"], tenant) for _, link in outgoing(record)}
         for thread_id in {record["thread_id"], *(source for source, _ in outgoing(record))}:
             if (key := ThreadKey(thread_id, tenant)) in records:
                 records[key].append(record)
-    erased = await erased_of(connection, targets)
+    return records, targets
+
+
+def _documents(
+    records: Mapping[ThreadKey, Sequence[TurnRecord]], erased: set[ThreadKey]
+) -> dict[ThreadKey, dict[str, Any]]:
     return {
         key: thread_document(key.thread_id, _shown(found, erased))
         for key, found in records.items()

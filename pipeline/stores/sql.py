@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
 from itertools import groupby, repeat
@@ -213,9 +214,12 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
         async with self._reading() as connection:
             await certain(connection)
             rows = (await connection.execute(statements.turn_usage(key))).all()
-        return {
-            turn_text(turn_id): used_by(list(some)) for turn_id, some in groupby(rows, lambda row: bytes(row.turn_id))
-        }
+
+        def by_turn() -> dict[str, TurnUsage]:
+            groups = groupby(rows, lambda row: bytes(row.turn_id))
+            return {turn_text(turn_id): used_by(list(some)) for turn_id, some in groups}
+
+        return await asyncio.to_thread(by_turn)
 
     async def counts(self) -> Counts:
         """The numbers of stored threads, turns and runs."""

@@ -166,8 +166,10 @@ async def references(stage: Stage) -> None:
     assert took < 3 * 67_108_864, f"the gateway took {took >> 20} MiB for two answers"
 
 
-async def forks(stage: Stage) -> None:
-    """Five thousand answers to one question, each with an id as long as branches know: each branch has one of them."""
+async def forked(stage: Stage) -> tuple[str, str]:
+    """Five thousand answers to one question, each with an id as long as branches know: each branch has one of them. ->
+    the thread, and the first run.
+    """
     thread = str(uuid.uuid4())
     first = "first".ljust(ID, "-")
     runs = [first, *(f"again-{number}".ljust(ID, "-") for number in range(FORKS))]
@@ -183,6 +185,11 @@ async def forks(stage: Stage) -> None:
         return answer.status_code == 200 and end.get("meta:earlier") == FORKS
 
     await stage.within_progress(stored, lambda: f"the answers are not stored: {str(end)[:500]}")
+    return thread, first
+
+
+async def forks(stage: Stage) -> None:
+    thread, first = await forked(stage)
     stage.gateway.forget_peak()
     before = stage.gateway.peak()
     queries = ("", "branch=", f"branch={first}", "format=vercel-ai", "turns=2", "turns=2&branch=")

@@ -16,6 +16,7 @@ import cramjam
 
 from pipeline.devbroker.ports import free_ports
 from tests.attack.attack import Attack
+from tests.attack.bulk import forked
 from tests.attack.stage import Stage
 from tests.support.upstream import chat_answer
 
@@ -188,7 +189,17 @@ async def claimed(stage: Stage) -> None:
     assert not await allowed(stage.evil), "the deletion has given back what was used"
 
 
+async def long_thread(stage: Stage) -> None:
+    """A thread of 5,000 turns, read in several forms at once."""
+    thread, _ = await forked(stage)
+    paths = ("", "?inline=true", "?format=vercel-ai", "?turns=2", "?partial=true&branch=", "/usage")
+    async with bounded(stage):
+        answers = await asyncio.gather(*(stage.evil.get(f"/v1/threads/{thread}{path}") for path in paths))
+    assert [answer.status_code for answer in answers] == [200] * len(paths)
+
+
 ATTACKS: Final = (
+    Attack("long thread", "a thread of 5,000 turns, read six times at once", "hold or fill the gateway", long_thread),
     Attack("empty arrays", "a few KB that are 32 MB of `[],`", "hold or fill the gateway", unpacked, PROXY),
     Attack("2,400 encodings", "10 KB that name `br` 2,400 times", "hold the gateway", encodings, PROXY),
     Attack("refused lines", "8 MB of lines that are no records", "hold or fill the gateway", refused_lines, PROXY),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from pipeline.errors import CallerError
+from pipeline.settings import Settings
+from pipeline.stores import content, documents, sql
+from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
 from pipeline.stores.usage_report import UsageQuery
@@ -26,6 +30,32 @@ async def test_an_empty_store_answers(store: ThreadStore) -> None:
     assert await store.counts() == Counts(0, 0, 0, 0)
     assert [document async for _, document in store.documents()] == []
     assert await store.delete_thread(ThreadKey(CHAT)) is False
+
+
+async def test_threads_are_read_beside_the_event_loop(
+    store: ThreadStore, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: dict[str, bool] = {}
+    in_loop = threading.get_ident()
+    for module, name in (
+        (documents, "record_of"),
+        (documents, "thread_document"),
+        (sql, "used_by"),
+        (content, "references"),
+    ):
+        real = getattr(module, name)
+
+        def noted(*arguments: Any, real: Any = real, name: str = name) -> Any:
+            called[name] = called.get(name, True) and threading.get_ident() != in_loop
+            return real(*arguments)
+
+        monkeypatch.setattr(module, name, noted)
+    await store.write([record(tokens=5)])
+    document = await store.thread(ThreadKey(CHAT))
+    assert document is not None
+    assert (await ContentStore.of(Settings()).inlined(ThreadKey(CHAT), document)) == document
+    assert len(await store.turn_usage(ThreadKey(CHAT))) == 1
+    assert called == {"record_of": True, "thread_document": True, "used_by": True, "references": True}
 
 
 async def test_a_summary_says_what_the_thread_is_about(store: ThreadStore, record: Any) -> None:
