@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final, Literal
@@ -37,6 +37,12 @@ class Budget:
     tenant: str | None = None
     agent: str | None = None
     model: str | None = None
+
+    @property
+    def scope(self) -> str:
+        """A hash of what counts, and when: budgets that differ by name or limit alone have the same."""
+        named = json.dumps([self.unit, self.per, self.tenant, self.agent, self.model])
+        return sha256(named.encode()).hexdigest()[:32]
 
     def window(self, now: int) -> tuple[int, int]:
         """The time that `now` is in -> (start, end) in epoch ms."""
@@ -86,14 +92,6 @@ class State:
         most, own = int(self.budget.limit * CLAIMED), tenant or ""
         parts = [used if name in (own, None) else min(used, most) for name, used in self.by_tenant.items()]
         return (sum(parts) if parts else self.used) >= self.budget.limit
-
-    def since(self, before: State | None) -> State:
-        """The same, with what was known before in the same window: what was deleted meanwhile is used all the same."""
-        if before is None or before.start != self.start:
-            return self
-        names = {*self.by_tenant, *before.by_tenant}
-        most = {name: max(self.by_tenant.get(name, 0), before.by_tenant.get(name, 0)) for name in names}
-        return replace(self, used=max(self.used, before.used), by_tenant=most)
 
     def over(self, now: int) -> bool:
         """Whether its window is over, and another one has begun."""

@@ -60,7 +60,7 @@ class Budgets:
     async def _ask(self) -> None:
         now = now_ms()
         found = await states(await self._store(), self.budgets, now)
-        self.states, self.at = {one.budget.name: one.since(self.states.get(one.budget.name)) for one in found}, now
+        self.states, self.at = {one.budget.name: one for one in found}, now
 
     def counting(self, tenant: str | None, agent: str | None, models: Collection[str] | None) -> tuple[Budget, ...]:
         """The budgets that count a call to one of these models; None: nobody knows to which. `tenant`: None or "" for

@@ -1,4 +1,4 @@
-"""What of the budgets is used: a query of the sums of usage for each."""
+"""What of the budgets is used: for each a query of the sums of usage, and what deleted threads had used."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pipeline.budgets import Budget, State
+from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 
@@ -13,7 +14,7 @@ TENANTS: Final = 100  # whose use is told apart: those that have used most
 
 
 async def states(store: ThreadStore, budgets: Iterable[Budget], now: int) -> Sequence[State]:
-    """At `now` (epoch ms), from the stored turns. Raises StoreError."""
+    """At `now` (epoch ms), from the stored turns, and those that were deleted. Raises StoreError."""
     return [await _state(store, budget, now) for budget in budgets]
 
 
@@ -24,7 +25,10 @@ async def _state(store: ThreadStore, budget: Budget, now: int) -> State:
     by = ("tenant",) if budget.tenant is None else ()
     unit = "total_tokens" if budget.unit == "tokens" else "cost_nano_usd"
     order = "total_tokens" if budget.unit == "tokens" else "cost_usd"
-    report = await store.usage(UsageQuery(by, start=start, end=end, where=where, limit=TENANTS, order=order))
+    query = UsageQuery(by, start=start, end=end, where=where, limit=TENANTS, order=order)
+    report, deleted = await store.used(query, budget.scope)
     each = ((None if row.other else row.group["tenant"] or "", row.figures) for row in report.rows if by)
     used = {name: getattr(figures, unit) for name, figures in each}
-    return State(budget, getattr(report.total, unit), start, end, used)
+    for tenant, amount in deleted.items() if by else ():
+        used[tenant] = used.get(tenant, 0) + amount
+    return State(budget, min(getattr(report.total, unit) + sum(deleted.values()), MAX_INTEGER), start, end, used)

@@ -68,13 +68,14 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
     for one in family:
         with_it = "" if one in keys else ", a sub-agent's, with the one that started it"
         audit.info("deleting thread %s%s, by %s", one.text, with_it, by, extra=about(one))
+    budgets = settings.budget_list
     contents, objects, segments, stored = ContentStore.of(settings), 0, 0, set[ThreadKey]()
     for one in family:
         objects += await contents.delete_thread(one)
     if settings.archive is not None and family:
         segments = await archive_of(settings, store.erased).delete_threads(family)
     for one in reversed(family):
-        if await store.delete_thread(one):
+        if await store.delete_thread(one, budgets):
             stored.add(one)
     if stored and not await store.scrub():
         audit.warning("the store's log has something of what was deleted, until no reader holds it any more")

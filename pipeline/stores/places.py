@@ -138,6 +138,14 @@ TABLES: Final = (
         "some seconds",
         left=_rows(s.usage_changes.c.id, lambda tenant: s.usage_changes.c.names.in_(names_of(tenant))),
     ),
+    TablePlace(
+        "deleted_usage",
+        "with the hour, day or month of its budget; `tenants erase` deletes a tenant's",
+        "numbers by tenant, at most a month",
+        ("tenant",),
+        ("scope",),
+        left=_rows(s.deleted_usage.c.used, lambda tenant: s.deleted_usage.c.tenant == (column_text(tenant) or "")),
+    ),
     TablePlace("erased", "never: it is the mark", FOR_GOOD, ("thread_key",)),
     TablePlace(
         "holds",

@@ -208,6 +208,20 @@ usage_changes = Table(
     *(Column(column.name, column.type) for column in usage.c if column.name in CHANGED),
 )
 
+# What deleted threads have used of budgets (`pipeline.stores.deleted_usage`): in which scope, and in the window from
+# `start` until `end`.
+deleted_usage = Table(
+    "deleted_usage",
+    metadata,
+    Column("scope", Name),  # `Budget.scope`
+    Column("start", BigInteger),
+    Column("tenant", Name),  # "" for none
+    Column("end", BigInteger, nullable=False),
+    Column("used", BigInteger, nullable=False),
+    PrimaryKeyConstraint("scope", "start", "tenant"),  # those of a budget
+    sqlite_with_rowid=False,
+)
+
 # One row. `kept`: changes are noted; `since`: the sums hold all rows of `usage` from then on, null for none.
 usage_state = Table(
     "usage_state",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import groupby, repeat
 from typing import Any, Final
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pipeline.budgets import Budget
 from pipeline.retention import Retention
-from pipeline.stores import list_statements, statements, usage_query
+from pipeline.stores import deleted_usage, list_statements, statements, usage_query
+from pipeline.stores.deleted_usage import DeletedUsage
 from pipeline.stores.deliveries import Delivering
 from pipeline.stores.documents import documents_of, keys_in, summaries_of, summary_of
 from pipeline.stores.erased_threads import erased_of
@@ -30,12 +35,13 @@ from pipeline.stores.waiting import Waiting, WaitingWanted, waiting
 from pipeline.stores.write import FOREVER, compare, lives_by, lock, mark_erased, write
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
+from turnmill.clock import now_ms
 from turnmill.identity import thread_uuid
 
 THREADS_AT_ONCE: Final = 50  # held in memory by documents()
 
 
-class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, Scrubbing):
+class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, DeletedUsage, Scrubbing):
     """One store, with a pool of connections: `async with await ThreadStore.open(url) as store`.
 
     Every method raises StoreError; its `transient` says whether the same call may work later.
@@ -70,11 +76,14 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
         async with self._reading() as connection:
             return await compare(connection, batch, retention, now) if batch else WriteResult()
 
-    async def delete_thread(self, key: ThreadKey) -> bool:
-        """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`."""
+    async def delete_thread(self, key: ThreadKey, budgets: Iterable[Budget] = ()) -> bool:
+        """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`. What
+        it has used of these budgets stays used.
+        """
         async with self._writing() as connection:
             locked = await lock(connection, [key])  # this waits for a writer that is adding the thread
             found = await connection.scalar(statements.has_turns(key))
+            await deleted_usage.note(connection, key, budgets, now_ms())
             await delete_turns(connection, [key], "deleted")
             await connection.execute(statements.delete_empty([locked[key].id]))
             await connection.execute(statements.delete_expired(key))
@@ -198,12 +207,26 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
 
     async def usage(self, query: UsageQuery) -> UsageReport:
         """Tokens, cost and times of the stored turns. Raises CallerError for too many buckets."""
-        async with self._reading() as connection:
-            if connection.dialect.name == "postgresql":  # one snapshot for several statements, as SQLite gives it
-                await connection.execution_options(isolation_level="REPEATABLE READ")
+        async with self._snapshot() as connection:
             if "thread" in query.where:
                 await certain(connection)
             return await usage_query.report(connection, query)
+
+    async def used(self, query: UsageQuery, scope: str) -> tuple[UsageReport, dict[str, int]]:
+        """Return the same, and what deleted threads of each tenant had used of the budgets of this scope, in the window
+        that begins as the query does.
+        """
+        async with self._snapshot() as connection:
+            report = await usage_query.report(connection, query)
+            return report, await deleted_usage.of_scope(connection, scope, query.start or 0)
+
+    @asynccontextmanager
+    async def _snapshot(self) -> AsyncIterator[AsyncConnection]:
+        """One for several statements, as SQLite always gives it."""
+        async with self._reading() as connection:
+            if connection.dialect.name == "postgresql":
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
 
     async def spent(self, since: int) -> int:
         """What all responses from then on (epoch ms) have cost, as far as it is known, in 10⁻⁹ US dollars."""

@@ -59,6 +59,7 @@ async def erase_tenant(
     await store.drop_webhooks(tenant)
     await store.forget_notices(tenant)
     await store.forget_sums(tenant)
+    await store.forget_deleted_usage(tenant)
     await store.scrub()
     return tuple(sorted(held, key=lambda key: key.text))
 

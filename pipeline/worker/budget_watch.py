@@ -15,6 +15,7 @@ from pipeline.worker.steps import Steps
 from turnmill.clock import now_ms
 
 EVERY: Final = 10.0  # seconds between two looks
+SELDOM: Final = 600.0  # the same without budgets, of which something may be left
 KNOWN_MS: Final = 86_400_000  # for which a notice stays known behind its window
 
 log = logging.getLogger(__name__)
@@ -32,8 +33,7 @@ class BudgetWatch:
 
     def step(self) -> None:
         """Look, if it is time to."""
-        if self._budgets:
-            self.steps.begin()
+        self.steps.begin()
 
     async def _step(self) -> float:
         now = now_ms()
@@ -44,4 +44,5 @@ class BudgetWatch:
             if new:
                 await store.add_notices(new, keep_until=state.end + KNOWN_MS)
                 self._said |= {one["id"] for one in new}
-        return EVERY
+        await store.forget_windows(now)
+        return EVERY if self._budgets else SELDOM

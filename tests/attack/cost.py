@@ -18,6 +18,7 @@ from pipeline.devbroker.ports import free_ports
 from tests.attack.attack import Attack
 from tests.attack.bulk import forked
 from tests.attack.stage import Stage
+from tests.support.gateways import client
 from tests.support.upstream import chat_answer
 
 MIB: Final = 1 << 20
@@ -187,6 +188,10 @@ async def claimed(stage: Stage) -> None:
     assert (await stage.evil.delete("/v1/threads/claims")).status_code < 300
     await asyncio.sleep(12)  # the gateway looks every five seconds
     assert not await allowed(stage.evil), "the deletion has given back what was used"
+    async with stage.another_gateway(gateway_tokens=stage.settings.gateway_tokens) as url:
+        token = stage.evil.headers["Authorization"].removeprefix("Bearer ")
+        async with client(url, token) as evil:
+            assert not await allowed(evil), "a gateway that starts anew doesn't know what was used"
 
 
 async def long_thread(stage: Stage) -> None:

@@ -111,11 +111,11 @@ def test_what_another_tenant_claims_counts_for_half_of_a_budget_over_several() -
     assert State(budget, 100, 0, 1).exhausted("acme")
 
 
-def test_what_was_deleted_is_used_all_the_same() -> None:
-    [budget] = parse('[{"name": "all", "tokens": 100, "per": "day"}]')
-    before = State(budget, 90, 0, 10, {"a": 60, "b": 30})
-    now = State(budget, 60, 0, 10, {"b": 40, "c": 20}).since(before)
-    assert (now.used, now.by_tenant) == (90, {"a": 60, "b": 40, "c": 20})
-    later = State(budget, 1, 10, 20, {"a": 1})
-    assert later.since(before) == later
-    assert later.since(None) == later
+def test_a_scope_is_what_counts_and_when() -> None:
+    one = {"name": "a", "tokens": 10, "per": "day", "tenant": "acme"}
+    same = one | {"name": "b", "tokens": 20}
+    others = [one | {"tenant": "\udc80\0"}, one | {"agent": "x"}, one | {"model": "x"}, one | {"per": "hour"}]
+    others += [{"name": "a", "usd": 10, "per": "day", "tenant": "acme"}, {"name": "a", "tokens": 10, "per": "day"}]
+    scopes = [parse(json.dumps([row]))[0].scope for row in (one, same, *others)]
+    assert scopes[0] == scopes[1]
+    assert len(set(scopes)) == 1 + len(others)
