@@ -1,7 +1,8 @@
 """The archive: segments of the turns topic as Parquet objects, in a bucket or a folder.
 
 A segment is a range of offsets of one partition. Each day on which a turn of it began has an object of its own:
-ROOT/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet, END exclusive. Writing a segment again gives the same object.
+ROOT/day=2026-01-20/TOPIC-PARTITION-BEGIN-END.parquet, END exclusive. Turns that were recorded far from their day have
+one for each tenant, …-END-OWNER.parquet. Writing a segment again gives the same objects.
 Segments may overlap after a crash, and hold a turn in several revisions: readers take the highest rank of each turn.
 A name stands for its offsets for ever, so that a late writer can't overwrite what another worker has written.
 """
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import pyarrow as pa
 
@@ -26,8 +28,11 @@ from topics.thread_key import ThreadKey
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = 8  # objects that an erasure reads at the same time
+AT_ONCE: Final = 8  # objects that are read or written at the same time
 SUFFIX: Final = ".parquet"
+One = TypeVar("One")
+Result = TypeVar("Result")
+OWNED: Final = re.compile(r"-\d{20}-([0-9a-f]{16})\.parquet$")
 
 
 class Archive:
@@ -66,23 +71,21 @@ class Archive:
         found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, expired)
         if (rule := await segments.sparing(expired, old, held)) is not None:
             found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, rule)
-        rows = size = 0
-        for day, table in sorted(found.items()):
-            uri = f"{self.root}/day={day.isoformat()}/{topic}-{partition:05d}-{begin:020d}-{end:020d}{SUFFIX}"
-            kept, length = await self._write_kept(uri, table)
-            rows, size = rows + kept, size + length
-        return Written(rows, size, tuple(refused), len(old))
+
+        async def written(part: segments.Part) -> tuple[int, int]:
+            name = f"{topic}-{partition:05d}-{begin:020d}-{end:020d}" + (f"-{part.owner}" if part.owner else "")
+            return await self._write_kept(f"{self.root}/day={part.day.isoformat()}/{name}{SUFFIX}", found[part])
+
+        done = await _all(written, sorted(found))
+        return Written(sum(rows for rows, _ in done), sum(size for _, size in done), tuple(refused), len(old))
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
         """Rewrite all objects that hold threads that are marked as erased -> how many did. Raises StoreError."""
-        slots = asyncio.Semaphore(AT_ONCE)
 
-        async def look(uri: str) -> bool:
-            async with slots:
-                return await self._rewrite(uri, keys)
+        async def rewritten(uri: str) -> bool:
+            return await self._rewrite(uri, keys)
 
-        names = [uri async for uri in self.objects.names_under(self.root) if uri.endswith(SUFFIX)]
-        return sum(await asyncio.gather(*map(look, names)))
+        return sum(await _all(rewritten, await self._names({key.tenant for key in keys})))
 
     async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
         """Remove the rows of these days and threads that have ended before the thread's time, in epoch ms. Raises
@@ -107,23 +110,25 @@ class Archive:
 
     async def holding(self, tenant: str) -> int:
         """How many objects hold something of a tenant. Raises StoreError."""
-        names = [uri async for uri in self.objects.names_under(self.root) if uri.endswith(SUFFIX)]
-        slots = asyncio.Semaphore(AT_ONCE)
 
-        async def look(uri: str) -> bool:
-            async with slots:
-                return segments.holds_tenant(await self._columns(uri, ["tenant"]), tenant)
+        async def holds(uri: str) -> bool:
+            return segments.holds_tenant(await self._columns(uri, ["tenant"]), tenant)
 
-        return sum(await asyncio.gather(*map(look, names)))
+        return sum(await _all(holds, await self._names({tenant})))
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
         """The threads of a tenant. Raises StoreError."""
-        found: set[ThreadKey] = set()
-        async for uri in self.objects.names_under(self.root):
-            if uri.endswith(SUFFIX):
-                table = await self._columns(uri, ["thread_id", "tenant"])
-                found |= segments.threads_of(table, tenant)
-        return found
+
+        async def threads(uri: str) -> set[ThreadKey]:
+            return segments.threads_of(await self._columns(uri, ["thread_id", "tenant"]), tenant)
+
+        return set[ThreadKey]().union(*await _all(threads, await self._names({tenant})))
+
+    async def _names(self, tenants: Collection[str | None]) -> list[str]:
+        """Return the objects that may hold something of these tenants."""
+        owners = set(map(segments.owner_of, tenants))
+        names = [uri async for uri in self.objects.names_under(self.root) if uri.endswith(SUFFIX)]
+        return [uri for uri in names if (owned := OWNED.search(uri)) is None or owned[1] in owners]
 
     async def _expire(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[int, set[ThreadKey]]:
         gone, keys = await self._of_expired(uri, before)
@@ -177,3 +182,14 @@ class Archive:
             else:
                 await self.objects.delete(uri)
         return kept.num_rows, len(data)
+
+
+async def _all(call: Callable[[One], Awaitable[Result]], those: Collection[One]) -> list[Result]:
+    """Return the results of a call for each of these, a few at the same time."""
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(of: One) -> Result:
+        async with slots:
+            return await call(of)
+
+    return await asyncio.gather(*map(one, those))

@@ -5,11 +5,12 @@ A row is one turn record: fields that queries need in columns, the turn and the 
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +32,7 @@ ROLES: Final = ("user", "agent", "facts")
 TIME: Final = pa.timestamp("ms", tz="UTC")
 LAST_MS: Final = 253_402_300_799_999  # of the year 9999
 SUMS: Final = ("requests", *COUNTS)
+NEAR: Final = timedelta(days=1)  # between the day on which a turn began and the one on which it was recorded
 OWN: Final = (
     *("thread_id", "turn_id", "run_id", "ordinal", "agent_id", "tenant", "dialect", "status", "interruption"),
     *("revision", "events", "digest", "hash", "external_id", "title"),
@@ -58,6 +60,23 @@ SCHEMA: Final = pa.schema(
 )
 
 
+class Part(NamedTuple):
+    """The rows of a segment that an object holds: of the day on which the turns began. `owner`: as `owner_of`, where
+    all rows are of one tenant; "": of any.
+
+    Turns that were recorded near that day share an object. Others, which may claim any day, have one for each tenant:
+    so a tenant that claims thousands of days makes no object that an erasure of another tenant's threads has to read.
+    """
+
+    day: date
+    owner: str = ""
+
+
+def owner_of(tenant: str | None) -> str:
+    """Return 16 hex digits for a tenant, also for none."""
+    return hashlib.sha256((column_text(tenant) or "").encode()).hexdigest()[:16]
+
+
 async def sparing(expired: Expired, old: Collection[ThreadKey], held: Held | None) -> Expired | None:
     """The rule by which records are to be read once more, where some of the threads that they were left out of are
     held; None: none of them is.
@@ -72,17 +91,19 @@ def _of_others(expired: Expired, held: Collection[ThreadKey], thread: ThreadKey,
 
 def tables(
     partition: int, entries: Iterable[Entry], expired: Expired = never
-) -> tuple[dict[date, pa.Table], list[Refusal], list[ThreadKey]]:
-    """-> a table for each day on which turns began (UTC), rows in the order of offsets; the refused records; and the
-    thread of each record that was left out as it had expired.
+) -> tuple[dict[Part, pa.Table], list[Refusal], list[ThreadKey]]:
+    """-> the tables of the segment's parts, rows in the order of offsets; the refused records; and the thread of each
+    record that was left out as it had expired.
     """
-    rows: dict[date, list[Row]] = {}
+    rows: dict[Part, list[Row]] = {}
     refused: list[Refusal] = []
     old: list[ThreadKey] = []
     for row, parts in parsed(partition, entries, refused, old, expired):
-        rows.setdefault(_day(parts.turn["started_at"]), []).append(row)
-    found = {day: _table(some, refused) for day, some in rows.items()}
-    return {day: table for day, table in found.items() if table.num_rows}, refused, old
+        day = _day(parts.turn["started_at"])
+        near = abs(day - _day(row["recorded_at"])) <= NEAR
+        rows.setdefault(Part(day, "" if near else owner_of(parts.thread.tenant)), []).append(row)
+    found = {part: _table(some, refused) for part, some in rows.items()}
+    return {part: table for part, table in found.items() if table.num_rows}, refused, old
 
 
 def parsed(

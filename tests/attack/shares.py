@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
 from tests.attack.attack import Attack
+from tests.attack.poison import record
 from tests.attack.stage import Stage, spoken
 from tests.attack.webhooks import REACHES, gone, speaks
 from tests.support.gateways import client
@@ -23,6 +26,9 @@ CALLS: Final = 12
 WEBHOOKS: Final = 40
 THREADS: Final = 400_000
 SLACK: Final = 3.0  # seconds that are no attack's: a busy machine, and the worker's looks at its queue
+QUICK: Final = 0.3  # the same for calls that take milliseconds
+DAYS: Final = 4_000
+DAY: Final = 86_400_000  # ms
 ASK: Final = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 CHAT: Final = "/proxy/up/v1/chat/completions"
 
@@ -37,8 +43,8 @@ async def slowest(call: Callable[[], Awaitable[Any]], calls: int = CALLS) -> flo
     return found
 
 
-def hardly_slower(calm: float, busy: float) -> None:
-    assert busy <= 2 * calm + SLACK, f"the victim waits {busy:.1f} s, {calm:.2f} s without the attack"
+def hardly_slower(calm: float, busy: float, slack: float = SLACK) -> None:
+    assert busy <= 2 * calm + slack, f"the victim waits {busy:.2f} s, {calm:.2f} s without the attack"
 
 
 async def slow_webhooks(stage: Stage) -> None:
@@ -173,6 +179,39 @@ async def many_lists(stage: Stage) -> None:
         await asyncio.gather(*busy, return_exceptions=True)
 
 
+async def many_days(stage: Stage) -> None:
+    """One upload whose runs claim 4,000 days, each an object of the archive: the victim's DELETE reads none of them."""
+    folder = Path(stage.settings.home) / "archive"
+    said = [await stage.speak() for _ in range(8)]
+    for one in said:
+        await stage.is_whole(one)
+
+    def archived() -> int:
+        return sum(1 for _ in folder.rglob("*.parquet"))
+
+    async def some() -> bool:
+        return archived() > 0
+
+    await stage.within_progress(some, lambda: "nothing is archived")
+    waiting = iter(said)
+
+    async def deletes() -> None:
+        answer = await stage.acme.delete(f"/v1/threads/{next(waiting).thread}")
+        assert answer.status_code in (200, 204), answer.text
+
+    calm = await slowest(deletes, 4)
+    runs = [record(spoken("old"), run=f"day-{day}", thread_id="old", ts=day * DAY) for day in range(1, DAYS + 1)]
+    body = b"".join(json.dumps(one).encode() + b"\n" for one in runs)
+    answer = await stage.evil.post("/v1/records", content=body, timeout=60)
+    assert answer.status_code == 200, answer.text
+
+    async def all_archived() -> bool:
+        return archived() >= DAYS
+
+    await stage.within_progress(all_archived, lambda: f"{archived()} objects are in the archive")
+    hardly_slower(calm, await slowest(deletes, 4), QUICK)
+
+
 def _insert(file: str) -> None:
     rows = ((f"{n:08d}-0000-4000-8000-000000000000", f"words of thread {n}", n) for n in range(THREADS))
     statement = "INSERT INTO threads (thread_id, tenant, title, updated_at, newest) VALUES (?, 'evil', ?, ?, 1)"
@@ -202,4 +241,5 @@ ATTACKS: Final = (
         "hold up others' lists and searches",
         many_lists,
     ),
+    Attack("4,000 days", "an upload that claims 4,000 days", "hold up others' deletions", many_days),
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import pipeline.stores.objects
 from pipeline.errors import CallerError, StoreError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
@@ -73,8 +74,8 @@ def kafka(number: int, record: Any, at: int | None = None) -> Any:
     )
 
 
-def tomorrow(record: Any) -> Any:
-    return json_text.loads(json_text.dumps(record).replace("2026-01-20T", "2026-01-21T"))
+def on(day: str, record: Any) -> Any:
+    return json_text.loads(json_text.dumps(record).replace("2026-01-20T", day))
 
 
 def a_topic(record: Any) -> list[Any]:
@@ -86,7 +87,7 @@ def a_topic(record: Any) -> list[Any]:
         cut = record(chat, run, seconds=n * 100 + 1, status="interrupted", tokens=n, text="cut")
         cut["turn"]["interruption"] = {"reason": "timeout"}
         whole = record(chat, run, seconds=n * 100 + 1, tokens=n, text=f"ödd \ud800 {n}", revision=1)
-        found += [tomorrow(one) if n >= 30 else one for one in (user, cut, whole)]
+        found += [on("2026-01-21T", one) if n >= 30 else one for one in (user, cut, whole)]
         found += [found[n]] if n % 7 == 0 else []
     found[40:40] = [b"no turn record", None, b'{"v":1,"thread_id":"x"}', b"\xff"]
     found.append(record("chat0", "facts", turn=None, hash=None, at=1768903300000, thread={"title": "Weather"}))
@@ -219,6 +220,46 @@ async def test_an_erased_thread_leaves_the_archive_and_stays_out(
         assert await store.thread(ThreadKey(gone)) is None
         assert await store.thread(ThreadKey(kept)) is not None
         await same_as_the_store(store, tmp_path / "an archive")
+
+
+async def test_what_a_tenant_claims_of_far_days_costs_other_tenants_nothing(
+    local_settings: Settings, record: Any, objects: Objects, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Turns of 40 days in one segment, and one of another tenant on each of two of these days, which came late."""
+    recorded = 1_768_928_342_000
+    far = [f"2001-{1 + n // 20:02d}-{1 + n % 20:02d}T" for n in range(40)]
+    turns = [on(day, record("evil", f"e{n}", tenant="evil")) for n, day in enumerate(far)]
+    turns += [on(far[n], record("late", f"l{n}", tenant="acme")) for n in (0, 1)] + [record("chat", "r", tenant="acme")]
+    entries = [Entry(n, recorded, turn_record.encode(one)) for n, one in enumerate(turns)]
+    ours = {name: ThreadKey(thread_uuid(name)[0], "acme") for name in ("late", "chat")}
+    async with await ThreadStore.open(local_settings.store_url) as store:
+        await store.write(turns)
+        held = Archive.of(local_settings, store.erased)
+        assert (await held.write(TOPIC, 0, 0, len(entries), entries)).rows == len(entries)
+        before = objects()
+        await held.write(TOPIC, 0, 0, len(entries), entries)
+        assert objects() == before
+        assert len(before) == len(far) + 3
+        assert await held.holding("acme") == 3
+        assert await held.threads_of("acme") == {*ours.values()}
+        read: list[str] = []
+        reading = pipeline.stores.objects.Objects.reading
+
+        def counted(self: Any, uri: str) -> Any:
+            read.append(uri)
+            return reading(self, uri)
+
+        monkeypatch.setattr(pipeline.stores.objects.Objects, "reading", counted)
+        for name, holding in (("chat", 1), ("late", 2)):
+            read.clear()
+            assert (await erase(local_settings, store, ours[name], "a test")).segments == holding
+            assert len(read) <= 3
+        assert len(objects()) == len(far)
+        with archive(tmp_path / "an archive") as connection:
+            assert turns_of(connection) == {one["thread_id"]: one["turns"] async for _, one in store.documents()}
+        evil = ThreadKey(thread_uuid("evil")[0], "evil")
+        assert (await erase(local_settings, store, evil, "a test")).segments == len(far)
+        assert objects() == {}
 
 
 async def test_a_thread_that_is_erased_while_its_segment_is_written_does_not_stay(
