@@ -72,7 +72,7 @@ SEARCHES: Final = Pool(
     "its request waits",
 )
 ASIDE: Final = Pool(
-    "threads that read bodies which would hold the event loop",
+    "threads for what would hold the event loop",
     "gateway",
     "slots",
     2,  # so that large bodies are not unpacked side by side

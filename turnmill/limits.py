@@ -52,9 +52,6 @@ PUBLISHED_BYTES: Final = 8_388_608
 PROXIED_BYTES: Final = 67_108_864
 """The body of one request that the proxy passes on, which is held until the request is answered."""
 
-PROXIED_TOGETHER_BYTES: Final = 268_435_456
-"""All bodies that the proxy of one gateway holds, so that they can't take the memory of everything else."""
-
 CAPTURED_ANSWER_BYTES: Final = 8_388_608
 """A captured answer that is no stream, and one event of an answer that is one: they are held in the agent's process."""
 

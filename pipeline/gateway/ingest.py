@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Query, Request
@@ -113,7 +114,8 @@ async def upload(
             traceparent=headers.traceparent,
         )
 
-    incoming = Upload(DIALECTS.get(where.dialect), begin, info_first=where.info == "first")
+    aside = partial(gateway.aside.run, principal.tenant)
+    incoming = Upload(DIALECTS.get(where.dialect), begin, aside, info_first=where.info == "first")
     end: End = "disconnected"
     problem: Problem | None = None
     settings = gateway.settings

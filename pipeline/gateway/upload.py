@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 
 from pipeline.assembly.dialect import Dialect, StreamEnd
@@ -14,6 +14,7 @@ from turnmill.limits import RECORD_BYTES, REFUSALS_SHOWN
 from turnmill.published_run import PublishedRun
 
 PART: Final = 8_192  # bytes that are read before others have their turn
+Aside = Callable[[Callable[[bytes], list[Framed]], bytes], Awaitable[list[Framed]]]  # calls in a thread
 End = StreamEnd | Literal["disconnected"]
 
 
@@ -24,10 +25,16 @@ class Upload:
     """
 
     def __init__(
-        self, dialect: Dialect | None, begin: Callable[[dict[str, Any]], PublishedRun], *, info_first: bool = False
+        self,
+        dialect: Dialect | None,
+        begin: Callable[[dict[str, Any]], PublishedRun],
+        aside: Aside,
+        *,
+        info_first: bool = False,
     ) -> None:
         self._body = _Body(dialect, skipped=int(info_first))
         self._begin = begin
+        self._aside = aside
         self._info_first = info_first
         self._info: dict[str, Any] = {}
         self._run: PublishedRun | None = None
@@ -53,7 +60,7 @@ class Upload:
         for at in range(0, len(chunk), PART):
             part = chunk[at : at + PART]
             if self._body.holds > PART and b"\n" in part:  # every wire tries to read what has come so far
-                await self._take_all(await asyncio.to_thread(self._body.feed, part))
+                await self._take_all(await self._aside(self._body.feed, part))
             else:
                 await self._take_all(self._body.feed(part))
             await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -37,7 +38,7 @@ class Run:
 
 
 def upload(dialect: str | None = "vercel-ai", **more: Any) -> Upload:
-    return Upload(None if dialect is None else DIALECTS[dialect], Run, **more)  # type: ignore[arg-type]
+    return Upload(None if dialect is None else DIALECTS[dialect], Run, asyncio.to_thread, **more)  # type: ignore[arg-type]
 
 
 async def sent(body: bytes, dialect: str | None = "vercel-ai", chunk: int = 7, **more: Any) -> Upload:
