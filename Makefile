@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled wheel bytecode setup tools clean
+.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled wheel bytecode setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
@@ -68,6 +68,10 @@ format: setup  ## Format the code and mend what ruff can mend
 
 docs: setup  ## Write the generated parts of the documents
 	@$(RUN) python docs/generate.py
+
+site: setup  ## The documentation as a site, with the reference of Python, HTTP and Kafka, in dist/site (needs Node 20+)
+	@$(UV) run --frozen --quiet --group site sphinx-build --quiet --fresh-env --fail-on-warning --conf-dir docs/site . dist/site
+	@echo "open dist/site/index.html"
 
 jars: setup  ## Pin the jars of the development broker, after a change of pipeline/devbroker/pom.xml (needs Maven and Java)
 	@$(RUN) python -m pipeline.devbroker.pin_kafka
