@@ -191,8 +191,22 @@ def examples() -> list[str]:
     return re.findall(r"^<!-- tested -->\n```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
+async def put_all_kinds(settings: Settings) -> None:
+    """A thread with a user's turn, a fact without a turn, an interrupted turn, and a complete one."""
+    cut_off = {"reason": "timeout", "interrupted_at": "2026-01-20T10:00:03.000Z"}
+    records = [
+        make_record(run="asked", role="user"),
+        {**make_record(run="named"), "turn": None},
+        make_record(run="broken", seconds=2, status="interrupted"),
+        make_record(run="whole", seconds=3),
+    ]
+    del records[2]["turn"]["completed_at"]
+    records[2]["turn"] |= {"interruption": cut_off, "messages": []}
+    await publish(settings, TURNS, [(r["thread_id"].encode(), turn_record.encode(r)) for r in records])
+
+
 async def test_the_examples_of_the_page(applied_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    await put(applied_settings, range(1))
+    await put_all_kinds(applied_settings)
     monkeypatch.setenv("TURNMILL_BROKERS", applied_settings.brokers)
     monkeypatch.setenv("TURNMILL_TOPIC_PREFIX", applied_settings.topic_prefix)
 
@@ -203,7 +217,8 @@ async def test_the_examples_of_the_page(applied_settings: Settings, monkeypatch:
 
     def charge(tenant: str | None, agent_id: str, messages: list[object]) -> None:
         charged.append((tenant, agent_id, len(messages)))
-        raise Charged
+        if messages:
+            raise Charged
 
     def forget(*what: object) -> None:
         charged.append(what)
@@ -223,5 +238,5 @@ async def test_the_examples_of_the_page(applied_settings: Settings, monkeypatch:
             exec(text, scope)
             turn = await _first(applied_settings)
             assert [scope["is_new"](turn), scope["is_new"](turn)] == [True, False]  # type: ignore[operator]
-    assert charged == [(None, "a1", 1)] * 3 + [(None, "t", "expired")]
+    assert charged == [(None, "a1", 0), (None, "a1", 1)] * 3 + [(None, "t", "expired")]
     assert issubclass(SyncTurns, SyncConsumed)
