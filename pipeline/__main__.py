@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "bench": Entry("bench", "all", "Measure throughput, latency and memory on a local Kafka."),
     "convert": Entry("documents", CLIENT, "Convert documents between versions of ThreadProtocol."),
     "demo": Entry("demo", "demo", "See the whole pipeline at work on recorded runs."),
+    "dev": Entry("dev", "demo", "Run everything on this machine, with the dashboard."),
     "dlq": Entry("dlq", "worker", "List, show and redrive dead letters."),
     "doctor": Entry("doctor", "worker", "See whether all is well, and what to do if not."),
     "down": Entry("broker", "demo", "Stop the development broker of TURNMILL_HOME; its data stays."),

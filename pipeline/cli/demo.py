@@ -20,7 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.cli.broker import download_kafka
-from pipeline.cli.demo_stage import Worker, settings_of_demo, stage, variables
+from pipeline.cli.children import Child, variables
+from pipeline.cli.demo_stage import settings_of_demo, stage
 from pipeline.cli.output import wide_console
 from pipeline.cli.progress import progress
 from pipeline.cli.publish import Summary, publish_all, repeated
@@ -109,7 +110,7 @@ def _recordings(runs: int) -> list[Recording]:
     return list(islice(repeated(recordings, times, same_thread=False), runs))
 
 
-async def _run(settings: Settings, recordings: Sequence[Recording], worker: Worker, bar: Progress) -> Outcome:
+async def _run(settings: Settings, recordings: Sequence[Recording], worker: Child, bar: Progress) -> Outcome:
     """Publish, wait until all runs are stored, and count them."""
     sending = bar.add_task("publishing events", total=sum(recording.size for recording in recordings))
     storing = bar.add_task("storing runs", total=len(recordings))
@@ -198,7 +199,7 @@ def _section(console: Console, title: str) -> None:
     console.print(Rule(Text(title, style="bold"), align="left", style="dim"))
 
 
-def _what_next(settings: Settings, worker: Worker) -> None:
+def _what_next(settings: Settings, worker: Child) -> None:
     command = _near(Path(sys.executable).with_name("turnmill"))
     lines = [f"export {name}={value}" for name, value in variables(settings).items()]
     wants = ["threads list", f"threads show {SHOWN_THREAD}", "dlq list", "doctor"]

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import Final, cast
 
 import click
@@ -28,8 +29,11 @@ STOP_DEADLINE: Final = STOP_WITHIN + 15.0  # seconds; records not confirmed by t
 
 
 @click.group(invoke_without_command=True, short_help="Serve HTTP: ingest, threads, live streams, usage, dashboard.")
+@click.option(
+    "--dev", hidden=True, type=click.Path(path_type=Path), help="The folder of `turnmill dev`, which gives it."
+)
 @click.pass_context
-def gateway(context: click.Context) -> None:
+def gateway(context: click.Context, dev: Path | None) -> None:
     """Serve HTTP on TURNMILL_GATEWAY_HOST and TURNMILL_GATEWAY_PORT; `/docs` describes it.
 
     Without tokens it is for this machine only. SIGTERM or Ctrl-C ends live streams, which resume elsewhere, and lets
@@ -40,7 +44,7 @@ def gateway(context: click.Context) -> None:
         set_up(settings)
         logging.getLogger("uvicorn").setLevel(logging.WARNING)  # it logs each step of its start and stop at INFO
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(settings))
+            runner.run(serve(settings, dev))
 
 
 @gateway.command(short_help="Make a token, and the line that lets it in.")
@@ -60,9 +64,9 @@ def token(name: str, scopes: tuple[str, ...], tenant: str | None) -> None:
     click.echo(line.model_dump_json(exclude_none=True))
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, dev: Path | None = None) -> None:
     """Serve until a signal comes; wait for a broker that is away. Raises CallerError where the broker refuses us."""
-    app = create_app(settings)
+    app = create_app(settings, dev)
     if reason := await refusal(settings):
         raise reason
     listening = listen(settings)

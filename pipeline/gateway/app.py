@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
@@ -63,8 +64,11 @@ class App(FastAPI):
         return self.openapi_schema
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """-> the app; it connects to broker and store when they are first needed. Raises CallerError for bad settings."""
+def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
+    """-> the app; it connects to broker and store when they are first needed. Raises CallerError for bad settings.
+
+    `dev`: the folder of `turnmill dev`, in the gateway that it starts.
+    """
     gateway = Gateway(settings)
     proxy = None
     if settings.gateway_proxy:
@@ -99,9 +103,14 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.gateway = gateway
     app.state.proxy = proxy
+    app.state.dev = dev is not None
     problems.add_handlers(app)
     for router in ROUTERS:
         app.include_router(router)
+    if dev is not None:
+        from pipeline.gateway.dev import routes  # noqa: PLC0415  # of `turnmill dev` alone
+
+        app.include_router(routes(dev))
     if proxy is not None:
         app.router.routes.append(proxy.route)
     if settings.gateway_origin_list:

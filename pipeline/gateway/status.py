@@ -6,7 +6,7 @@ import asyncio
 
 from fastapi import APIRouter, Response
 from prometheus_client.exposition import choose_encoder
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -29,6 +29,7 @@ class Pipe(BaseModel):
     dead_letters: int | None
     store: Counts | None
     problems: list[str]
+    dev: bool = Field(False, description="The gateway is that of `turnmill dev`, whose worker may be killed for a try.")
 
 
 class Health(BaseModel):
@@ -39,9 +40,9 @@ class Health(BaseModel):
 
 
 @router.get("/v1/status", summary="Lag, dead letters, and what the store holds", responses=documented())
-async def status(gateway: TheGateway, principal: Reader) -> Pipe:
+async def status(request: Request, gateway: TheGateway, principal: Reader) -> Pipe:
     """For all tenants together, and so only for tokens without a tenant: others see that it answers."""
-    answer = Pipe(time=now_ms(), roles=None, dead_letters=None, store=None, problems=[])
+    answer = Pipe(time=now_ms(), roles=None, dead_letters=None, store=None, problems=[], dev=request.app.state.dev)
     if principal.tenant is not None:
         return answer
     try:

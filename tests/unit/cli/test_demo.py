@@ -10,7 +10,8 @@ import pytest
 from rich.progress import Progress
 
 from pipeline.cli import demo
-from pipeline.cli.demo_stage import Worker, settings_of_demo
+from pipeline.cli.children import Child
+from pipeline.cli.demo_stage import settings_of_demo
 from pipeline.settings import Settings, load
 
 
@@ -31,7 +32,7 @@ async def test_it_ends_where_a_library_keeps_the_first_cancellation_for_itself(
 
     monkeypatch.setattr(demo, "publish_all", deaf)
     settings = Settings(store=f"sqlite:///{tmp_path / 'threads.db'}")
-    worker = Worker(process=None, port=0, log=tmp_path / "worker.log")  # type: ignore[arg-type]  # nobody asks it
+    worker = Child("worker", process=None, port=0, log=tmp_path / "worker.log")  # type: ignore[arg-type]  # nobody asks it
     running = asyncio.create_task(demo._run(settings, [], worker, Progress(disable=True)))
     await publishing.wait()
     running.cancel()

@@ -63,6 +63,10 @@ export async function json(path, query, signal) {
   return (await request(url(path, query), { signal })).json();
 }
 
+export async function post(path, signal) {
+  await request(path, { method: "POST", signal });
+}
+
 export async function blob(path, query, signal) {
   return (await request(url(path, query), { signal })).blob();
 }

@@ -12,13 +12,15 @@ export async function pipeline(main, signal, _query, state) {
   const body = h("div.stack");
   const lags = new Map(); // role -> its lag, since this page looks
   const ledger = ledgerCard(signal);
-  fill(main, h("div.controls", h("h1", "Pipeline")), body, ledger);
+  const kills = killCard(signal);
+  fill(main, h("div.controls", h("h1", "Pipeline")), body, kills.card, ledger);
   fill(body, h("p.state", "Loading…"));
   while (!signal.aborted) {
     try {
       const found = await api.json("/v1/status", {}, signal);
       state("live");
       show(found);
+      if (found.dev) await kills.look();
     } catch (error) {
       if (signal.aborted) return;
       state("lost");
@@ -52,6 +54,34 @@ export async function pipeline(main, signal, _query, state) {
     }
     if (focused) body.querySelector(`summary[data-role="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
+}
+
+// Of `turnmill dev` alone: kill the worker, and read how it recovers.
+function killCard(signal) {
+  const shown = h("div.stack", { role: "log", "aria-label": "How kills went" });
+  const button = h("button", { type: "button" }, "Kill the worker");
+  const card = h(
+    "section.card", { hidden: true, "aria-labelledby": "kill" },
+    h("header", h("h2", { id: "kill" }, "Kill the worker"), h("span.note", "with SIGKILL, in the middle of its work; nothing may be lost"), button),
+    shown,
+  );
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      await api.post("/v1/dev/kills", signal);
+    } catch (error) {
+      if (!signal.aborted) fill(shown, h("p.notice.bad", { role: "alert" }, icon("alert"), h("span", error.message)));
+    }
+  });
+  return {
+    card,
+    async look() {
+      card.hidden = false;
+      const kills = await api.json("/v1/dev/kills", {}, signal);
+      button.disabled = kills.some((one) => !one.recovered);
+      fill(shown, kills.map((one) => h("p", h("span.muted", `${ago(Date.now() - one.at)} ago`), " ", one.words)));
+    },
+  };
 }
 
 function figure(title, value, href) {

@@ -1,0 +1,101 @@
+"""Processes of `turnmill` that the demo and `turnmill dev` start: ready when they answer, with their logs in files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline.devbroker.processes import last_lines
+from pipeline.errors import BrokerError
+from pipeline.settings import Settings
+from turnmill.settings import PREFIX
+
+READY_WITHIN: Final = 60.0  # seconds; 3 are usual
+STOP_WITHIN: Final = 25.0  # seconds; a worker gives itself 20
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A worker or a gateway in a process of its own. `port`: where it answers `/readyz` and `/metrics`."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+    def check(self) -> None:
+        """Raise BrokerError with the last lines of its log where the process has ended."""
+        code = self.process.poll()
+        if code is not None:
+            raise BrokerError(f"the {self.name} ended with exit status {code}:\n{last_lines(self.log)}")
+
+    def ready(self) -> str | None:
+        """Return None if /readyz answers 200, else why it doesn't. Raises BrokerError where the process has ended."""
+        self.check()
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2):
+                return None
+        except urllib.error.HTTPError as error:
+            return "; ".join(json.loads(error.read())["reasons"])
+        except OSError:
+            return "no answer"
+
+    def wait_until_ready(self) -> None:
+        """Return when it is ready. Raises BrokerError where the process ends, or after READY_WITHIN."""
+        deadline = time.monotonic() + READY_WITHIN
+        while (reasons := self.ready()) is not None:
+            if time.monotonic() > deadline:
+                after = f"after {READY_WITHIN:.0f} s ({reasons})"
+                raise BrokerError(f"the {self.name} is not ready {after}:\n{last_lines(self.log)}")
+            time.sleep(0.1)
+
+    def open_turns(self) -> int:
+        """Return how many turns a worker assembles now, from its metrics."""
+        self.check()
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+            samples = [sample for family in families for sample in family.samples]
+        return int(sum(sample.value for sample in samples if sample.name == "turnmill_open_turns"))
+
+    def stop(self) -> None:
+        """Let it come to an orderly end; kill it where it does not end within STOP_WITHIN."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_WITHIN)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def spawn(
+    name: str, arguments: Sequence[str], environment: Mapping[str, str], *, port: int, log: Path, group: int | None
+) -> Child:
+    """Start `turnmill ARGUMENTS`. `group`: the process group of a watchdog, None for a session of its own."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "pipeline", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            process_group=group,
+            start_new_session=group is None,
+        )
+    return Child(name, process, port, log)
+
+
+def variables(settings: Settings) -> dict[str, str]:
+    """Return the environment that gives a process these settings, as far as they are not the defaults."""
+    names = [name for name in Settings.model_fields if name in settings.model_fields_set]
+    return {PREFIX + name.upper(): str(getattr(settings, name)) for name in names}

@@ -1,0 +1,125 @@
+"""`turnmill dev`: the whole pipeline on this machine, with the dashboard, in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import select
+import signal
+import sys
+import termios
+import threading
+import time
+import tty
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import click
+from rich.console import Console
+
+from pipeline.cli.broker import download_kafka
+from pipeline.cli.demo import OF_WIRES, RECORDINGS
+from pipeline.cli.dev_stage import Kills, Stage, check_local, stage
+from pipeline.cli.publish import publish_all
+from pipeline.cli.recordings import files_of, read
+from pipeline.settings import Settings, load
+
+AGENTS: Final = 8  # of the fleet that talk at the same time
+BATCH: Final = 8  # events in a record
+LOOK_EVERY: Final = 0.2  # seconds
+
+
+@click.command(short_help="Run everything on this machine, with the dashboard.")
+@click.option("--fleet", is_flag=True, help="Have recorded agents talk, so that the dashboard has something to show.")
+@click.option("--open", "browser", is_flag=True, help="Open the dashboard in a browser.")
+def dev(*, fleet: bool, browser: bool) -> None:
+    """Start a broker, the topics, a worker and the gateway with its dashboard; Ctrl-C stops them all.
+
+    Everything stays in TURNMILL_HOME, so the next time it goes on from where it was. It is for this machine alone:
+    nobody has to sign in, and nothing listens on other addresses.
+    """
+    settings = load()
+    check_local(settings)
+    console = Console(stderr=True, highlight=False)
+    download_kafka(settings, console, lambda text: console.print(f"[dim]{text}[/]", soft_wrap=True))
+
+    def say(what: str, more: str) -> None:
+        console.print(f"  [green]✓[/] {what:<9} {more}", soft_wrap=True)
+
+    with stage(settings, say) as found:
+        if fleet:
+            threading.Thread(target=_talk, args=[settings], daemon=True).start()
+            say("fleet", f"{AGENTS} recorded agents at a time")
+        _welcome(console, found)
+        if browser:
+            webbrowser.open(found.url)
+        kills = Kills(found, lambda words: console.print(f"  {words}", soft_wrap=True))
+        _watch(found, kills)
+        kills.stop()
+        console.print("  stopping; the data stays", soft_wrap=True)
+
+
+def _welcome(console: Console, found: Stage) -> None:
+    base = f"{found.url}proxy"
+    console.print(
+        f"""
+  [bold]Dashboard  {found.url}[/]
+
+  In another terminal, your own agents:
+    turnmill run -- python agent.py                          a program, unchanged
+    export OPENAI_BASE_URL={base}/openai/v1       or its provider's address
+    export ANTHROPIC_BASE_URL={base}/anthropic
+
+  [dim]{"k kills the worker, and shows how it recovers; " if sys.stdin.isatty() else ""}Ctrl-C stops everything[/]
+""",
+        soft_wrap=True,
+    )
+
+
+def _watch(found: Stage, kills: Kills) -> None:
+    """Return at Ctrl-C or SIGTERM. Raises BrokerError where the gateway ends, or a worker that nobody has killed."""
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: stopping.set())
+    signal.signal(signal.SIGUSR1, lambda *_: kills.kill())  # the dashboard's button
+    with _keys() as terminal:
+        while not stopping.is_set():
+            found.gateway.check()
+            if not kills.under_way:
+                found.worker.check()
+            if not terminal:
+                stopping.wait(LOOK_EVERY)
+            elif select.select([sys.stdin], [], [], LOOK_EVERY)[0] and sys.stdin.read(1) == "k":
+                kills.kill()
+
+
+@contextmanager
+def _keys() -> Iterator[bool]:
+    """Have single keys come without Enter. Yield False where there is no terminal."""
+    if not sys.stdin.isatty():
+        yield False
+        return
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield True
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _talk(settings: Settings) -> None:
+    """Publish the demo's recordings at the pace of a model, each time under new ids, until the process ends."""
+    recordings = [
+        recording for file in files_of([OF_WIRES, RECORDINGS]) for recording in read(file, None, {}).recordings
+    ]
+    chance = random.Random()  # noqa: S311  # an order, and no secret
+    while True:
+        number = int(time.time())
+        again = [recording.copy(number, same_thread=False) for recording in recordings]
+        chance.shuffle(again)
+        asyncio.run(publish_all(settings, again, 1.0, AGENTS, BATCH, lambda _: None))
+
+
+commands = [dev]
