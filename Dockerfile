@@ -18,11 +18,12 @@ WORKDIR /src
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 # Dependencies first: this layer stays the same until the lock file changes. Wheels only.
 COPY pyproject.toml uv.lock README.md LICENSE ./
-RUN /opt/uv/bin/uv sync --frozen --no-dev --extra gateway --extra archive --extra otlp --no-install-project --no-cache --python "$(command -v python3)"
+COPY pipeline/pyproject.toml pipeline/
+RUN /opt/uv/bin/uv sync --frozen --no-dev --extra gateway --extra archive --extra otlp --no-install-workspace --no-cache --python "$(command -v python3)"
 COPY turnmill ./turnmill
 COPY topics ./topics
 COPY pipeline ./pipeline
-COPY compiled_core.py hatch_build.py ./
+COPY compiled_core.py ./
 RUN HATCH_BUILD_HOOKS_ENABLE=1 /opt/uv/bin/uv sync --frozen --no-dev --extra gateway --extra archive --extra otlp --no-editable --no-cache
 # Parts of pyarrow that nothing here imports: a fifth of all.
 RUN cd /opt/turnmill/lib/python3*/site-packages/pyarrow \

@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled wheel bytecode setup tools clean
+.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled wheel weigh bytecode setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
@@ -26,7 +26,7 @@ UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
 RUN := $(UV) run --no-sync
 # How many processes run the tests: three for each core of a small machine, as most tests wait; none for a part of them.
 JOBS ?= $(if $(ARGS),0,6)
-CODE := turnmill topics pipeline tests docs examples helm compiled_core.py hatch_build.py
+CODE := turnmill topics pipeline tests docs examples helm compiled_core.py
 # What says most about the core: all tests of it that need no broker.
 CORE_TESTS := tests/unit tests/property tests/corpus tests/contract tests/simulation
 
@@ -121,8 +121,15 @@ test-compiled: setup  ## The core's tests on a compiled copy of this checkout, w
 	@$(RUN) python compiled_core.py --into .cache/compiled/copy
 	@cd .cache/compiled/copy && PYTHONPATH="$$PWD" .venv/bin/python -m pytest -n $(JOBS) $(or $(ARGS),$(CORE_TESTS))
 
-wheel: tools  ## A wheel with the core compiled, in dist/ (needs a C compiler)
-	@HATCH_BUILD_HOOKS_ENABLE=1 $(UV) build --wheel --quiet --out-dir dist
+wheel: tools  ## The wheels of turnmill and turnmill-server, whose core is compiled, in dist/ (needs a C compiler)
+	@echo "turnmill, the client"
+	@$(UV) build --wheel --quiet --out-dir dist .
+	@echo "turnmill-server: compiles the core, in about two minutes"
+	@HATCH_BUILD_HOOKS_ENABLE=1 $(UV) build --wheel --quiet --out-dir dist pipeline
+	@ls -1 dist/*.whl
+
+weigh: setup  ## How large the client is with all that it needs, and how long its import takes
+	@$(RUN) python -m tests.weigh
 
 # The environment follows the lock file; what is up to date already takes a moment.
 setup: tools

@@ -17,12 +17,11 @@ from typing import Final
 
 import grimp
 
-from pipeline.__main__ import COMMANDS
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.run_states import TRANSITIONS, State
 from pipeline.dialects import DIALECTS, package_of
 from pipeline.dialects.shared_hash import CARRIERS
-from pipeline.extras import CLIENT, EXTRAS
+from pipeline.extras import EXTRAS
 from pipeline.gateway.app import create_app
 from pipeline.gateway.problems import KINDS
 from pipeline.observability import metrics
@@ -33,7 +32,9 @@ from pipeline.worker.roles import ROLES
 from topics.catalog import CATALOG
 from topics.record_schemas import texts
 from turnmill import limits
+from turnmill.command_line import COMMANDS
 from turnmill.credentials import variable
+from turnmill.extras import CLIENT
 
 DOCS: Final = Path(__file__).parent
 SCHEMAS: Final = DOCS.parent / "topics" / "schemas"
@@ -51,8 +52,10 @@ GLANCE: Final = re.compile(r"^\| at a glance \| \|\n\|---\|---\|\n((?:\|.*\n)+)"
 # registry is nobody's, and could be a stranger's package.
 RELEASED: Final = False
 SOURCE: Final = "turnmill" if RELEASED else "./turnmill"
+SERVER: Final = "./turnmill/pipeline"  # what the extras bring; uv finds it in a checkout by itself, pip is told
 INSTALL: Final = re.compile(
     r"((?:pip install|pipx install|uv add|uv tool install|uvx --from) +)'?(?:\./)?turnmill(\[[a-z,]+\])?'?(?![\w/.-])"
+    rf"(?: {re.escape(SERVER)})?"
 )
 
 
@@ -145,7 +148,7 @@ def places_table() -> str:
 
 def extras_table() -> str:
     """Every extra of the package: what for, with which others, and the commands that need it."""
-    rows = [("", "the client, and what needs no more than it", "", _commands_of(CLIENT))]
+    rows = [("", "the client", "", _commands_of(CLIENT))]
     for name, extra in EXTRAS.items():
         included = ", ".join(f"`{other}`" for other in extra.includes)
         rows.append((f"`{name}`", extra.use, included, _commands_of(name)))
@@ -264,14 +267,14 @@ uvx --from 'turnmill[demo]' turnmill demo
 pip install 'turnmill[demo]' && turnmill demo
 ```
 """
-FROM_A_CHECKOUT: Final = """\
+FROM_A_CHECKOUT: Final = f"""\
 Turnmill is on no package registry yet: install it from a checkout, as here in the folder that holds the checkout
-`turnmill`, or from the wheel that `make wheel` puts into `dist/`. After the first release, `turnmill` replaces
-`./turnmill` in these commands.
+`turnmill`, or from the wheels that `make wheel` puts into `dist/`. After the first release, `turnmill` replaces
+`./turnmill` in these commands, and `{SERVER}` goes.
 
 ```sh
 uvx --from './turnmill[demo]' turnmill demo
-pip install './turnmill[demo]' && turnmill demo
+pip install './turnmill[demo]' {SERVER} && turnmill demo
 ```
 """
 
@@ -315,8 +318,10 @@ def generated(text: str) -> str:
 
 
 def _from_source(command: re.Match[str]) -> str:
-    extras = command[2] or ""
-    return f"{command[1]}'{SOURCE}{extras}'" if extras else f"{command[1]}{SOURCE}"
+    if not (extras := command[2]):
+        return f"{command[1]}{SOURCE}"
+    server = "" if RELEASED or not command[1].startswith("pip ") or extras == "[http]" else f" {SERVER}"
+    return f"{command[1]}'{SOURCE}{extras}'{server}"
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The `turnmill` command."""
+"""The command line of the server: all commands of `turnmill.command_line`, each loaded when it is called."""
 
 from __future__ import annotations
 
@@ -6,54 +6,24 @@ import gc
 import logging
 import sys
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
 from pipeline.errors import TurnmillError
-from pipeline.extras import CLIENT, missing, need
+from pipeline.extras import missing, need
 from topics import CORE
+from turnmill.command_line import COMMANDS
 
-
-class Entry(NamedTuple):
-    """A command: the module of pipeline.cli that holds it, loaded when it is called; the extra of the package that it
-    needs (pipeline/extras.py); what it does, as `--help` says it without loading it.
-    """
-
-    module: str
-    extra: str
-    does: str
-
-
-COMMANDS: Final[dict[str, Entry]] = {
-    "archive": Entry("archive", "archive", "The tables that TURNMILL_ARCHIVE=iceberg+… names."),
-    "assemble": Entry("assemble", CLIENT, "Assemble recorded streams, without a broker."),
-    "bench": Entry("bench", "all", "Measure throughput, latency and memory on a local Kafka."),
-    "convert": Entry("documents", CLIENT, "Convert documents between versions of ThreadProtocol."),
-    "demo": Entry("demo", "demo", "See the whole pipeline at work on recorded runs."),
-    "dev": Entry("dev", "demo", "Run everything on this machine, with the dashboard."),
-    "dlq": Entry("dlq", "worker", "List, show and redrive dead letters."),
-    "doctor": Entry("doctor", "worker", "See whether all is well, and what to do if not."),
-    "down": Entry("broker", "demo", "Stop the development broker of TURNMILL_HOME; its data stays."),
-    "export": Entry("threads", "worker", "Print threads, one JSON object a line."),
-    "gateway": Entry("gateway", "gateway", "Serve HTTP: ingest, threads, live streams, usage, dashboard."),
-    "hash": Entry("documents", CLIENT, "Print the canonical hash of each turn of a document."),
-    "import": Entry("history", CLIENT, "Read histories of an SDK as threads."),
-    "publish": Entry("publish", CLIENT, "Publish recorded runs to the events topic."),
-    "replay": Entry("replay", "worker", "Assemble a stretch of the events topic again."),
-    "run": Entry("run", CLIENT, "Run a program, and publish what it says to models."),
-    "runs": Entry("runs", "worker", "List open runs, or threads that wait for an answer."),
-    "schema": Entry("validate", CLIENT, "Print the JSON Schema of a thread document, or of a topic's records."),
-    "search": Entry("search", "worker", "Search in what was said."),
-    "settings": Entry("settings", CLIENT, "Show every TURNMILL_* variable and its value."),
-    "store": Entry("store", "worker", "The thread store that TURNMILL_STORE names."),
-    "tenants": Entry("tenants", "worker", "Erase a tenant, and look for what is left of it."),
-    "threads": Entry("threads", "worker", "List, show and delete stored threads."),
-    "topics": Entry("topics", "worker", "List, create and describe the topics."),
-    "up": Entry("broker", "demo", "Start the development broker, a real Apache Kafka."),
-    "usage": Entry("usage", "worker", "Sum up tokens, cost, turns, errors and times."),
-    "validate": Entry("validate", CLIENT, "Check thread documents of ThreadProtocol 0.0.4 or 0.0.3."),
-    "worker": Entry("worker", "worker", "Assemble turns, count telemetry, store and archive."),
+# The modules of pipeline.cli whose names are not those of their commands.
+MODULES: Final = {
+    "convert": "documents",
+    "down": "broker",
+    "export": "threads",
+    "hash": "documents",
+    "import": "history",
+    "schema": "validate",
+    "up": "broker",
 }
 
 
@@ -68,12 +38,11 @@ class Commands(click.Group):
         """-> the command of that name, or None."""
         if cmd_name not in COMMANDS:
             return None
-        entry = COMMANDS[cmd_name]
-        if missing(entry.extra):
-            return _absent(cmd_name, entry.extra)
+        if missing(extra := COMMANDS[cmd_name].extra):
+            return _absent(cmd_name, extra)
         gc.disable()  # what is imported stays: to look for garbage in it, now or later, would be a fifth of the start
         try:
-            module = import_module(f"pipeline.cli.{entry.module}")
+            module = import_module(f"pipeline.cli.{MODULES.get(cmd_name, cmd_name)}")
         finally:
             gc.freeze()
             gc.enable()

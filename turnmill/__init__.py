@@ -12,7 +12,8 @@
 
 `docs/publishing.md` and `docs/consuming.md` say more. A public name is loaded when it is first used, the Kafka
 client and pydantic when something is published or consumed. Nothing here imports `pipeline` or `topics`: a program may
-have modules of these names.
+have modules of these names; but for the command
+(`turnmill.command_line`), where the server is installed.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ PUBLIC: Final[dict[str, str]] = {  # name -> the module that holds it
 __all__ = sorted(PUBLIC)  # noqa: PLE0605  # a list of strings
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__getattr__`
+    __version__: str
     from turnmill.capture.clients import async_client as async_client
     from turnmill.capture.clients import client as client
     from turnmill.capture.clients import transport as transport
@@ -97,6 +99,8 @@ else:  # a type checker would take any name for one of ours
 
     def __getattr__(name: str) -> object:
         """A public name, loaded when it is first used (PEP 562)."""
+        if name == "__version__":
+            return import_module("importlib.metadata").version("turnmill")
         if name not in PUBLIC:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(PUBLIC[name]), name)

@@ -13,13 +13,17 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
-import httpx
-
 from turnmill.credentials import secret, trusting
 from turnmill.envelope import Headers
-from turnmill.errors import BrokerError
+from turnmill.errors import BrokerError, CallerError
+from turnmill.extras import HTTP, install
 from turnmill.limits import REFUSALS
 from turnmill.settings import PREFIX, ClientSettings
+
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    raise CallerError(f"{PREFIX}PUBLISH_URL needs httpx: {install(HTTP)}") from error
 
 PATH: Final = "/v1/records"
 BATCH_BYTES: Final = 1_000_000  # of one request; a larger record goes by itself

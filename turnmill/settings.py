@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from turnmill.capture.providers import more_hosts
 from turnmill.envelope import TOPIC
@@ -53,10 +52,10 @@ def _hosts(value: str) -> str:
     return value
 
 
-class ClientSettings(BaseSettings):
+class ClientSettings(BaseModel):
     """How to reach the brokers and where to spool, with the defaults; sizes in bytes."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", env_ignore_empty=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     brokers: Annotated[str, AfterValidator(_brokers)] = Field(
         "127.0.0.1:9092", description="Kafka bootstrap addresses, host:port,…; `turnmill up` listens on the first."
@@ -134,19 +133,6 @@ class ClientSettings(BaseSettings):
         None, description="The agent id of captured calls; by default the name of the program."
     )
     compression: str = Field("zstd", pattern="^(none|gzip|lz4|zstd)$", description="Compression of what is produced.")
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, then the environment; no dotenv, no secret files."""
-        del settings_cls, dotenv_settings, file_secret_settings
-        return init_settings, env_settings
 
     @property
     def spool_folder(self) -> Path:

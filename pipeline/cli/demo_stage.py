@@ -27,7 +27,8 @@ def settings_of_demo(base: Settings) -> Settings:
     broker, port = free_ports(2)
     cache = base.cache_folder
     home = (base.home if "home" in base.model_fields_set else cache).absolute() / "demo"
-    return Settings(home=home, cache=cache, brokers=f"127.0.0.1:{broker}", port=port)
+    mirror = base.model_dump(include={"maven_repository"}, exclude_unset=True)
+    return Settings(home=home, cache=cache, brokers=f"127.0.0.1:{broker}", port=port, **mirror)
 
 
 @contextmanager

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-
 import click
 
-from pipeline.errors import CallerError
-from turnmill.capture.program import environment
-from turnmill.environment import load_settings
+from turnmill import command_line
 
 
 @click.command(
@@ -23,11 +18,7 @@ def run(command: tuple[str, ...]) -> None:
 
     COMMAND takes the place of this process: signals reach it, and its exit status is the one of this command.
     """
-    load_settings()  # what is wrong with them is said here, once
-    program = shutil.which(command[0])
-    if program is None:
-        raise CallerError(f"there is no program {command[0]!r}: give a command as you would type it, after `--`")
-    os.execve(program, list(command), environment(os.environ))  # noqa: S606  # that is what the command is for
+    command_line.run(command)
 
 
 commands = [run]

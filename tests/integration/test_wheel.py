@@ -1,4 +1,4 @@
-"""The wheel alone, in an empty folder, with nothing in PATH but what it brings: no Java, no Maven, no checkout."""
+"""The wheels alone, in an empty folder, with nothing in PATH but what they bring: no Java, no Maven, no checkout."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from pipeline.devbroker.jars import jars
 from pipeline.devbroker.ports import bindable, free_ports
 from pipeline.settings import Settings
+from tests import weigh
 from tests.support import wheels
 from tests.support.places import CACHE
 from tests.support.waiting import PATIENCE, wait_for
@@ -26,9 +27,19 @@ with SyncPublisher() as publisher:
 """
 
 
+BYTES = 25_000_000  # that the client may have with all that it needs, and their bytecode
+MODULES = {"turnmill": 100, "turnmill.auto": 150}  # that may be loaded once one is imported, Python's own included
+LATER = {"aiokafka", "asyncio", "click", "cramjam", "httpx", "orjson", "pydantic"}  # none of which `turnmill` loads
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wheels.build(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def client(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wheels.installed(built, tmp_path_factory.mktemp("client") / "environment")
 
 
 def call(programs: Path, here: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -46,8 +57,8 @@ def call(programs: Path, here: Path, *command: str, **variables: str) -> subproc
     )
 
 
-def test_the_demo_needs_python_alone_and_leaves_nothing(wheel: Path, tmp_path: Path) -> None:
-    programs = wheels.installed(wheel, tmp_path / "environment", "demo")
+def test_the_demo_needs_python_alone_and_leaves_nothing(built: Path, tmp_path: Path) -> None:
+    programs = wheels.installed(built, tmp_path / "environment", "demo")
     cache = tmp_path / "cache"
     cache.mkdir()
     downloaded = jars(Settings(cache=CACHE), print)
@@ -66,20 +77,65 @@ def test_the_demo_needs_python_alone_and_leaves_nothing(wheel: Path, tmp_path: P
     assert sorted(path.name for path in cache.iterdir()) == ["demo", "demo.lock", downloaded.name]
 
 
-def test_the_client_alone_publishes_and_says_what_the_rest_needs(wheel: Path, tmp_path: Path) -> None:
-    programs = wheels.installed(wheel, tmp_path / "environment")
+def test_the_client_alone_publishes_and_says_what_the_rest_needs(client: Path, tmp_path: Path) -> None:
     here = tmp_path / "here"
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    published = call(programs, here, "python", "-c", AGENT, TURNMILL_BROKERS=nobody)
+    published = call(client, here, "python", "-c", AGENT, TURNMILL_BROKERS=nobody)
     assert published.returncode == 0, published.stderr
     assert len(list(here.glob(".turnmill/spool/turnmill.events/*/*.log"))) == 1, published.stderr
-    assert call(programs, here, "turnmill", "--version").stdout.startswith("turnmill, version ")
-    listed = call(programs, here, "turnmill", "--help")
+    version = call(client, here, "python", "-c", "import turnmill; print(turnmill.__version__)").stdout.strip()
+    assert call(client, here, "turnmill", "--version").stdout == f"turnmill, version {version}, client\n"
+    listed = call(client, here, "turnmill", "--help")
     assert (listed.returncode, "(needs turnmill[worker])" in listed.stdout) == (0, True), listed.stderr
-    refused = call(programs, here, "turnmill", "worker", "--roles", "store")
-    assert refused.returncode == 2
-    assert refused.stderr.startswith("turnmill: `turnmill worker` needs an extra of this package: pip install")
-    assert refused.stderr.count("\n") == 1
+    refused = call(client, here, "turnmill", "worker", "--roles", "store")
+    said = "turnmill: `turnmill worker` needs an extra of this package: pip install 'turnmill[worker]'\n"
+    assert (refused.returncode, refused.stderr) == (2, said)
+    over_http = call(client, here, "python", "-c", AGENT, TURNMILL_PUBLISH_URL="http://127.0.0.1:1")
+    assert over_http.stderr.endswith("TURNMILL_PUBLISH_URL needs httpx: pip install 'turnmill[http]'\n")
+
+
+def test_the_client_runs_a_program_in_its_own_place(client: Path, tmp_path: Path) -> None:
+    program = "import sys, turnmill.auto; print('turnmill.auto' in sys.modules); sys.exit(7)"
+    ran = call(client, tmp_path / "here", "turnmill", "run", "--", "python", "-c", program)
+    assert (ran.returncode, ran.stdout) == (7, "True\n"), ran.stderr
+
+
+def test_the_client_alone_has_one_module_and_leaves_a_programs_own_alone(client: Path, tmp_path: Path) -> None:
+    own = tmp_path / "project" / "pipeline"
+    own.mkdir(parents=True)
+    (own / "__init__.py").write_text("OWN = True\n")
+    (own / "__main__.py").write_text("raise SystemExit('their own')\n")
+    site = weigh.site(client)
+    (site / "their_project.pth").write_text(f"{own.parent}\n")  # as an editable install has it
+    try:
+        done = call(client, tmp_path / "here", "python", "-c", "import turnmill, pipeline; print(pipeline.OWN)")
+        listed = call(client, tmp_path / "here", "turnmill", "threads", "list")
+    finally:
+        (site / "their_project.pth").unlink()
+    assert done.stdout == "True\n", done.stderr
+    assert "turnmill[worker]" in listed.stderr
+    (record,) = site.glob("turnmill-*.dist-info/RECORD")
+    assert {line.partition("/")[0].partition("-")[0] for line in record.read_text().splitlines()} <= {"turnmill", ".."}
+
+
+def test_the_client_is_light(client: Path) -> None:
+    found = weigh.weights(weigh.site(client))
+    assert found.total() <= BYTES, found.most_common()
+    for name, most in MODULES.items():
+        loaded = weigh.modules(client, name)
+        assert len(loaded) <= most, (name, sorted(loaded))
+    assert not weigh.modules(client, "turnmill") & LATER
+
+
+def test_files_are_assembled_with_the_tools_alone(built: Path, tmp_path: Path) -> None:
+    programs = wheels.installed(built, tmp_path / "environment", "tools")
+    here = tmp_path / "here"
+    here.mkdir()
     (here / "hello.sse").write_text('data: {"type": "start"}\n\ndata: {"type": "finish"}\n\n')
     assembled = call(programs, here, "turnmill", "assemble", "--dialect", "vercel-ai", "--to", "thread", "hello.sse")
     assert json.loads(assembled.stdout)["source"] == "hello.sse", assembled.stderr
+    refused = call(programs, here, "turnmill", "worker", "--roles", "store")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert refused.stderr.startswith("turnmill: `turnmill worker` needs an extra of this package: pip install")
+    completion = call(programs, here, "turnmill", _TURNMILL_COMPLETE="bash_source")
+    assert "complete -o nosort -F _turnmill_completion turnmill" in completion.stdout, completion.stderr

@@ -1,4 +1,4 @@
-"""The package as its users get it: a wheel in an environment of its own, with what uv.lock says of its extras."""
+"""The packages as users get them: wheels in an environment of its own, with what uv.lock says of their extras."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from tests.support.places import ROOT
 CACHE = os.environ.get("UV_CACHE_DIR", str(ROOT / ".cache" / "uv"))
 
 
+CLIENT, SERVER = ROOT, ROOT / "pipeline"  # the folders of the two projects
+
+
 def build(folder: Path) -> Path:
-    """-> a wheel of this checkout, interpreted."""
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    """Build the wheels of this checkout, interpreted, and return the folder."""
+    for project in (CLIENT, SERVER):
+        run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), where=project)
+    return folder
 
 
-def installed(wheel: Path, folder: Path, *extras: str) -> Path:
-    """Make an environment with the wheel and these extras, and nothing else -> the folder of its programs."""
+def installed(wheels: Path, folder: Path, *extras: str) -> Path:
+    """Make an environment with the client, these extras of it and no more, and return the folder of its programs."""
     uv = shutil.which("uv") or str(ROOT / ".tools" / "uv" / "bin" / "uv")
     named = [word for extra in extras for word in ("--extra", extra)]
-    locked = ["--frozen", "--no-dev", "--no-install-project", "--python", sys.executable, *named]
+    locked = ["--frozen", "--no-dev", "--no-install-workspace", "--python", sys.executable, *named]
     run(uv, "sync", "--quiet", *locked, UV_PROJECT_ENVIRONMENT=str(folder))
     python = str(folder / "bin" / "python")
-    run(uv, "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python, str(wheel))
+    files = [str(path) for path in wheels.glob("turnmill-*.whl" if not extras else "*.whl")]
+    run(uv, "pip", "install", "--quiet", "--offline", "--no-deps", "--python", python, *files)
     run(uv, "pip", "check", "--quiet", "--python", python)
     return folder / "bin"
 
 
-def run(*command: str, **variables: str) -> None:
+def run(*command: str, where: Path = ROOT, **variables: str) -> None:
     environment = {**os.environ, "UV_CACHE_DIR": CACHE, **variables}
     environment.pop("VIRTUAL_ENV", None)
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"

@@ -1,0 +1,138 @@
+"""The `turnmill` command: the table of all commands, and `run`, which needs no more than the client.
+
+All others are commands of turnmill-server, and run where that is installed. Nothing else in this package knows of its
+modules: without it, a module of a program's own that is called `pipeline` is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from turnmill.errors import CallerError, TurnmillError
+from turnmill.extras import CLIENT, install
+
+SERVER: Final = "turnmill-server"
+RUN: Final = """\
+Usage: turnmill run [--] COMMAND [ARGUMENT]...
+
+  Run COMMAND, whose Python programs publish what they say to the providers of their models:
+  `turnmill run -- python my_agent.py`.
+
+  COMMAND takes the place of this process: signals reach it, and its exit status is the one of this command.
+"""
+USAGE: Final = """\
+Usage: turnmill [OPTIONS] COMMAND [ARGS]...
+
+  Turn the streams of AI agents into complete, canonical conversations.
+
+Options:
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit.
+
+Commands:
+"""
+
+
+class Command(NamedTuple):
+    """The extra that brings a command (`pipeline/extras.py`), and what the list of commands says of it."""
+
+    extra: str
+    does: str
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    "archive": Command("archive", "The tables that TURNMILL_ARCHIVE=iceberg+… names."),
+    "assemble": Command("tools", "Assemble recorded streams, without a broker."),
+    "bench": Command("all", "Measure throughput, latency and memory on a local Kafka."),
+    "convert": Command("tools", "Convert documents between versions of ThreadProtocol."),
+    "demo": Command("demo", "See the whole pipeline at work on recorded runs."),
+    "dev": Command("demo", "Run everything on this machine, with the dashboard."),
+    "dlq": Command("worker", "List, show and redrive dead letters."),
+    "doctor": Command("worker", "See whether all is well, and what to do if not."),
+    "down": Command("demo", "Stop the development broker of TURNMILL_HOME; its data stays."),
+    "export": Command("worker", "Print threads, one JSON object a line."),
+    "gateway": Command("gateway", "Serve HTTP: ingest, threads, live streams, usage, dashboard."),
+    "hash": Command("tools", "Print the canonical hash of each turn of a document."),
+    "import": Command("tools", "Read histories of an SDK as threads."),
+    "publish": Command("tools", "Publish recorded runs to the events topic."),
+    "replay": Command("worker", "Assemble a stretch of the events topic again."),
+    "run": Command(CLIENT, "Run a program, and publish what it says to models."),
+    "runs": Command("worker", "List open runs, or threads that wait for an answer."),
+    "schema": Command("tools", "Print the JSON Schema of a thread document, or of a topic's records."),
+    "search": Command("worker", "Search in what was said."),
+    "settings": Command("tools", "Show every TURNMILL_* variable and its value."),
+    "store": Command("worker", "The thread store that TURNMILL_STORE names."),
+    "tenants": Command("worker", "Erase a tenant, and look for what is left of it."),
+    "threads": Command("worker", "List, show and delete stored threads."),
+    "topics": Command("worker", "List, create and describe the topics."),
+    "up": Command("demo", "Start the development broker, a real Apache Kafka."),
+    "usage": Command("worker", "Sum up tokens, cost, turns, errors and times."),
+    "validate": Command("tools", "Check thread documents of ThreadProtocol 0.0.4 or 0.0.3."),
+    "worker": Command("worker", "Assemble turns, count telemetry, store and archive."),
+}
+
+
+def main() -> None:
+    """Run the command line: the server's where it is installed, else what the client has."""
+    try:
+        if server_is_there():
+            import_module("pipeline.__main__").main()
+        else:
+            client(sys.argv[1:])
+    except TurnmillError as error:
+        sys.stderr.write(f"turnmill: {error}\n")
+        sys.exit(error.exit_code)
+
+
+def server_is_there() -> bool:
+    """Tell whether the server is installed. Raises CallerError where a stranger's `pipeline` comes before ours."""
+    try:
+        version(SERVER)
+    except PackageNotFoundError:
+        return False
+    found = find_spec("pipeline")
+    place = Path(found.origin).parent if found is not None and found.origin else None
+    if place is None or not (place.parent / "topics" / "catalog.py").exists():
+        raise CallerError(f"the module `pipeline` is {place}, not that of {SERVER}: keep the two in environments apart")
+    return True
+
+
+def client(arguments: Sequence[str]) -> None:
+    """Run a command of the client. Raises CallerError for one of the server, with what to install."""
+    match arguments:
+        case [] | ["-h" | "--help", *_]:
+            sys.stdout.write(USAGE + "".join(f"  {name:<10}{_line(one)}\n" for name, one in COMMANDS.items()))
+        case ["--version", *_]:
+            sys.stdout.write(f"turnmill, version {version('turnmill')}, client\n")
+        case ["run"] | ["run", "--"] | ["run", "-h" | "--help", *_]:
+            sys.stdout.write(RUN)
+        case ["run", "--", *command] | ["run", *command]:
+            run(command)
+        case [name, *_] if name in COMMANDS:
+            raise CallerError(f"`turnmill {name}` needs an extra of this package: {install(COMMANDS[name].extra)}")
+        case [name, *_]:
+            raise CallerError(f"there is no command {name!r}: `turnmill --help` lists them")
+
+
+def _line(command: Command) -> str:
+    return f"(needs turnmill[{command.extra}])" if command.extra != CLIENT else command.does
+
+
+def run(command: Sequence[str]) -> None:
+    """Run a program in place of this process, its model calls published. Raises CallerError where there is none."""
+    from turnmill.capture.program import environment  # noqa: PLC0415  # the list of commands needs none of it
+    from turnmill.environment import load_settings  # noqa: PLC0415
+
+    load_settings()  # what is wrong with them is said here, once
+    program = shutil.which(command[0])
+    if program is None:
+        raise CallerError(f"there is no program {command[0]!r}: give a command as you would type it, after `--`")
+    os.execve(program, list(command), environment(os.environ))  # noqa: S606  # that is what the command is for

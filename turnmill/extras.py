@@ -1,0 +1,13 @@
+"""What an extra of this package is called in messages. `pipeline/extras.py` says what each brings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLIENT: Final = ""  # the extra of what the client alone can do
+HTTP: Final = "http"
+
+
+def install(extra: str) -> str:
+    """Return the command that installs an extra."""
+    return f"pip install 'turnmill[{extra}]'"
