@@ -18,6 +18,7 @@ import sys
 import sysconfig
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from runpy import run_path
 from typing import Any, Final
@@ -66,7 +67,6 @@ NEEDS: Final = (
     "mypy",
     "orjson",
     "pydantic",
-    "pydantic-settings",
     "rfc8785",
     "setuptools",
     "sqlalchemy",
@@ -104,10 +104,11 @@ def compile_to(folder: Path, work: Path) -> list[str]:
         for path, names in GROUPS.items()
     ]
     options = ["--config-file", "pyproject.toml", "--ignore-missing-imports", "--cache-dir", str(work / "types")]
-    extensions = mypycify(
-        [*options, *sources()], opt_level="2", debug_level="0", separate=groups, target_dir=str(work / "c")
-    )
-    made = _built([*extensions, *_kernels()], folder, work)
+    with chdir(ROOT):  # mypyc names modules by the path from here
+        extensions = mypycify(
+            [*options, *sources()], opt_level="2", debug_level="0", separate=groups, target_dir=str(work / "c")
+        )
+        made = _built([*extensions, *_kernels()], folder, work)
     (folder / STAMP).write_text(json.dumps(stamp))
     return [STAMP, *(os.path.relpath(path, folder) for path in made)]
 
@@ -190,7 +191,6 @@ def main() -> None:
     parser.add_argument("--into", type=Path, metavar="FOLDER")
     parser.add_argument("--remove", action="store_true")
     options = parser.parse_args()
-    os.chdir(ROOT)  # mypyc names modules by the path from here
     if options.remove:
         remove(ROOT)
     elif options.into is not None:
