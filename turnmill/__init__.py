@@ -1,4 +1,4 @@
-"""What agents import, to publish the events of their runs; and programs that want to hear of the turns.
+"""Publish the events of an agent's runs, and consume the finished turns.
 
     from turnmill import Publisher
 
@@ -98,7 +98,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not follow `__ge
 else:  # a type checker would take any name for one of ours
 
     def __getattr__(name: str) -> object:
-        """A public name, loaded when it is first used (PEP 562)."""
+        """Return a public name, loaded when it is first used (PEP 562)."""
         if name == "__version__":
             return import_module("importlib.metadata").version("turnmill")
         if name not in PUBLIC:
@@ -108,5 +108,5 @@ else:  # a type checker would take any name for one of ours
 
 
 def __dir__() -> list[str]:
-    """-> the public names."""
+    """Return the public names."""
     return __all__

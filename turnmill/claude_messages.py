@@ -24,7 +24,7 @@ _OF_THE_MESSAGE: Final = ("content", "model", "usage", "message_id", "stop_reaso
 
 
 def line(message: Any) -> Any:
-    """A message of the SDK -> its line; anything else as it is."""
+    """Return the line of an SDK's message; anything else as it is."""
     write = _WRITERS.get(type(message).__name__)
     if write is not None and is_dataclass(message):
         return write(message)
@@ -64,14 +64,14 @@ _WRITERS: Final[dict[str, Callable[[Any], Line]]] = {
 
 
 def _content(content: Any) -> Any:
-    """A text, or blocks."""
+    """Return the content of a message: a text, or blocks."""
     if not isinstance(content, list):
         return content
     return [{"type": _BLOCKS[type(block).__name__], **_held(_flat(block))} for block in content]
 
 
 def _flat(thing: Any, without: tuple[str, ...] = ()) -> Line:
-    """The fields of a dataclass, by their names; dataclasses in them, too."""
+    """Return the fields of a dataclass, and of the dataclasses in it, by their names."""
     told = {field.name: getattr(thing, field.name) for field in fields(thing) if field.name not in without}
     return {name: _flat(value) if is_dataclass(value) else value for name, value in told.items()}
 

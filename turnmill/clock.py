@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """-> now, epoch ms."""
+    """Return the current time, epoch ms."""
     return time.time_ns() // 1_000_000

@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 
 
 class Consumed(Generic[Item]):
-    """Iterate over it once. `read`: aiokafka's record -> what the body gets, None where it is not wanted; it may raise
-    InvalidRecord.
+    """An iterator over the records of a topic, to be used once.
+
+    `read` turns aiokafka's record into what the body gets, or None where it is not wanted; it may raise InvalidRecord.
     """
 
     def __init__(
@@ -42,7 +43,10 @@ class Consumed(Generic[Item]):
         body_within: float = 300.0,
         settings: ClientSettings | None = None,
     ) -> None:
-        """Raises CallerError for a group of the worker's own, a time without zone, and settings that can't work."""
+        """Check the options.
+
+        Raises CallerError for a group of the worker's own, a time without zone, and settings that can't work.
+        """
         if settings is None:
             from turnmill.environment import load_settings  # noqa: PLC0415  # as above
 
@@ -126,7 +130,7 @@ class Consumed(Generic[Item]):
             return None
 
     def _done(self) -> None:
-        """The body has come through."""
+        """Note that the body has returned."""
         if self._reader is not None and self._given is not None:
             self._reader.done(self._given)
             self._given = None

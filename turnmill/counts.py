@@ -1,4 +1,4 @@
-"""What went through a publisher, and where its records are."""
+"""The counts of a publisher's records, and where they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counts:
-    """What went through a publisher; `bytes` of record values. `adopted`: records from the spools of dead processes."""
+    """The counts of a publisher.
+
+    `bytes` of record values. `adopted`: records from the spools of dead processes.
+    """
 
     runs: int = 0
     events: int = 0
@@ -26,7 +29,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Where a publisher's records are: sent + adopted = confirmed + waiting + spooled + dropped + refused.
+    """A publisher's records by place: sent + adopted = confirmed + waiting + spooled + dropped + refused.
 
     `adopted`: found in the spools of dead processes. `waiting`: in memory. `spooled`: on disk. `dropped`: only with
     TURNMILL_SPOOL_POLICY=drop. `refused`: by the broker for good, and kept in a file. `damaged`: places of adopted

@@ -10,7 +10,7 @@ from turnmill.settings import PREFIX, ClientSettings
 
 
 def secret(settings: ClientSettings, name: str) -> str | None:
-    """-> the value of the variable, or of the file that `…_file` names, without its last line end.
+    """Return a secret: the variable's value, or the content of the file that `…_file` names, without its last line end.
 
     None where neither is set. Raises CallerError for a file that can't be read or is empty, and where both are set.
     """
@@ -31,7 +31,7 @@ def secret(settings: ClientSettings, name: str) -> str | None:
 
 
 def trusting(ca_file: Path | None) -> ssl.SSLContext:
-    """-> TLS 1.2 or later, with these authorities (None: the system's). Raises CallerError."""
+    """Return a context for TLS 1.2 or later, with these authorities (None: the system's). Raises CallerError."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
@@ -44,10 +44,10 @@ def trusting(ca_file: Path | None) -> ssl.SSLContext:
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return PREFIX + name.upper()
 
 
 def cause(error: Exception) -> str:
-    """What is wrong, without the path that the system's message holds."""
+    """Return the reason of an error, without the path that the system's message holds."""
     return str(getattr(error, "strerror", None) or error)

@@ -6,7 +6,7 @@ import sys
 
 
 def current() -> str | None:
-    """-> the `traceparent` of the current span; None where there is none.
+    """Return the `traceparent` of the current span; None where there is none.
 
     OpenTelemetry is not imported for this: a program that has not imported it has no span.
     """

@@ -27,7 +27,7 @@ def loads(data: str | bytes, parse_constant: Number | None = None, parse_float: 
 
 
 def dumps(value: Any) -> str:
-    """-> JSON text in ASCII, without spaces. Raises TypeError, and ValueError for a value that holds itself."""
+    """Return JSON text in ASCII, without spaces. Raises TypeError, and ValueError for a value that contains itself."""
     try:
         return json.dumps(value, separators=COMPACT)
     except RecursionError:
@@ -71,7 +71,7 @@ def _read(text: str, decoder: json.JSONDecoder) -> Any:
 
 
 def _key(text: str, at: int, decoder: json.JSONDecoder) -> tuple[str, int]:
-    """The key that begins at this place, and where its value does."""
+    """Return the key that begins at `at`, and the index where its value begins."""
     if text[at : at + 1] != '"':
         raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
     key, at = decoder.raw_decode(text, at)

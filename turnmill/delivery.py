@@ -127,6 +127,6 @@ class Delivery:
         return self._transit.bytes > UNCONFIRMED_BYTES
 
     def _stopped(self, task: asyncio.Task[None]) -> None:
-        """The task of sending is over, as when an event loop ends, which cancels all its tasks."""
+        """Note the end of the sending task, as when an event loop ends, which cancels all its tasks."""
         error = None if task.cancelled() else task.exception()
         self._transit.fail(repr(error) if error else "sending was cancelled")

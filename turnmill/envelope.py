@@ -83,7 +83,7 @@ def decode(data: bytes | None) -> dict[str, Any]:
 
 
 def checked(value: Any) -> dict[str, Any]:
-    """What `loads` gave -> envelope, with the same checks. Raises InvalidRecord."""
+    """Return the envelope in a parsed JSON value, with the same checks. Raises InvalidRecord."""
     if not isinstance(value, dict):
         raise InvalidRecord(Reason.NOT_AN_ENVELOPE, f"a JSON object is expected, not a {type(value).__name__}")
     version = value.get("v")

@@ -36,7 +36,7 @@ def load_settings(environ: Mapping[str, str] | None = None, **overrides: Any) ->
 
 
 def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, Any], problems: list[str]) -> Kind:
-    """-> settings of that kind. Raises CallerError with these `problems` and those of the values, a line each."""
+    """Return settings of that kind. Raises CallerError with `problems` and those of the values, a line each."""
     from pydantic import ValidationError  # noqa: PLC0415  # as above
 
     from turnmill.settings import PREFIX  # noqa: PLC0415
@@ -56,7 +56,7 @@ def read(kind: type[Kind], environ: Mapping[str, str], overrides: Mapping[str, A
 
 
 def _got(kind: type[ClientSettings], error: Mapping[str, Any]) -> str:
-    """What was given, unless it is a secret."""
+    """Return the given value in words, unless it is a secret."""
     secret = "SecretStr" in str(kind.model_fields[error["loc"][0]].annotation) if error["loc"] else True
     return "" if secret else f" (got {_shown(error['input'])})"
 

@@ -1,4 +1,4 @@
-"""What an extra of this package is called in messages. `pipeline/extras.py` says what each brings."""
+"""The extras of this package as messages name them; `pipeline/extras.py` says what each brings."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Decoder:
         self._before: list[bytes] | None = []  # sse-or-array: what came until it was clear which; None: it is
 
     def feed(self, chunk: bytes) -> list[Framed]:
-        """-> the events that are whole now."""
+        """Return the events that the chunk completes."""
         if self._cutter is not None:
             return self._feed_objects(self._cutter, chunk)
         if self._after_cr and chunk:
@@ -117,7 +117,7 @@ class Decoder:
         return found
 
     def close(self) -> list[Framed]:
-        """-> the last JSON line, if it had no line end. An SSE event without the blank line behind it is dropped."""
+        """Return the last JSON line, if it has no line end. An SSE event without its blank line is dropped."""
         found: list[Framed] = []
         last = self._take_tail()
         if last and (self._object or (not self._sse and not SSE_LINE.match(last.removeprefix(BOM)))):
@@ -238,12 +238,12 @@ class Decoder:
 
 
 def decoder_for(wire: Wire, max_event_bytes: int = EVENT_BYTES) -> Decoder:
-    """-> a decoder of that wire's streams."""
+    """Return a decoder of that wire's streams."""
     return Decoder(wire.framing, wire.done_marker, max_event_bytes, boxed=wire.boxed)
 
 
 def decode(stream: bytes, wire: Wire) -> list[Framed]:
-    """A whole stream -> its events, and what is wrong with those that are none."""
+    """Return the events of a whole stream, and what is wrong with those that can't be read."""
     decoder = decoder_for(wire)
     return decoder.feed(stream) + decoder.close()
 

@@ -73,7 +73,7 @@ class GatewayProducer:
         return future
 
     def refuses(self, error: BaseException) -> bool:
-        """Whether the gateway has refused the record."""
+        """Return True if the gateway refused the record."""
         return isinstance(error, RecordRefused)
 
     async def close(self) -> None:
@@ -112,7 +112,7 @@ class GatewayProducer:
             await asyncio.sleep(max(0.0, began + PAUSE - loop.time()))
 
     def _batch(self) -> list[Waiting]:
-        """-> at least one record, and as many more as one request takes, whatever of them is refused."""
+        """Return at least one record, and as many more as one request takes, whatever of them is refused."""
         batch: list[Waiting] = []
         size = 0
         while self._waiting and (
@@ -135,10 +135,10 @@ class GatewayProducer:
 
 
 async def connected(settings: ClientSettings) -> GatewayProducer:
-    """A producer for the gateway of TURNMILL_PUBLISH_URL.
+    """Return a producer for the gateway of TURNMILL_PUBLISH_URL.
 
-    Raises BrokerError where it does not answer, or does not let us in; CallerError for a token or certificates that
-    can't be read.
+    Raises BrokerError where it doesn't answer or refuses us; CallerError for a token or certificates that can't be
+    read.
     """
     assert settings.publish_url is not None  # the caller has looked
     token = secret(settings, "publish_token")
@@ -156,8 +156,10 @@ async def connected(settings: ClientSettings) -> GatewayProducer:
 
 
 async def post(http: httpx.AsyncClient, url: str, records: list[bytes]) -> dict[int, str]:
-    """Send records -> those that the gateway refuses: number in the list -> why. Raises BrokerError where it is not
-    known to have taken them, RecordRefused where it takes none of so many bytes.
+    """Send records; return the refused ones: index in the list -> reason.
+
+    Raises BrokerError where the gateway is not known to have taken them, RecordRefused where it takes none of so many
+    bytes.
     """
     try:
         answer = await http.post(
@@ -183,7 +185,7 @@ async def post(http: httpx.AsyncClient, url: str, records: list[bytes]) -> dict[
 
 
 def _said(answer: httpx.Response) -> str:
-    """What a problem of ours says, else the beginning of the answer."""
+    """Return the detail of a gateway's problem, else the beginning of the answer."""
     try:
         return str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):

@@ -78,8 +78,9 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
     # ---- reading
 
     async def open(self) -> None:
-        """Connect; while no broker answers, this tries again. Raises CallerError for settings that can't work, and
-        BrokerError where the topic is missing.
+        """Connect; retry while no broker answers.
+
+        Raises CallerError for settings that can't work, and BrokerError where the topic is missing.
         """
         pause, numbers = AGAIN, set[int]()
         while self._consumer is None:
@@ -128,7 +129,10 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         return bounded(consumer)
 
     async def poll(self) -> list[Heard]:
-        """What has come, within POLL_MS. Commits what is done where that is due. Raises BrokerError."""
+        """Return the records that come within POLL_MS, and commit what is done where that is due.
+
+        Raises BrokerError.
+        """
         assert self._consumer is not None  # `open` came first
         if not self._flowing.is_set():
             with suppress(TimeoutError):
@@ -152,13 +156,13 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka 
         return [Heard(self.generation, place, record) for place, records in found.items() for record in records]
 
     def current(self, heard: Heard) -> bool:
-        """Whether the partition of a record is still ours, and no rebalance is under way."""
+        """Return True if the record's partition is still ours and no rebalance is under way."""
         return heard.generation == self.generation and self._flowing.is_set()
 
     # ---- how far it is done
 
     def begun(self) -> None:
-        """A record is being worked on: a rebalance waits for it a while."""
+        """Note that a record is being worked on: a rebalance waits for it a while."""
         self._idle.clear()
 
     def rested(self) -> None:

@@ -13,9 +13,9 @@ UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def thread_uuid(conversation_id: str, tenant: str | None = None) -> tuple[str, str | None]:
-    """-> (thread_id, external_id): a UUID stays as it is (in canonical form), any other id becomes a UUIDv5.
+    """Return (thread_id, external_id): a UUID in canonical form, any other id as a UUIDv5 with the id beside it.
 
-    Two tenants may call their conversations alike: with `tenant`, the UUIDv5 is of both.
+    Two tenants may call their conversations alike: with `tenant`, the UUIDv5 is made of both.
     """
     if UUID_FORMS.fullmatch(conversation_id):  # UUID() alone takes more: underscores, spaces, other scripts' digits
         return str(UUID(conversation_id)), None
@@ -24,12 +24,12 @@ def thread_uuid(conversation_id: str, tenant: str | None = None) -> tuple[str, s
 
 
 def is_uuid(value: object) -> bool:
-    """Whether `value` is a UUID in its canonical text form (36 characters, hyphens, any case)."""
+    """Return True if `value` is a UUID in its canonical text form (36 characters, hyphens, any case)."""
     return isinstance(value, str) and UUID_TEXT.fullmatch(value) is not None
 
 
 def turn_id(thread_id: str, run_id: str, ordinal: str = "") -> str:
-    """The UUIDv5 of a turn: of (thread, run), and of its `ordinal` where one run holds several turns."""
+    """Return the UUIDv5 of a turn: of (thread, run), and of its `ordinal` where one run has several turns."""
     name = f"{run_id}#{ordinal}" if ordinal else run_id
     # RFC 9562, 5.5, as uuid5() does it, without its objects: they are a tenth of what the end of a turn costs.
     thread = bytes.fromhex(thread_id.replace("-", ""))

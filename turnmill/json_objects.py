@@ -14,8 +14,9 @@ IN_TEXT: Final = re.compile(rb'["\\]')
 
 
 class Found(NamedTuple):
-    """An object, or bytes between objects that are none. `line` is where it starts, from 1. `cut`: it is too long, and
-    `raw` is its beginning alone.
+    """An object, or bytes between objects.
+
+    `line` is where it starts, from 1. `cut`: it is too long, and `raw` is its beginning alone.
     """
 
     line: int
@@ -36,7 +37,7 @@ class Cutter:
         self._text = self._escaped = self._cut = False
 
     def feed(self, chunk: bytes) -> list[Found]:
-        """-> the objects that are whole now."""
+        """Return the objects that the chunk completes."""
         found: list[Found] = []
         start = at = 0
         while at < len(chunk):
@@ -53,7 +54,7 @@ class Cutter:
         return found
 
     def _begin(self, chunk: bytes, at: int, found: list[Found]) -> int:
-        """Where the next object begins, or the end of the chunk."""
+        """Return the index where the next object begins, or the end of the chunk."""
         brace = chunk.find(b"{", at)
         end = len(chunk) if brace < 0 else brace
         between = chunk[at:end].strip(BETWEEN)

@@ -78,7 +78,10 @@ class MicroBatch:
         return full
 
     def take(self, end: str | None = None, *, at: int) -> bytes:
-        """-> a record of all that waits, with the run's `end` where it is over; `at` dates a record without events."""
+        """Return a record of all waiting events, with the run's `end` where it is over.
+
+        `at` dates a record without events.
+        """
         start = self._times[0] if self._times else at
         head: dict[str, Any] = {"v": VERSION, **self.identity, "seq": self.seq - len(self._events), "ts": start}
         if self._info is not None:

@@ -1,4 +1,4 @@
-"""How deeply JSON may be nested: the same on every machine, whatever its interpreter could take.
+"""The deepest nesting of JSON that is read: the same on every machine, whatever its interpreter could take.
 
 orjson reads LEVELS and no more, whoever calls it: that is its documented bound, and a test says so. Where it refuses a
 text for another reason, and the standard library reads it, the same bound is counted here.
@@ -23,10 +23,12 @@ T = TypeVar("T")
 
 
 def too_deep(data: bytes, levels: int = LEVELS) -> bool:
-    """Whether JSON has more levels of arrays and objects than that. For other bytes the answer says nothing.
+    """Return True if JSON has more levels of arrays and objects than `levels`.
 
-    The innermost pairs are taken away until few are left, as each pass takes a level; only what is deep is counted
-    bracket by bracket.
+    For other bytes the answer means nothing.
+
+    The innermost pairs are removed until few are left, as each pass takes a level; only a deep rest is counted bracket
+    by bracket.
     """
     unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     left = b"".join(unescaped.split(b'"')[::2]).translate(None, OTHERS).translate(bytes.maketrans(b"{}", b"[]"))
@@ -44,7 +46,7 @@ def too_deep(data: bytes, levels: int = LEVELS) -> bool:
 
 
 def text_too_deep(text: str) -> bool:
-    """The same of a text; most are told by how few brackets they have."""
+    """Return True if a text is nested too deeply; for most the number of brackets decides."""
     return text.count("[") + text.count("{") > LEVELS and too_deep(text.encode("utf-8", "surrogatepass"))
 
 

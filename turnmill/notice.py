@@ -15,7 +15,9 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`id` is the same each time the notice comes. `type`: thread.deleted, budget.reached; readers ignore others.
+    """A notice.
+
+    `id` is the same each time the notice comes. `type`: thread.deleted, budget.reached; readers ignore others.
     `thread_id` is there where it is about a thread; `data` is as the type has it (`docs/records.md`).
     """
 

@@ -1,4 +1,4 @@
-"""What a publisher hands its records to: a Kafka producer, or a gateway."""
+"""The interface by which a publisher sends records; implemented for Kafka and for a gateway over HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Producer(Protocol):
         """
 
     def refuses(self, error: BaseException) -> bool:
-        """Whether an error is about the record, which is never taken, rather than about the connection."""
+        """Return True if an error is about the record, which is never taken, rather than about the connection."""
 
     async def close(self) -> None:
         """Disconnect; what is not confirmed stays so."""

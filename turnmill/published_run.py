@@ -192,7 +192,7 @@ class PublishedRun:
 
 
 async def _each(source: AsyncIterable[Event] | Iterable[Event]) -> AsyncGenerator[Event]:
-    """The items of any iterable; one that is a context manager, too, is entered (as streams of Pydantic AI 2)."""
+    """Yield the items of any iterable; one that is a context manager, too, is entered (as streams of Pydantic AI 2)."""
     if isinstance(source, AbstractAsyncContextManager):
         async with source as entered:
             async for item in entered:

@@ -56,8 +56,15 @@ class Publisher:
     def __init__(
         self, settings: ClientSettings | None = None, *, spool: bool = True, keep_after: float | None = None
     ) -> None:
-        """`settings`: by default what the environment says. `keep_after`: seconds, on exit, until what is unconfirmed
-        stays in the spool, by default 5. Raises CallerError where the environment is wrong.
+        """Make a publisher; it connects in `async with`.
+
+        Args:
+            settings: By default what the environment says.
+            spool: False: without a disk; an absent broker is an error.
+            keep_after: Seconds, on exit, until unconfirmed records stay in the spool; by default 5.
+
+        Raises:
+            CallerError: The environment is wrong.
         """
         if settings is None:
             from turnmill.environment import load_settings  # noqa: PLC0415  # as above
@@ -73,7 +80,10 @@ class Publisher:
         self.counts = Counts()
 
     async def __aenter__(self) -> Self:
-        """Raises CallerError for settings that can't work, and BrokerError without a spool."""
+        """Connect.
+
+        Raises CallerError for settings that can't work, and BrokerError without a spool.
+        """
         from turnmill.delivery import Delivery  # noqa: PLC0415  # as above
         from turnmill.spool import Spool  # noqa: PLC0415
 
@@ -110,7 +120,7 @@ class Publisher:
             raise BrokerError(message)
 
     def report(self) -> Report:
-        """Where the records are now; after the end, where they were left."""
+        """Return where the records are now; after the end, where they were left."""
         counts, delivery = self.counts, self._delivery
         waiting = delivery.waiting if delivery else 0
         return Report(
@@ -138,13 +148,24 @@ class Publisher:
         first_seq: int = 0,
         traceparent: str | None = None,
     ) -> PublishedRun:
-        """One run; `run_id` is a new UUID where it is not given, `max_events` bounds its records beside their size.
-        `first_seq`: the number of the first event, where others of the run were published before. `traceparent` (W3C):
-        the span of which the run is a part, by default OpenTelemetry's current one; one of another form is left out.
+        """Return a run, to be used in `async with`.
 
-        A `thread_id` that is no UUID becomes one, and is kept as the thread's external id; over HTTP the gateway makes
-        it, which knows the tenant. Raises CallerError for
-        arguments that can't be right, InvalidRecord for an `info` that is too large.
+        Args:
+            thread_id: The conversation. One that is no UUID becomes one, and is kept as the thread's external id; over
+                HTTP the gateway makes it, which knows the tenant.
+            agent_id: The agent.
+            dialect: The wire of its events, as `docs/dialects.md` names them.
+            run_id: By default a new UUID.
+            tenant: The tenant.
+            info: Facts about the run, of its first record.
+            max_events: Most events in a record; by default its size alone bounds it.
+            first_seq: The number of the first event, where others of the run were published before.
+            traceparent: The span (W3C) that the run is a part of, by default OpenTelemetry's current one; a malformed
+                one is left out.
+
+        Raises:
+            CallerError: An argument can't be right.
+            InvalidRecord: `info` is too large.
         """
         from pydantic import ValidationError  # noqa: PLC0415  # as above
 
@@ -219,12 +240,12 @@ class Publisher:
             run.flush()
 
     def forget(self, run: PublishedRun) -> None:
-        """A run is over."""
+        """Forget a run that is over."""
         self._runs.discard(run)
 
 
 def _over_kafka(settings: ClientSettings) -> tuple[Connect, str]:
-    """-> how to connect, and the spool's folder. Raises CallerError for settings that can't work."""
+    """Return a function that connects to Kafka, and the spool's folder. Raises CallerError for wrong settings."""
     from turnmill.kafka.client import client_options  # noqa: PLC0415  # as above
     from turnmill.kafka.producer import connected  # noqa: PLC0415
 
@@ -233,7 +254,7 @@ def _over_kafka(settings: ClientSettings) -> tuple[Connect, str]:
 
 
 def _over_http(settings: ClientSettings) -> tuple[Connect, str]:
-    """The same for a gateway. Its spool is another one: its records name threads as the caller does."""
+    """Return the same for a gateway. Its spool is another one: its records name threads as the caller does."""
     from turnmill.credentials import secret  # noqa: PLC0415  # as above
     from turnmill.gateway_producer import connected  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What is known about a run beside its stream: the `run` object of the envelope."""
+"""The facts about a run beside its stream: the `run` object of the envelope."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Named = Annotated[str, StringConstraints(max_length=NAMED_CHARACTERS)]
 
 
 class RunInfo(BaseModel):
-    """What is known about a run beside its stream; in the run's first record. Unknown keys are kept."""
+    """The facts about a run beside its stream, in the run's first record. Unknown keys are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=())
 

@@ -29,7 +29,7 @@ _SO_FAR: Final = frozenset({"snapshot"})
 
 
 def model(event: Any, *, without: frozenset[str] = frozenset()) -> Any:
-    """A pydantic model -> the event as a dict, without these fields; anything else as it is. Raises InvalidRecord."""
+    """Return a pydantic model as a dict without the fields `without`; anything else as it is. Raises InvalidRecord."""
     if not hasattr(event, "model_dump"):
         return event
     try:
@@ -39,12 +39,12 @@ def model(event: Any, *, without: frozenset[str] = frozenset()) -> Any:
 
 
 def anthropic_event(event: Any) -> Any:
-    """An event of anthropic -> the event as a dict, or LEFT_OUT; else as `model`. Raises InvalidRecord."""
+    """Return an event of anthropic as a dict, or LEFT_OUT; else as `model`. Raises InvalidRecord."""
     return LEFT_OUT if getattr(event, "type", None) in _OF_ANTHROPICS_HELPER else model(event)
 
 
 def claude_code_event(event: Any) -> Any:
-    """A message of the Claude Agent SDK -> its line as a dict; else as `model`. Raises InvalidRecord."""
+    """Return a message of the Claude Agent SDK as the dict of its line; else as `model`. Raises InvalidRecord."""
     try:
         return model(line(event))
     except (AttributeError, KeyError) as error:
@@ -52,7 +52,7 @@ def claude_code_event(event: Any) -> Any:
 
 
 def langgraph_event(event: Any) -> Any:
-    """What LangGraph streams, with messages in it -> the same as JSON values. Raises InvalidRecord."""
+    """Return an item of LangGraph's stream, with messages in it, as JSON values. Raises InvalidRecord."""
     try:
         return _written(event)
     except RecursionError:
@@ -62,7 +62,7 @@ def langgraph_event(event: Any) -> Any:
 
 
 def _written(value: Any) -> Any:
-    """A JSON value that may hold objects -> the same with JSON in their place."""
+    """Return a value that may hold objects as JSON."""
     match value:
         case None | str() | int() | float():
             return value
@@ -78,8 +78,9 @@ def _written(value: Any) -> Any:
 
 
 def openai_chat_event(event: Any) -> Any:
-    """A chunk of openai, also in the event of its helper -> the chunk as a dict, or LEFT_OUT; else as `model`. Raises
-    InvalidRecord.
+    """Return a chunk of openai, also from its helper's event, as a dict, or LEFT_OUT; else as `model`.
+
+    Raises InvalidRecord.
     """
     kind = getattr(event, "type", None)
     if kind == "chunk" and hasattr(event, "chunk"):
@@ -88,19 +89,17 @@ def openai_chat_event(event: Any) -> Any:
 
 
 def gemini_event(event: Any) -> Any:
-    """A response of google-genai -> the response as a dict, without the headers that it came with; else as `model`.
-    Raises InvalidRecord.
-    """
+    """Return a response of google-genai as a dict without its HTTP headers; else as `model`. Raises InvalidRecord."""
     return model(event, without=_BESIDE_GEMINI)
 
 
 def openai_responses_event(event: Any) -> Any:
-    """An event of openai, also of its helper -> the event as a dict; else as `model`. Raises InvalidRecord."""
+    """Return an event of openai, also of its helper, as a dict; else as `model`. Raises InvalidRecord."""
     return model(event, without=_SO_FAR)
 
 
 def pydantic_ai_event(event: Any) -> Any:
-    """An event of Pydantic AI -> the event as a dict; else as `model`. Raises InvalidRecord."""
+    """Return an event of Pydantic AI as a dict; else as `model`. Raises InvalidRecord."""
     kind = getattr(event, "event_kind", None)
     if kind is None:
         return model(event)
@@ -115,7 +114,7 @@ def pydantic_ai_event(event: Any) -> Any:
 
 
 def openai_agents_event(event: Any) -> Any:
-    """An event of OpenAI's Agents SDK -> the event as a dict; else as `model`. Raises InvalidRecord."""
+    """Return an event of OpenAI's Agents SDK as a dict; else as `model`. Raises InvalidRecord."""
     try:
         match getattr(event, "type", None):
             case "raw_response_event":
@@ -130,7 +129,7 @@ def openai_agents_event(event: Any) -> Any:
 
 
 def _run_item(item: Any) -> dict[str, Any]:
-    """A RunItem; the agents in it are programs, their names are data."""
+    """Return a RunItem as a dict; the agents in it are programs, their names are data."""
     from pydantic_core import to_jsonable_python  # noqa: PLC0415  # who sends such objects has it loaded
 
     told = {"type": item.type, "raw_item": _as_it_came(item.raw_item)}
@@ -144,12 +143,12 @@ def _run_item(item: Any) -> dict[str, Any]:
 
 
 def _as_it_came(value: Any) -> Any:
-    """A model of OpenAI's -> the fields that its server wrote; what is a dict stays one."""
+    """Return the fields of a model of OpenAI's that its server wrote; a dict stays one."""
     return value.model_dump(mode="json", exclude_unset=True, warnings=False) if hasattr(value, "model_dump") else value
 
 
 def _result(result: Any) -> dict[str, Any]:
-    """The end of a run. `usage` is a method in Pydantic AI 1 and an attribute in 2."""
+    """Return the end of a run. `usage` is a method in Pydantic AI 1 and an attribute in 2."""
     from pydantic_core import to_jsonable_python  # noqa: PLC0415  # as above
 
     usage = result.usage() if callable(result.usage) else result.usage

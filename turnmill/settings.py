@@ -53,7 +53,7 @@ def _hosts(value: str) -> str:
 
 
 class ClientSettings(BaseModel):
-    """How to reach the brokers and where to spool, with the defaults; sizes in bytes."""
+    """The settings of a client: how to reach the brokers, and where to spool; sizes in bytes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -141,7 +141,7 @@ class ClientSettings(BaseModel):
 
     @property
     def address(self) -> str:
-        """Where publishers send to, as messages name it: the gateway, or the brokers."""
+        """The address that publishers send to, as messages name it: the gateway, or the brokers."""
         return self.publish_url or self.brokers
 
     @property
@@ -156,16 +156,16 @@ class ClientSettings(BaseModel):
 
     @property
     def speaks_tls(self) -> bool:
-        """Whether the brokers are spoken to over TLS."""
+        """True if the brokers are reached over TLS."""
         return self.security_protocol.endswith("SSL")
 
     @property
     def speaks_sasl(self) -> bool:
-        """Whether we log in to the brokers."""
+        """True if we log in to the brokers."""
         return self.security_protocol.startswith("SASL")
 
 
 def without_password(url: str) -> str:
-    """A URL fit to be printed, also one whose password breaks it in two."""
+    """Return a URL fit to be printed, also one whose password breaks it in two."""
     url = re.sub(r"(?i)([?&][^=&]*(?:password|token|secret|sig)[^=&]*=)[^&]*", r"\1***", url)
     return re.sub(r"(://[^:/?#@]*):.*@", r"\1:***@", url)

@@ -1,4 +1,4 @@
-"""How tenants share something that is bounded: bytes, slots, entries. Pure."""
+"""The shares of tenants in something bounded: bytes, slots, entries. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEAVES: Final = 3  # a tenant holds at most so many times what it leaves free: t
 
 
 class Shares:
-    """How much each tenant holds; `total`: all together.
+    """The amount that each tenant holds; `total`: all together.
 
     Tenants are kept by the bits of their amounts: to find who holds most, within a factor of two, takes as long for a
     million of them as for one. So who holds less than half as much as another is never asked to make room.
@@ -22,7 +22,7 @@ class Shares:
         self._by_bits: list[dict[str | None, None]] = [{} for _ in range(BITS)]
 
     def add(self, tenant: str | None, amount: int) -> None:
-        """A tenant holds so much more; less, where it is negative."""
+        """Add an amount to a tenant's; a negative one is taken away."""
         before = self._held.get(tenant, 0)
         after = before + amount
         self.total += amount
@@ -47,7 +47,10 @@ class Shares:
         return self._held.get(tenant, 0)
 
     def most(self) -> str | None:
-        """The tenant that holds most; of several the one that has held as much for longest. Something must be held."""
+        """Return the tenant that holds most; of several the one that has held as much for longest.
+
+        Something must be held.
+        """
         return next(tenant for tenants in reversed(self._by_bits) for tenant in tenants)
 
     def allows(self, tenant: str | None, amount: int, size: int) -> bool:

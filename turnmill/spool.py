@@ -76,7 +76,7 @@ class Spool:
 
     @property
     def unread(self) -> bool:
-        """Whether `read` would give records."""
+        """True if `read` would return records."""
         return bool(self._segments) and self._segments[-1].read < self._segments[-1].size
 
     def append(self, key: bytes, value: bytes) -> Place:
@@ -98,14 +98,14 @@ class Spool:
             segment.read = segment.size
 
     def read(self) -> list[Spooled]:
-        """The next records, in order, of one segment; empty where all was read. Damaged bytes are put aside."""
+        """Return the next records, in order, of one segment; empty where all was read. Damaged bytes are put aside."""
         for segment in list(self._segments):
             if segment.read < segment.size and (found := self._rest_of(segment)):
                 return found
         return []
 
     def ack(self, places: Iterable[Place]) -> None:
-        """These records, in order, and all before them are confirmed: no process reads them again."""
+        """Note that these records, in order, and all before them are confirmed: no process reads them again."""
         for place in places:
             place.segment.acked = place.end
         while self._segments and self._segments[0].acked >= self._segments[0].size:
@@ -188,7 +188,10 @@ class Spool:
             )
 
     def _rest_of(self, segment: Segment) -> list[Spooled]:
-        """-> the records from `read` to the end. Other bytes are put aside; at the end they no longer belong to it."""
+        """Return the records from `read` to the end.
+
+        Other bytes are put aside; at the end they no longer belong to it.
+        """
         begin = last = segment.read
         data = segment.bytes_from(begin)
         records = []

@@ -39,7 +39,7 @@ class Damage:
 
 
 def encode(key: bytes, value: bytes) -> bytes:
-    """A record -> its bytes."""
+    """Return a record as bytes."""
     lengths = LENGTHS.pack(len(key), len(value))
     return b"".join((MARK, lengths, CHECKSUM.pack(_checksum(lengths, key, value)), key, value))
 

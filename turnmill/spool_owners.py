@@ -56,7 +56,7 @@ def adopt(folder: Path, own: Path) -> None:
 
 
 def _is_there(lock: int, folder: Path) -> bool:
-    """Whether the file that is locked is still the folder's."""
+    """Return True if the locked file is still the folder's."""
     try:
         return os.path.samestat(os.fstat(lock), (folder / LOCK).stat())
     except FileNotFoundError:

@@ -25,7 +25,7 @@ class Segment:
     acked: int = 0
 
     def bytes_from(self, start: int) -> bytes:
-        """-> what it holds from there to `size`."""
+        """Return the bytes from `start` to `size`."""
         with self.path.open("rb") as file:
             file.seek(start)
             return file.read(self.size - start)
@@ -50,7 +50,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a record ends."""
+    """The end of a record in its segment."""
 
     segment: Segment
     end: int
@@ -66,7 +66,7 @@ class Spooled:
 
 
 def opened(path: Path) -> Segment:
-    """-> the segment in a file that was written before, to be read from where it is confirmed."""
+    """Return the segment in a file that was written before, to be read from where it is confirmed."""
     size = path.stat().st_size
     begin = min(_read_ack(path), size)
     return Segment(path, size=size, read=begin, acked=begin)

@@ -1,4 +1,4 @@
-"""What a publisher writes to its spool, and when: where the broker is slow or away, or memory is full."""
+"""Writing to a publisher's spool: where the broker is slow or away, or memory is full."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class Spooling:
         self._loop = asyncio.get_running_loop()
 
     def watch(self) -> None:
-        """A record waits from now on: if it waits for too long, `spill` follows; at once where there is no broker, as
-        the process may be killed in the meantime.
+        """Spill a waiting record to disk after a while.
+
+        At once where there is no broker, as the process may be killed.
         """
         if self._transit.trouble is not None:
             self.keep()
@@ -118,7 +119,7 @@ class Spooling:
             self._arm(self._look_at_the_oldest, SPOOL_AFTER - age)
 
     def _write(self, key: bytes, value: bytes) -> Place | None:
-        """-> where the record is; None where the spool is full, which is tried again."""
+        """Return where the record is; None where the spool is full, which is retried."""
         try:
             place = self._spool.append(key, value)
         except SpoolFull as error:

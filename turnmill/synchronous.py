@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 
 class SyncPublisher:
-    """As Publisher, with the same arguments and errors."""
+    """A `Publisher` for programs without an event loop, with the same arguments and errors."""
 
     def __init__(self, settings: ClientSettings | None = None, *, spool: bool = True) -> None:
         self._publisher = Publisher(settings, spool=spool)
@@ -67,11 +67,14 @@ class SyncPublisher:
         self.wait_for(self._publisher.flush(within))
 
     def report(self) -> Report:
-        """Where the records are."""
+        """Return where the records are."""
         return self._publisher.report()
 
     def wait_for(self, call: Coroutine[Any, Any, Answer]) -> Answer:
-        """-> the result of a coroutine that runs in the publisher's own loop. Raises CallerError outside of `with`."""
+        """Return the result of a coroutine that runs in the publisher's own loop.
+
+        Raises CallerError outside of `with`.
+        """
         if self._loop is None:
             call.close()
             raise CallerError("the publisher is closed: use it inside `with SyncPublisher()`")
@@ -86,7 +89,10 @@ class SyncPublisher:
 
 
 class SyncRun:
-    """As PublishedRun. Leaving its context ends it: complete; aborted when interrupted; error on an exception."""
+    """A `PublishedRun` without an event loop.
+
+    Leaving its context ends it: complete; aborted when interrupted; error on an exception.
+    """
 
     def __init__(self, publisher: SyncPublisher, run: PublishedRun) -> None:
         self._publisher = publisher

@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 
 class SyncConsumed(Generic[Item]):
-    """As Consumed, with the same errors; `close` may be called from any thread and from a signal handler."""
+    """A `Consumed` without an event loop; `close` may be called from any thread and from a signal handler."""
 
     def __init__(self, made: Consumed[Any]) -> None:
         self._made: Consumed[Item] = made
@@ -94,7 +94,7 @@ async def _awaited(call: Awaitable[Answer]) -> Answer:
 
 
 class SyncTurns(SyncConsumed[Item]):
-    """As Turns, with the same arguments."""
+    """A `Turns` without an event loop, with the same arguments."""
 
     @overload
     def __init__(
@@ -109,7 +109,7 @@ class SyncTurns(SyncConsumed[Item]):
 
 
 class SyncNotices(SyncConsumed[Notice]):
-    """As Notices, with the same arguments."""
+    """A `Notices` without an event loop, with the same arguments."""
 
     def __init__(self, group: str | None, **options: Unpack[Options]) -> None:
         super().__init__(Notices(group, **options))

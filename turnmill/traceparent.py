@@ -28,7 +28,7 @@ class TraceParent:
 
 
 def parse(value: Any) -> TraceParent | None:
-    """-> the span; None for a value of another form, which readers ignore by the specification."""
+    """Return the span; None for a malformed value, which readers ignore by the specification."""
     found = FORM.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         return None
@@ -40,7 +40,7 @@ def parse(value: Any) -> TraceParent | None:
 
 
 def of_headers(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
-    """-> the `traceparent` in a record's headers; None where there is none that `parse` takes."""
+    """Return the `traceparent` in a record's headers; None where there is none that `parse` takes."""
     for name, value in headers:
         if name == HEADER and value is not None:
             text = value.decode("latin-1")
@@ -49,5 +49,5 @@ def of_headers(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
 
 
 def headers(value: str) -> list[tuple[str, bytes]]:
-    """-> the headers of a record whose run is a part of this span; `of_headers` reads them."""
+    """Return the headers of a record whose run is a part of this span; `of_headers` reads them."""
     return [(HEADER, value.encode())]

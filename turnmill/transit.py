@@ -42,7 +42,7 @@ class Parcel:
 
 
 class Transit:
-    """What sending and spooling share: the records in memory, the counts, and what is wrong.
+    """The state that sending and spooling share: the records in memory, the counts, and what is wrong.
 
     `more` is set when there is something to send, `changed` when a record was settled or nothing will be any more.
     """
@@ -61,20 +61,23 @@ class Transit:
         self._loop = asyncio.get_running_loop()
 
     def parcel(self, key: bytes, value: bytes, headers: Headers | None, place: Place | None = None) -> Parcel:
-        """A record that is in memory from now on; its caller puts it into one of the places."""
+        """Return a record that is in memory from now on; its caller puts it into one of the places."""
         self.bytes += len(value)
         return Parcel(key, value, headers, self._loop.time(), place)
 
     def memory_only(self) -> Iterator[Parcel]:
-        """The records that are in memory and not on disk, in the order in which they are sent."""
+        """Yield the records that are in memory and not on disk, in the order in which they are sent."""
         return (parcel for parcel in chain(self.flying, self.waiting, self.overflow) if parcel.place is None)
 
     def oldest(self) -> Parcel | None:
-        """The first of them."""
+        """Return the first of them."""
         return next(self.memory_only(), None)
 
     def settle(self, parcel: Parcel) -> list[Place]:
-        """The broker has it, or never takes it. -> the places of the spool that are done with by that, in order."""
+        """Settle a record that the broker has, or never takes.
+
+        Return the places of the spool that are done, in order.
+        """
         parcel.settled = True
         self.flying.pop(parcel, None)
         self.bytes -= len(parcel.value)
@@ -86,7 +89,7 @@ class Transit:
         return places
 
     def land(self) -> None:
-        """A producer was given up: the next one sends what it had, first."""
+        """Take back what a producer that was given up had in flight: the next one sends it first."""
         self.waiting.extendleft(reversed(self.flying))
         self.flying.clear()
         for parcel in self.waiting:

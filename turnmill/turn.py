@@ -48,7 +48,7 @@ class Turn:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Which turn it is: the same in each of its records."""
+        """The name of the turn: the same in each of its records."""
         return self.tenant or "", self.thread_id, self.turn_id
 
     @property
@@ -70,7 +70,7 @@ def record_of(value: bytes | None) -> dict[str, Any]:
 
 
 def turn_of(record: dict[str, Any], partition: int, offset: int, time_ms: int) -> Turn:
-    """What `record_of` gave -> the turn."""
+    """Return the turn of a record that `record_of` gave."""
     return Turn(
         tenant=record.get("tenant"),
         thread_id=record["thread_id"],

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """What all loops take. `start`: where a group begins that has been nowhere yet: "earliest", "latest", a datetime,
-    or an offset of each partition. `unreadable`: "skip" logs a record that can't be read, "raise" raises InvalidRecord.
-    `body_within`: seconds, 300 by default, after which other members get the partitions of one whose body still runs.
-    `settings`: by default what the environment says.
+    """The options of all loops.
+
+    `start`: where a group begins that has been nowhere yet: "earliest", "latest", a datetime, or an offset of each
+    partition. `unreadable`: "skip" logs a record that can't be read, "raise" raises InvalidRecord. `body_within`:
+    seconds, 300 by default, after which other members get the partitions of one whose body still runs. `settings`: by
+    default what the environment says.
     """
 
     start: Start
@@ -29,8 +31,10 @@ class Options(TypedDict, total=False):
 
 
 class TurnOptions(Options, total=False):
-    """`tenants` ("" for turns without one), `agents` (agent_id), `statuses` (complete, interrupted): only these.
-    `facts`: also records that only state facts about a thread, and have no turn.
+    """The options of turns.
+
+    `tenants` ("" for turns without one), `agents` (agent_id), `statuses` (complete, interrupted): only these. `facts`:
+    also records that only state facts about a thread, and have no turn.
     """
 
     tenants: Collection[str]
@@ -60,7 +64,7 @@ class Turns(Consumed[Item]):
 
 
 class Notices(Consumed[Notice]):
-    """What is no turn and others want to hear: deleted threads, budgets that are reached. As `Turns`."""
+    """An iterator over notices: deleted threads, budgets that are reached. As `Turns`."""
 
     def __init__(self, group: str | None, **options: Unpack[Options]) -> None:
         super().__init__(notice.TOPIC, group, lambda record: notice.notice_of(record.value), **options)

@@ -28,7 +28,7 @@ Framing = Literal["sse", "named-sse", "data-lines", "sse-or-array"]  # as `turnm
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How the events of one wire are cut out of a stream, and told apart.
+    """The framing of one wire's events, and how they are told apart.
 
     `kind`: the key that holds an event's type. `untyped`: an event may also lack it, or hold null there. `framing`: see
     `turnmill.framing`. `done_marker`: SSE data that ends a stream and is no event. `boxed`: an event may be any JSON
@@ -47,17 +47,17 @@ class Wire:
     holds_objects: bool = False
 
     def event_of(self, event: Any) -> Any:
-        """An event as its SDK hands it out -> as it travels, or LEFT_OUT. Raises InvalidRecord."""
+        """Return an event as it travels, or LEFT_OUT. Raises InvalidRecord."""
         found = event if type(event) is dict and not self.holds_objects else self.as_event(event)
         return box(found) if self.boxed and found is not LEFT_OUT and not isinstance(found, dict) else found
 
     def takes(self, kind: Any) -> bool:
-        """Whether this is what an event of this wire may hold under `kind`; None: nothing."""
+        """Return True if an event of this wire may hold `kind` as its type; None: it has no type."""
         return isinstance(kind, str) or (kind is None and (self.untyped or self.boxed))
 
 
 def box(value: Any) -> dict[str, Any]:
-    """A JSON value that is no object, as an event."""
+    """Return a JSON value that is no object as an event."""
     return {"event": None, "data": value}
 
 

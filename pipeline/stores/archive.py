@@ -42,7 +42,7 @@ class Archive:
     """
 
     def __init__(self, root: str, erased: Erased) -> None:
-        """Raises CallerError where the cloud's variables are missing or wrong."""
+        """Open the archive under `root`. Raises CallerError where the cloud's variables are missing or wrong."""
         self.root = root.rstrip("/")
         self.erased = erased
         self.objects = Objects()
@@ -50,7 +50,7 @@ class Archive:
 
     @classmethod
     def of(cls, settings: Settings, erased: Erased) -> Self:
-        """The archive of TURNMILL_ARCHIVE. Raises CallerError where that is not set."""
+        """Return the archive of TURNMILL_ARCHIVE. Raises CallerError where that is not set."""
         if settings.archive is None:
             raise CallerError("TURNMILL_ARCHIVE is not set: say where the archive is to be, as s3://bucket/prefix")
         return cls(settings.archive, erased)
@@ -65,8 +65,9 @@ class Archive:
         expired: Expired = never,
         held: Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`, without what has expired of threads that are not held;
-        it is safe when this returns. Raises StoreError.
+        """Write a segment, offsets from `begin` to before `end`, without expired turns of threads that are not held.
+
+        It is safe when this returns. Raises StoreError.
         """
         found, refused, old = await asyncio.to_thread(segments.tables, partition, entries, expired)
         if (rule := await segments.sparing(expired, old, held)) is not None:
@@ -88,8 +89,9 @@ class Archive:
         return sum(await _all(rewritten, await self._names({key.tenant for key in keys})))
 
     async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
-        """Remove the rows of these days and threads that have ended before the thread's time, in epoch ms. Raises
-        StoreError.
+        """Remove the rows of these days and threads that ended before the thread's time, epoch ms.
+
+        Raises StoreError.
         """
         rows, objects, threads = 0, 0, set[ThreadKey]()
         for day in sorted(days):
@@ -100,7 +102,7 @@ class Archive:
         return Removed(rows, objects, frozenset(threads))
 
     async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
-        """How many rows `expire` would remove. Raises StoreError."""
+        """Return how many rows `expire` would remove. Raises StoreError."""
         rows = 0
         for day in days:
             names = self.objects.names_under(f"{self.root}/day={day.isoformat()}")
@@ -109,7 +111,7 @@ class Archive:
         return rows
 
     async def holding(self, tenant: str) -> int:
-        """How many objects hold something of a tenant. Raises StoreError."""
+        """Return how many objects have something of a tenant. Raises StoreError."""
 
         async def holds(uri: str) -> bool:
             return segments.holds_tenant(await self._columns(uri, ["tenant"]), tenant)
@@ -117,7 +119,7 @@ class Archive:
         return sum(await _all(holds, await self._names({tenant})))
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
-        """The threads of a tenant. Raises StoreError."""
+        """Return the threads of a tenant. Raises StoreError."""
 
         async def threads(uri: str) -> set[ThreadKey]:
             return segments.threads_of(await self._columns(uri, ["thread_id", "tenant"]), tenant)
@@ -139,11 +141,11 @@ class Archive:
         return len(gone), keys
 
     async def _of_expired(self, uri: str, before: Mapping[ThreadKey, int]) -> tuple[list[int], set[ThreadKey]]:
-        """The places of such rows in an object, and the threads that they are of."""
+        """Return the places of expired rows in an object, and the threads that they are of."""
         return segments.of_expired(await self._columns(uri, ["thread_id", "tenant", "ended_at"]), before)
 
     async def _columns(self, uri: str, names: list[str]) -> pa.Table:
-        """Some columns of an object; no rows where another process has deleted it meanwhile."""
+        """Return some columns of an object; no rows where another process has deleted it meanwhile."""
         try:
             async with self.objects.reading(uri) as file:
                 return await asyncio.to_thread(segments.decode, file, names)

@@ -1,4 +1,4 @@
-"""What goes into an archive, and what comes out of a call of it: the terms of `TurnArchive`, without Arrow."""
+"""The values that go into an archive and come out of its calls: the terms of `TurnArchive`, without Arrow."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Rows and bytes of a written segment's objects, the records that are no turn records, and how many were left out
-    as they had expired.
-    """
+    """A written segment: rows and bytes of its objects, refused records, and how many expired ones were left out."""
 
     rows: int
     bytes: int
@@ -55,5 +53,5 @@ class Removed:
 
 
 def never(_thread: ThreadKey, _ended_at: int) -> bool:
-    """What is kept for ever."""
+    """Return False: nothing expires."""
     return False

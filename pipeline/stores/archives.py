@@ -1,4 +1,4 @@
-"""Which archive TURNMILL_ARCHIVE means: Parquet objects, or tables of Apache Iceberg."""
+"""The archive that TURNMILL_ARCHIVE names: Parquet objects, or tables of Apache Iceberg."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class TurnArchive(Protocol):
-    """What role, erasures and expiry need of an archive. All calls raise StoreError, and may be repeated."""
+    """The interface of an archive, for its role, erasures and expiry.
+
+    All calls raise StoreError, and may be repeated.
+    """
 
     async def write(
         self,
@@ -29,8 +32,9 @@ class TurnArchive(Protocol):
         expired: Expired = never,
         held: Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`, without what has `expired` of threads that are not
-        `held`; it is safe when this returns.
+        """Write a segment, offsets from `begin` to before `end`; it is safe when this returns.
+
+        Turns that have `expired` are left out, unless their thread is `held`.
         """
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
@@ -40,17 +44,17 @@ class TurnArchive(Protocol):
         """Remove rows of these days and threads that have ended before the thread's time, in epoch ms."""
 
     async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
-        """How many rows `expire` would remove."""
+        """Return how many rows `expire` would remove."""
 
     async def holding(self, tenant: str) -> int:
-        """How many objects hold something of a tenant."""
+        """Return how many objects have something of a tenant."""
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
-        """The threads of a tenant."""
+        """Return the threads of a tenant."""
 
 
 def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
-    """The archive. Raises CallerError where none is set, or what it needs is missing."""
+    """Return the archive. Raises CallerError where none is set, or a package that it needs is missing."""
     if settings.archive is not None and settings.archive.startswith(LAKE):
         return lake_of(settings, erased)
     need("archive", "TURNMILL_ARCHIVE")
@@ -60,7 +64,7 @@ def archive_of(settings: Settings, erased: Erased) -> TurnArchive:
 
 
 def lake_of(settings: Settings, erased: Erased) -> Lake:
-    """The archive, where it is one of tables. Raises CallerError where it is not."""
+    """Return the archive if it is one of tables. Raises CallerError if it is not."""
     if settings.archive is None or not settings.archive.startswith(LAKE):
         raise CallerError(f"TURNMILL_ARCHIVE is no table: set it to {LAKE}s3://bucket/prefix, or {LAKE}file:///folder")
     need("archive", "TURNMILL_ARCHIVE")

@@ -1,8 +1,10 @@
-"""A transaction on SQLite in one go, in a thread: SQLite's asynchronous driver hands each statement to a thread of its
-own, and a transaction goes there and back ten times. Beside a busy event loop that takes far longer than its work.
+"""A transaction on SQLite in one go, in one thread.
 
-What a transaction does is written once, with `await`, for both databases. Here nothing is waited for: each statement is
-executed where it is called, so the coroutine runs to its end without an event loop.
+SQLite's asynchronous driver hands each statement to a thread of its own, and a transaction goes there and back ten
+times. Beside a busy event loop that takes far longer than its work.
+
+A transaction is written once, with `await`, for both databases. Here nothing is waited for: each statement is executed
+where it is called, so the coroutine runs to its end without an event loop.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ class Direct:
 def in_one_go(
     engine: Engine, options: Mapping[str, Any], work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]
 ) -> T:
-    """Carry out a transaction, in a thread that may wait for other writers -> what `work` returns. `options`: execution
-    options of its connection.
+    """Carry out a transaction in a thread that may wait for other writers; return what `work` returns.
+
+    `options`: execution options of its connection.
     """
     with engine.execution_options(**options).begin() as connection:
         coroutine = work(cast("AsyncConnection", Direct(connection)))

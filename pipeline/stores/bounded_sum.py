@@ -17,9 +17,7 @@ HALF: Final = 2**32
 
 
 class BoundedSum(FunctionElement[int]):
-    """`BoundedSum(column)`: the sum of integers from 0, exact up to MAX_INTEGER, which stands for all above it; null
-    where there is none.
-    """
+    """`BoundedSum(column)`: the sum of integers from 0, at most MAX_INTEGER; null where there is none."""
 
     name = "bounded_sum"
     type = BigInteger()
@@ -35,7 +33,7 @@ def _postgres(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str
 
 @compiles(BoundedSum, "sqlite")
 def _sqlite(element: BoundedSum, compiler: SQLCompiler, **options: Any) -> str:
-    """The upper and the lower halves of the numbers apart; SQLite takes equal sums once."""
+    """Add the upper and the lower halves of the numbers up separately; SQLite computes equal sums once."""
     value = f"({compiler.process(element.clauses, **options)})"
     upper, lower = f"sum({value} / {HALF})", f"sum({value} % {HALF})"
     exact = f"{upper} * {HALF} + {lower}"

@@ -1,4 +1,4 @@
-"""What of the budgets is used: for each a query of the sums of usage, and what deleted threads had used."""
+"""The used part of the budgets: for each a query of the sums of usage, and the usage of deleted threads."""
 
 from __future__ import annotations
 

@@ -38,8 +38,9 @@ class Connected:
 
     @classmethod
     async def open(cls, url: str, *, migrate: bool = False, search: str = "on") -> Self:
-        """Connect, and check that the schema fits. This migrates SQLite always, Postgres only with `migrate`: there,
-        users run `turnmill store migrate`.
+        """Connect, and check that the schema fits.
+
+        SQLite is always migrated, Postgres only with `migrate`: there, users run `turnmill store migrate`.
         """
         store = cls(url, search=search)
         try:
@@ -85,7 +86,7 @@ class Connected:
             migrations.check(await migrations.current(connection), await migrations.oldest(connection))
 
     async def revision(self) -> str | None:
-        """The schema's revision; None where there are no tables."""
+        """Return the schema's revision; None where there are no tables."""
         async with self._reading() as connection:
             return await migrations.current(connection)
 
@@ -103,8 +104,9 @@ class Connected:
                 yield connection
 
     async def _written(self, work: Callable[[AsyncConnection], Coroutine[Any, Any, T]]) -> T:
-        """What `work` returns, in a transaction that also goes to its end when the caller is cancelled; `work` waits
-        for nothing but its statements.
+        """Return what `work` returns, in a transaction that goes to its end even when the caller is cancelled.
+
+        `work` waits for nothing but its statements.
         """
 
         async def transaction() -> T:

@@ -33,14 +33,14 @@ Ref = dict[str, Any]  # ThreadProtocol ContentRef: {"uri", "size_bytes", "hash":
 
 
 class Room:
-    """How many bytes a document may still get; `most` None bounds nothing."""
+    """The number of bytes that a document may still get; `most` None bounds nothing."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most
         self.left = most
 
     def take(self, size: int) -> None:
-        """Raises StoreError where so much is not left."""
+        """Take `size` bytes of what is left. Raises StoreError where so much is not left."""
         if self.left is None:
             return
         self.left -= size
@@ -56,7 +56,7 @@ class ContentStore:
     """
 
     def __init__(self, root: str | None, *, elsewhere: bool = True) -> None:
-        """Raises CallerError where the cloud's variables say too little."""
+        """Open the store under `root`. Raises CallerError where the cloud's variables say too little."""
         self.root = root.rstrip("/") if root is not None else None
         self.elsewhere = elsewhere
         self.objects = Objects()
@@ -64,7 +64,7 @@ class ContentStore:
 
     @classmethod
     def of(cls, settings: Settings, *, elsewhere: bool = True) -> Self:
-        """The store of TURNMILL_CONTENT."""
+        """Return the store of TURNMILL_CONTENT."""
         return cls(settings.content_url, elsewhere=elsewhere)
 
     async def put(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
@@ -74,7 +74,7 @@ class ContentStore:
         return self._ref(key, await self.values.put(folder(key), data, media_type), len(data), media_type)
 
     def ref(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
-        """The ContentRef that `put` gives, without writing."""
+        """Return the ContentRef that `put` would return, without writing."""
         return self._ref(key, hashlib.sha256(data).hexdigest(), len(data), media_type)
 
     def _ref(self, key: ThreadKey, digest: str, size: int, media_type: str) -> Ref:
@@ -82,8 +82,9 @@ class ContentStore:
         return {"uri": uri, "size_bytes": size, "hash": f"sha256:{digest}", "media_type": media_type}
 
     async def get(self, key: ThreadKey, ref: Ref, most: int | None = None) -> bytes:
-        """What a ContentRef in this thread refers to, its hash verified. Raises StoreError, also for more than `most`
-        bytes, and for what is another thread's.
+        """Return the value of a ContentRef in this thread, its hash verified.
+
+        Raises StoreError, also for more than `most` bytes, and for a value of another thread.
         """
         uri, said = ref.get("uri"), _said(ref)
         if not isinstance(uri, str):
@@ -118,15 +119,17 @@ class ContentStore:
         return [] if self.values is None else await self.values.found(folder(key))
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
-        """The threads of a tenant, "" for none, that have objects. Raises StoreError."""
+        """Return the threads of a tenant, "" for none, that have objects. Raises StoreError."""
         names = await self.values.folders() if self.values is not None else set()
         wanted = folder(ThreadKey.of("", tenant))  # what stands behind the id
         ours = [name for name in names if OURS.search(f"/{name}/{'0' * 64}")]
         return {ThreadKey.of(name[:36], tenant) for name in ours if name[36:] == wanted}
 
     async def inlined(self, key: ThreadKey, document: Fields, most: int | None = None) -> Fields:
-        """A thread document with every referenced value in it. Raises StoreError that names thread, turn and URI; also
-        where the values have more than `most` bytes, each counted as often as it stands in the document.
+        """Return a thread document with every referenced value in it.
+
+        Raises StoreError that names thread, turn and URI; also where the values have more than `most` bytes, each
+        counted as often as it occurs in the document.
         """
         turns = document.get("turns")
         if not isinstance(turns, list):
@@ -169,25 +172,25 @@ class ContentStore:
 
 
 def folder(key: ThreadKey) -> str:
-    """Where a thread's objects are, under the store's URL."""
+    """Return the folder of a thread's objects, under the store's URL."""
     if key.tenant is None:
         return key.thread_id
     return f"{key.thread_id}@{hashlib.sha256(key.tenant.encode('utf-8', 'backslashreplace')).hexdigest()}"
 
 
 def _references(turns: Sequence[Any]) -> dict[int, list[tuple[Place, Ref]]]:
-    """The references of those of these turns that have any, by the number of the turn."""
+    """Return the references in these turns by the turn's index; turns without any are left out."""
     found = ((number, references(turn)) for number, turn in enumerate(turns) if isinstance(turn, dict))
     return {number: places for number, places in found if places}
 
 
 def digests_in(turn: Fields) -> set[str]:
-    """The SHA-256 of all objects of ours that a turn refers to, whether we or its agent put the reference there."""
+    """Return the SHA-256 of all our objects that a turn refers to, whether we or its agent put the reference there."""
     return {ours[1] for _, ref in references(turn) if (ours := _ours(str(ref.get("uri")))) is not None}
 
 
 def _ours(uri: str) -> tuple[str, str] | None:
-    """A URI of an object of ours, wherever the store was then -> its folder and SHA-256; None for any other URI."""
+    """Return folder and SHA-256 of an object of ours, wherever the store was then; None for any other URI."""
     try:
         found = OURS.search(normpath(unquote(urlsplit(uri).path)))
     except ValueError:  # no URI at all

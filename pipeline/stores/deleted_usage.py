@@ -1,6 +1,7 @@
-"""What deleted threads have used of budgets: numbers by budget, window and tenant, which go with the window.
+"""The usage of deleted threads that counts towards budgets: numbers by budget, window and tenant.
 
-Written in the transaction in which the thread goes, so that each process finds the same used, whenever it looks.
+They go with the window. They are written in the transaction in which the thread goes, so that each process finds the
+same used, whenever it looks.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ UNITS: Final = {"tokens": usage.c.total_tokens, "nano_usd": usage.c.cost_nano_us
 
 
 async def note(connection: AsyncConnection, thread: ThreadKey, budgets: Iterable[Budget], now: int) -> None:
-    """Add what a thread has used in the windows that `now` (epoch ms) is in; its rows are deleted in the same
-    transaction. Forget windows that are over.
+    """Add a thread's usage in the windows that `now` (epoch ms) is in, and forget windows that are over.
+
+    The thread's rows are deleted in the same transaction.
     """
     tenant = column_text(thread.tenant) or ""
     counting = {one.scope: one for one in budgets if one.tenant in (None, thread.tenant or "")}

@@ -1,5 +1,4 @@
-"""Webhooks of the API, and the queue of what is delivered to webhooks: what a receiver has not taken waits here, in no
-process's memory, and outlives each of them.
+"""Webhooks of the API, and the queue of deliveries: it outlives each process.
 
 The first of a lane (a webhook, and a thread) is due at some time; those behind it wait until it is gone. So a thread is
 delivered in order, and one that waits holds up no other.
@@ -79,8 +78,9 @@ class Delivering(Connected):
             await connection.execute(insert(webhooks), [{**row, "events": list(webhook.events), "secrets": secrets}])
 
     async def rotate_webhook(self, webhook_id: str, secret: str, now: int, old_until: int) -> bool:
-        """Give a webhook a new secret; the newest of its old ones signs beside it until then (epoch ms). -> whether
-        there is such a webhook.
+        """Give a webhook a new secret; return False if there is no such webhook.
+
+        The newest of its old secrets signs beside it until `old_until` (epoch ms).
         """
         mine = webhooks.c.id == webhook_id
         async with self._writing() as connection:
@@ -110,8 +110,9 @@ class Delivering(Connected):
     # ---- the queue
 
     async def enqueue(self, events: Sequence[tuple[str, Event]], now: int) -> None:
-        """Have events delivered to webhooks (by id), in this order. What waits already changes nothing, nor does a turn
-        of an erased thread.
+        """Queue events for webhooks (by id), in this order.
+
+        Those that are queued already, or of an erased thread, are skipped.
         """
         if not events:
             return
@@ -136,8 +137,10 @@ class Delivering(Connected):
             await connection.execute(new.on_conflict_do_nothing(index_elements=[queue.c.webhook, queue.c.id]), rows)
 
     async def claim(self, now: int, choose: Callable[[Sequence[Due]], Sequence[int]]) -> list[Delivery]:
-        """Deliveries that are due; they are the caller's for CLAIMED_MS. `choose` says which, by their numbers, of
-        candidates in which the oldest of each owner come first: one with very many hides none of the others.
+        """Claim due deliveries for CLAIMED_MS.
+
+        `choose` picks some by index from candidates in which the oldest of each owner come first: an owner with very
+        many hides none of the others.
         """
         due = queue.c.due <= now
         async with self._reading() as connection:  # nearly always nothing is due
@@ -156,13 +159,13 @@ class Delivering(Connected):
         return [_delivery(row, chosen[row.seq]) for row in sorted(rows, key=lambda row: row.seq)]
 
     async def waits(self, delivery: Delivery) -> bool:
-        """Whether it is still to be delivered: its thread may have been erased since, or its webhook deleted."""
+        """Return True if it is still to be delivered: its thread may have been erased since, or its webhook deleted."""
         async with self._reading() as connection:
             await certain(connection)
             return await connection.scalar(select(queue.c.seq).where(*_same(delivery))) is not None
 
     async def over(self, delivery: Delivery, now: int) -> None:
-        """It is delivered, or given up: the next one of its lane is due."""
+        """Remove a delivery that was made or given up: the next one of its lane is due."""
         lane = queue.c.webhook == delivery.webhook, queue.c.lane == delivery.lane
         async with self._writing() as connection:
             await _lock(connection, [delivery.lane])
@@ -173,7 +176,7 @@ class Delivering(Connected):
             )
 
     async def again(self, delivery: Delivery, due: int) -> None:
-        """It failed once more, and is tried again then (epoch ms)."""
+        """Retry a failed delivery at `due` (epoch ms)."""
         values = {"due": due, "attempts": delivery.attempts + 1}
         async with self._writing() as connection:
             await connection.execute(update(queue).where(*_same(delivery)).values(**values))

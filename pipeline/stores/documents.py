@@ -21,8 +21,9 @@ from topics.turn_record import TurnRecord
 
 
 async def summaries_of(connection: AsyncConnection, query: Select[Any]) -> dict[int, ThreadSummary]:
-    """Return lines of the list of threads by their ids in the database, in the order of `query`, which selects rows of
-    `threads`; each with the names of its agents.
+    """Return lines of the list of threads by their ids in the database, in the order of `query`.
+
+    `query` selects rows of `threads`; each line has the names of its agents.
     """
     rows = (await connection.execute(query)).all()
     names: dict[int, list[str]] = {row.id: [] for row in rows}
@@ -73,8 +74,9 @@ async def documents_of(connection: AsyncConnection, keys: Sequence[ThreadKey]) -
 def _records_by_thread(
     texts: list[str], keys: Iterable[ThreadKey]
 ) -> tuple[dict[ThreadKey, list[TurnRecord]], set[ThreadKey]]:
-    """Return the records of each thread, and the threads that they link to; `texts` is empty then, as both would take
-    much memory.
+    """Return the records of each thread, and the threads that they link to.
+
+    `texts` is empty then, as both would take much memory.
     """
     records: dict[ThreadKey, list[TurnRecord]] = {key: [] for key in keys}
     targets: set[ThreadKey] = set()

@@ -42,7 +42,7 @@ def create_engine(url: str, *, command_seconds: float | None = COMMAND_SECONDS) 
 
 
 def create_direct_engine(url: str) -> Engine | None:
-    """The engine of transactions that go in one go (`pipeline.stores.at_once`); None for Postgres, which needs none.
+    """Return the engine of transactions in one go (`pipeline.stores.at_once`); None for Postgres, which needs none.
 
     It has a connection of its own beside those of `create_engine`, which has seen that the file can be opened.
     """
@@ -106,8 +106,10 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
 
 
 class WriteAheadLog:
-    """Keeps SQLite's log small. SQLite itself begins a new log only when a writer finds all of it in the database and
-    no connection reads: with several busy workers that moment never comes.
+    """The size of SQLite's log, kept small.
+
+    SQLite itself begins a new log only when a writer finds all of it in the database and no connection reads: with
+    several busy workers that moment never comes.
     """
 
     def __init__(self, file: Path) -> None:
@@ -115,8 +117,10 @@ class WriteAheadLog:
         self.limit = LOG_BYTES
 
     def keep_small(self, connection: Connection) -> None:
-        """Empty the log where it is large. If another writer holds it up, the next transaction tries again; if a
-        reader does, the one after another LOG_BYTES.
+        """Empty the log where it is large.
+
+        If another writer holds it up, the next transaction tries again; if a reader does, the one after another
+        LOG_BYTES.
         """
         size = self.file.stat().st_size if self.file.exists() else 0
         if size < self.limit:

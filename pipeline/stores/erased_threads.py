@@ -1,4 +1,4 @@
-"""Which threads were erased for good, within the caller's transaction."""
+"""The threads that were erased for good, within the caller's transaction."""
 
 from __future__ import annotations
 

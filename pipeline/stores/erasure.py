@@ -16,8 +16,12 @@ from topics.thread_key import ThreadKey
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """Whether the store had the thread; how many objects, and segments of the archive, had something of it, or of the
-    sub-agents' threads that went with it. `held`: sub-agents' threads that stay, as they are held.
+    """The result of an erasure: whether the store had the thread.
+
+    How many objects, and segments of the archive, had some.
+
+    The numbers include the sub-agents' threads that went with it. `held`: sub-agents' threads that stay, as they are
+    held.
     """
 
     stored: bool
@@ -29,8 +33,9 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """`threads` are gone: each stands behind the one that started it; those of `stored` were in the store. `held`:
-    those that stay, as they are held.
+    """The erased `threads`, each behind the one that started it.
+
+    Those of `stored` were in the store. `held`: those that stay, as they are held.
     """
 
     threads: tuple[ThreadKey, ...]
@@ -41,8 +46,10 @@ class Erased:
 
 
 async def erase(settings: Settings, store: ThreadStore, key: ThreadKey, by: str) -> Erasure:
-    """Erase a thread for good, and the threads that only its sub-agents have spoken in. Raises StoreError; the same
-    call then goes on where it stopped. Raises HeldThread, and erases nothing, where the thread is held.
+    """Erase a thread for good, and the threads that only its sub-agents have spoken in.
+
+    Raises StoreError; the same call then goes on where it stopped. Raises HeldThread, and erases nothing, where the
+    thread is held.
 
     `by`: who wants it, for the audit log.
     """
@@ -58,8 +65,9 @@ async def erase(settings: Settings, store: ThreadStore, key: ThreadKey, by: str)
 
 
 async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[ThreadKey], by: str) -> Erased:
-    """Erase threads, and those that only their sub-agents have spoken in; held ones stay. Raises StoreError. Each has
-    a line in the audit log before anything of it goes.
+    """Erase threads, and those that only their sub-agents have spoken in; held ones stay. Raises StoreError.
+
+    Each has a line in the audit log before anything of it goes.
 
     All are marked first: from then on no worker writes anything of them, and a replay brings nothing back. Rows are
     deleted last, a sub-agent's before its parent's, so that a repeated call still finds each by its names.
@@ -83,8 +91,9 @@ async def erase_all(settings: Settings, store: ThreadStore, keys: Sequence[Threa
 
 
 async def _marked(store: ThreadStore, keys: Sequence[ThreadKey]) -> tuple[list[ThreadKey], list[ThreadKey]]:
-    """Mark threads and the threads of their sub-agents, at any depth -> all, each behind the one that started it; and
-    those that are held, which stay with all that they have started.
+    """Mark threads and the threads of their sub-agents, at any depth; return all, and those that are held.
+
+    Each stands behind the one that started it. Held ones stay, with all that they have started.
     """
     family, held = dict[ThreadKey, None](), dict[ThreadKey, None]()
     waiting = list(keys)

@@ -35,8 +35,9 @@ TURNS_AT_ONCE: Final = 100  # that one transaction deletes, or those of one thre
 
 @dataclass(frozen=True, slots=True)
 class Ripe:
-    """A thread that has expired: its turns, when its first one began and its last record ended, in epoch ms; `held`:
-    it stays, as it is held.
+    """A thread that has expired.
+
+    Its turns, when its first one began and its last record ended, in epoch ms; `held`: it stays, as it is held.
     """
 
     key: ThreadKey
@@ -47,7 +48,7 @@ class Ripe:
 
 
 class Place(NamedTuple):
-    """Where a round is: at which of the tenants with a retention of their own, and behind which thread."""
+    """The position of a round: at which of the tenants with a retention of their own, and behind which thread."""
 
     tenant: int = 0
     updated_at: int = 0
@@ -55,14 +56,15 @@ class Place(NamedTuple):
 
 
 def scopes(retention: Retention) -> list[str | None]:
-    """The tenants with a retention of their own that ends, and None for all others."""
+    """Return the tenants with a retention of their own that ends, and None for all others."""
     own_ones = [name for name, kept in sorted(retention.tenants.items()) if kept is not None]
     return [*own_ones, *([None] if retention.default is not None else [])]
 
 
 def candidates(tenant: str | None, begin: int, after: Place) -> Select[Any]:
-    """-> name, id, turns, updated_at of the next threads that were last updated before `begin`, the oldest first; of
-    any tenant where that is None.
+    """Return a query of the next threads that were last updated before `begin`, the oldest first.
+
+    Rows are name, id, turns, updated_at; of any tenant where that is None.
     """
     order = threads.c.updated_at, threads.c.id
     query = select(*statements.NAME, *order, threads.c.turns)
@@ -73,8 +75,9 @@ def candidates(tenant: str | None, begin: int, after: Place) -> Select[Any]:
 async def next_ripe(
     connection: AsyncConnection, retention: Retention, now: int, after: Place
 ) -> tuple[list[Ripe], Place | None]:
-    """-> the next threads that have expired, with TURNS_AT_ONCE turns at most or one thread; and where the next ones
-    are, None behind the last.
+    """Return the next expired threads and the next position, None behind the last.
+
+    They have TURNS_AT_ONCE turns at most, or are one thread.
     """
     wanted = scopes(retention)
     if after.tenant >= len(wanted):
@@ -100,7 +103,7 @@ async def next_ripe(
 async def ripe_of(
     connection: AsyncConnection, keys: Collection[ThreadKey], retention: Retention, now: int
 ) -> list[Ripe]:
-    """Those of these threads that have expired; not those that are being erased."""
+    """Return the expired ones of these threads; not those that are being erased."""
     held, erased = await held_of(connection, keys), await erased_of(connection, keys)
     found = []
     for key in keys:
@@ -114,8 +117,9 @@ async def ripe_of(
 
 
 async def expire(connection: AsyncConnection, keys: Iterable[ThreadKey], retention: Retention, now: int) -> list[Ripe]:
-    """Delete the rows of those of these threads that have expired and are not held -> which. The sums of usage keep
-    what they have used.
+    """Delete the rows of the expired ones of these threads that are not held; return them.
+
+    The sums of usage keep what they have used.
     """
     wanted = sorted(keys, key=key_text)
     rows = await lock(connection, wanted)  # this waits for a writer that is adding a turn, and for who holds the thread

@@ -22,7 +22,7 @@ class Expiring(Connected):
     """See `pipeline.stores.expired_threads`. Every method raises StoreError; times in epoch ms."""
 
     async def next_ripe(self, retention: Retention, now: int, after: Place) -> tuple[list[Ripe], Place | None]:
-        """Some threads that have expired, held ones too, and where the next ones are; None behind the last."""
+        """Return some expired threads, held ones too, and the next position; None behind the last."""
         async with self._reading() as connection:
             return await expired_threads.next_ripe(connection, retention, now, after)
 

@@ -31,9 +31,7 @@ DAYS: Final = 4000  # of one thread that are looked at in the archive
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What went, or would go: threads, their turns, large values and their bytes, rows of the archive; and threads that
-    stay as they are held.
-    """
+    """The numbers of an expiry: threads, turns, large values and their bytes, rows of the archive; and held threads."""
 
     threads: int = 0
     turns: int = 0
@@ -43,7 +41,7 @@ class Expired:
     held: int = 0
 
     def __add__(self, other: Expired) -> Expired:
-        """The sums."""
+        """Return the sums."""
         return Expired(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
@@ -51,7 +49,7 @@ class Expiry:
     """One round after the other over a store. `settings.kept_for` says what expires."""
 
     def __init__(self, settings: Settings, store: ThreadStore) -> None:
-        """Raises CallerError where a cloud's variables say too little."""
+        """Prepare the expiry. Raises CallerError where a cloud's variables say too little."""
         self.store = store
         self.retention = settings.kept_for
         self.contents = ContentStore.of(settings)
@@ -61,8 +59,10 @@ class Expiry:
         self.place = Place()
 
     async def step(self, now: int) -> tuple[Expired, bool]:
-        """Some threads, or, behind the last one, what those that went have left. -> what went, and whether there is
-        more to do in this round. Raises StoreError; the next step goes on where this one stopped.
+        """Expire the next batch of threads; behind the last, delete large values and archived rows of the expired ones.
+
+        Return what was removed, and whether this round has more to do. Raises StoreError; the next step goes on where
+        this one stopped.
         """
         ripe, place = await self.store.next_ripe(self.retention, now, self.place)
         if place is None:
@@ -76,7 +76,7 @@ class Expiry:
         return Expired(len(gone), sum(one.turns for one in gone)), True
 
     async def would_go(self, now: int) -> Expired:
-        """What a whole round would remove now; changes nothing. Raises StoreError."""
+        """Return what a whole round would remove now; changes nothing. Raises StoreError."""
         found, before, days = Expired(), dict[ThreadKey, int](), set[date]()
         place: Place | None = Place()
         while place is not None:
@@ -120,15 +120,14 @@ class Expiry:
         return done, len(leavings) == LEAVINGS_AT_ONCE
 
     def _just_gone(self, one: Leaving, now: int) -> bool:
-        """Whether a thread has expired so short a time ago that an archive may still be writing what it has had of it
-        before.
-        """
+        """Return True if a thread has expired so recently that an archive may still be writing earlier turns of it."""
         kept_for = self.retention.of(one.key.tenant)
         return kept_for is not None and 0 <= now - one.before - kept_for < AGAIN_MS
 
     async def _delete_objects(self, one: Leaving, now: int) -> tuple[Expired, int | None]:
-        """Delete the large values to which no turn of the thread refers, but for those that a turn on its way may refer
-        to. -> what went, and when to look again; None where nothing was there.
+        """Delete the thread's large values to which no turn refers, but for those that a turn on its way may refer to.
+
+        Return what was removed, and when to look again; None where nothing was there.
         """
         kept_for = self.retention.of(one.key.tenant)
         begin = now - min(self.on_the_way, self.on_the_way if kept_for is None else kept_for)
@@ -151,7 +150,7 @@ class Expiry:
 
 
 def _days(found: Sequence[Ripe | Leaving]) -> set[date]:
-    """The days of the archive that may have something of these threads; EPOCH has what has no time."""
+    """Return the days of the archive that may have something of these threads; EPOCH has turns without a time."""
     days = {EPOCH} if found else set[date]()
     for one in found:
         first, last = (datetime.fromtimestamp(bounded(at) / 1000, UTC).date() for at in (one.first, one.last))

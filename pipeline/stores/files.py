@@ -36,8 +36,9 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def _folder_for(path: Path) -> list[Path]:
-    """Make the folder of a file, and those that it is in -> the new ones, whose own entries are not on disk yet: also
-    those that another thread has made just now, or a call that failed then.
+    """Make the folder of a file and its parents; return the new ones, whose own entries are not on disk yet.
+
+    Those that another thread has made just now, or a call that failed then, are returned, too.
     """
     with _making:
         try:
@@ -53,7 +54,7 @@ def _folder_for(path: Path) -> list[Path]:
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """The bytes of a regular file of at most `most` bytes. Raises OSError, ValueError."""
+    """Return the bytes of a regular file of at most `most` bytes. Raises OSError, ValueError."""
     if path.exists() and not path.is_file():
         raise ValueError("it is no file")
     if path.stat().st_size > most:
@@ -67,7 +68,7 @@ def delete_file(path: Path) -> None:
 
 
 def files_under(folder: Path) -> list[str]:
-    """The paths of all files below a folder, relative to it; empty where it does not exist. Raises OSError."""
+    """Return the paths of all files below a folder, relative to it; empty where it does not exist. Raises OSError."""
     return [found.relative_to(folder).as_posix() for found in sorted(folder.rglob("*")) if found.is_file()]
 
 

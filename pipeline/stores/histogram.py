@@ -1,4 +1,4 @@
-"""How many of some times are how long: histograms with logarithmic bins, which can be added and subtracted. Pure.
+"""Histograms of times with logarithmic bins, which can be added and subtracted. Pure.
 
 A bin holds the whole milliseconds that one of them, its value, stands for with an error of at most 2 %. Below 50 ms a
 bin holds one value, so those are exact. As the bins are the same for all, a histogram of many is the sum of theirs, and
@@ -34,7 +34,7 @@ Histogram = int
 
 
 def _bins() -> Iterator[tuple[int, int]]:
-    """-> the value of each bin, and the last time in it."""
+    """Yield the value of each bin, and the last time in it."""
     last = -1
     while last < LAST_MS:
         first = last + 1
@@ -52,7 +52,7 @@ ZEROS: Final = sum(2 ** (BITS - 1) << BITS * place for place in range(len(BINS))
 
 
 def bin_of(ms: int) -> int:
-    """The bin of a time, from 0 to LAST_MS."""
+    """Return the bin of a time, from 0 to LAST_MS."""
     return bisect_left(LASTS, ms)
 
 
@@ -66,7 +66,7 @@ def of_times(times: Mapping[int, int]) -> Histogram:
 
 
 def possible(histogram: Histogram) -> bool:
-    """Whether no count is below 0."""
+    """Return True if no count is below 0."""
     return histogram == 0 or min(_unpacked(histogram + ZEROS, BYTES)) >= 2 ** (BITS - 1)
 
 
@@ -79,7 +79,7 @@ def percentiles(histogram: Histogram, percents: Sequence[int]) -> list[int | Non
 
 
 def text_of(histogram: Histogram) -> str:
-    """As text; no count is below 0."""
+    """Return the histogram as text; no count is below 0."""
     if not histogram:
         return ""
     first = _first(histogram, BITS)
@@ -91,7 +91,7 @@ def text_of(histogram: Histogram) -> str:
 
 
 def added(texts: Iterable[str]) -> Histogram:
-    """The sum of histograms as text."""
+    """Return the sum of histograms that are given as text."""
     total: Histogram = 0
     sums: dict[str, int] = {}  # by width
     for number, text in enumerate(texts, 1):
@@ -104,7 +104,7 @@ def added(texts: Iterable[str]) -> Histogram:
 
 
 def _taken(sums: dict[str, int]) -> Histogram:
-    """The histogram of these numbers, which are taken from `sums`."""
+    """Return the histogram of these numbers, which are taken from `sums`."""
     total: Histogram = 0
     for width, number in sums.items():  # none of which is 0
         first = _first(number, 4 * int(width))
@@ -115,11 +115,11 @@ def _taken(sums: dict[str, int]) -> Histogram:
 
 
 def _first(number: int, bits: int) -> int:
-    """How many counts of so many bits are 0 before the first that isn't."""
+    """Return how many counts of `bits` bits are 0 before the first that isn't."""
     return ((number & -number).bit_length() - 1) // bits
 
 
 def _unpacked(number: int, size: int) -> tuple[int, ...]:
-    """The counts of `size` bytes that a number from 1 on is made of."""
+    """Return the counts of `size` bytes that make up a number of at least 1."""
     length = -(-number.bit_length() // (8 * size))
     return struct.unpack(f"<{length}{WIDTHS[2 * size]}", number.to_bytes(length * size, "little"))

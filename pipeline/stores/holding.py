@@ -23,8 +23,9 @@ class Holding(Connected):
     """A store whose threads may be held. Every method raises StoreError."""
 
     async def hold(self, key: ThreadKey) -> bool:
-        """Hold a thread: until it is released it is neither deleted nor does it expire. -> whether it was not held
-        before. Raises CallerError for one that is being deleted, or has been.
+        """Hold a thread: until it is released it is neither deleted nor does it expire.
+
+        Return True if it was not held before. Raises CallerError for one that is being deleted, or has been.
         """
         async with self._writing() as connection:
             locked = await lock(connection, [key])  # this waits for a deletion that is about to mark it
@@ -45,7 +46,7 @@ class Holding(Connected):
             return gone.rowcount > 0
 
     async def held(self, keys: Iterable[ThreadKey] | None = None) -> set[ThreadKey]:
-        """Those of these threads that are held; without `keys`, all that are."""
+        """Return the held ones of these threads; without `keys`, all that are held."""
         async with self._reading() as connection:
             if keys is not None:
                 return await held_of(connection, keys)

@@ -1,4 +1,4 @@
-"""Which threads are held, within the caller's transaction: these are neither deleted nor do they expire."""
+"""The held threads, within the caller's transaction: they are neither deleted nor do they expire."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topics.thread_key import ThreadKey
 
 
 async def held_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> set[ThreadKey]:
-    """Those of these threads that are held."""
+    """Return the held ones of these threads."""
     wanted = {key_text(thread): thread for thread in threads}
     found: set[ThreadKey] = set()
     for some in portions(sorted(wanted)):
@@ -25,7 +25,7 @@ async def held_of(connection: AsyncConnection, threads: Iterable[ThreadKey]) -> 
 
 
 def held_thread(key: ThreadKey) -> HeldThread:
-    """The error of a deletion."""
+    """Return the error of an attempt to delete a held thread."""
     return HeldThread(
         f"thread {key.text} is held, and is not deleted until it is released: "
         f"`turnmill threads hold --release {key.thread_id}`, or DELETE /v1/threads/{key.thread_id}/hold"

@@ -1,4 +1,4 @@
-"""How rows name threads, turns and agents: as text that every database takes, and turns as bytes. Pure."""
+"""The names of threads, turns and agents in rows: as text that every database takes, and turns as bytes. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def key_text(key: ThreadKey) -> str:
 
 @lru_cache(maxsize=4_096)
 def _remembered(thread_id: str, tenant: str | None) -> str:
-    """A batch asks for the text of each of its keys several times."""
+    """Return the text of a key, cached: a batch asks for each of its keys several times."""
     return _text(thread_id, tenant)
 
 

@@ -60,8 +60,9 @@ class Lake:
         expired: archive_records.Expired = never,
         held: Held | None = None,
     ) -> Written:
-        """Write a segment, offsets from `begin` to before `end`, without what has expired of threads that are not held;
-        it is safe when this returns. Raises StoreError.
+        """Write a segment, offsets from `begin` to before `end`, without expired turns of threads that are not held.
+
+        It is safe when this returns. Raises StoreError.
         """
         batch = await asyncio.to_thread(lake_rows.batch, partition, entries, expired)
         if (rule := await segments.sparing(expired, batch.expired, held)) is not None:
@@ -81,27 +82,30 @@ class Lake:
         return Written(merged[0].rows, sum(one.bytes for one in merged), batch.refused, len(batch.expired))
 
     async def delete_threads(self, keys: Collection[ThreadKey]) -> int:
-        """Remove what the tables have of threads that are marked as erased, with all older snapshots -> how many files
-        had something of them. Raises StoreError; the same call then goes on.
+        """Remove the rows of erased threads, with all older snapshots; return how many files had some.
+
+        Raises StoreError; the same call then goes on.
         """
         return await self._in_thread(self._delete, keys)
 
     async def expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:
-        """Remove the rows of threads that have ended before the thread's time, in epoch ms, and, where there were
-        some, all snapshots that are older than an hour, save those that somebody has named. Raises StoreError.
+        """Remove the rows of threads that ended before the thread's time, in epoch ms.
+
+        Where there were some, all snapshots that are older than an hour go, too, save those that somebody has named.
+        Raises StoreError.
         """
         return await self._in_thread(self._expire, days, before)
 
     async def counted(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> int:
-        """How many rows of turns `expire` would remove. Raises StoreError."""
+        """Return how many rows of turns `expire` would remove. Raises StoreError."""
         return await self._in_thread(self._counted, days, before)
 
     async def holding(self, tenant: str) -> int:
-        """How many files of the current snapshots hold something of a tenant. Raises StoreError."""
+        """Return how many files of the current snapshots have something of a tenant. Raises StoreError."""
         return await self._in_thread(self._holding, tenant)
 
     async def threads_of(self, tenant: str) -> set[ThreadKey]:
-        """The threads of a tenant. Raises StoreError."""
+        """Return the threads of a tenant. Raises StoreError."""
         return await self._in_thread(self._threads_of, tenant)
 
     async def compact(self) -> dict[str, Compacted]:
@@ -109,14 +113,15 @@ class Lake:
         return {name: await self._in_thread(self._compact, name) for name in COLUMNS}
 
     async def expire_snapshots(self, older_than: float) -> dict[str, Expired]:
-        """Remove snapshots that are older, in seconds, and files that nothing names -> what went, by table. Raises
-        StoreError.
+        """Remove snapshots that are older than that, in seconds, and files that no snapshot names.
+
+        Return what was removed, by table. Raises StoreError.
         """
         before = time.time() - older_than
         return {name: await self._in_thread(self._expire_snapshots, name, before) for name in COLUMNS}
 
     async def state(self) -> dict[str, TableState]:
-        """What there is of each table; makes none. Raises StoreError."""
+        """Return the state of each table; makes none. Raises StoreError."""
         return await self._in_thread(self.place.state, COLUMNS)
 
     def _expire(self, days: Collection[date], before: Mapping[ThreadKey, int]) -> Removed:

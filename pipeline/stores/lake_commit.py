@@ -25,7 +25,7 @@ ERASED: Final = "turnmill.erased"  # on a snapshot: what is before it holds what
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit does: of the rows of `drop`, those of `kept` stay; `add` comes; the snapshot says `offsets`.
+    """One commit: of the rows of `drop`, those of `kept` stay; `add` comes; the snapshot records `offsets`.
 
     `joined`: what stays becomes one file, else one of each. `erases`: older snapshots hold what must go.
     """
@@ -80,7 +80,7 @@ def _write(table: Table, day: date | None, rows: pa.Table) -> DataFile:
 
 
 def _with_columns(rows: pa.Table, columns: pa.Schema) -> pa.Table:
-    """The rows with these columns; null where they lack one, as where a newer version has added it."""
+    """Return the rows with these columns; null where they lack one, as where a newer version has added it."""
     return pa.table(
         [
             rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)

@@ -17,8 +17,9 @@ AT_ONCE: Final = 8_000_000  # rows whose hashes are compared in one pass
 
 
 def doubles(table: Table) -> dict[Key, Rank]:
-    """The best rank of each turn that has rows of several. All rows of a turn's record are in one file, so these are
-    turns with rows in several files.
+    """Return the best rank of each turn that has rows of several ranks.
+
+    All rows of a turn's record are in one file, so these are turns with rows in several files.
     """
     some = tasks(table)
     twice = _twice(table, some)
@@ -32,7 +33,7 @@ def doubles(table: Table) -> dict[Key, Rank]:
 
 
 def with_lower(table: Table, best: Mapping[Key, Rank]) -> Iterator[FileScanTask]:
-    """The files with rows that rank lower than the best of their turn."""
+    """Yield the files with rows that rank lower than the best of their turn."""
     return (task for task in tasks(table) if lake_merge.has_lower(read(table, [task], ROWS), best))
 
 

@@ -26,11 +26,11 @@ class LakeFiles(FileIO):
     """file:///folder, s3://bucket/key, gs://… or azure://container/key; the path is as it is, without escapes."""
 
     def new_input(self, location: str) -> InputFile:
-        """A file to be read."""
+        """Return a file to be read."""
         return LakeFile(location)
 
     def new_output(self, location: str) -> OutputFile:
-        """A file to be written."""
+        """Return a file to be written."""
         return LakeFile(location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
@@ -51,7 +51,7 @@ class LakeFile(InputFile, OutputFile):
         return Path(key).stat().st_size if bucket is None else obstore.head(bucket, key)["size"]
 
     def exists(self) -> bool:
-        """Whether it is there."""
+        """Return True if it exists."""
         try:
             len(self)
         except FileNotFoundError:
@@ -72,12 +72,12 @@ class LakeFile(InputFile, OutputFile):
         return Written(self.location)
 
     def to_input_file(self) -> InputFile:
-        """The same file, to be read."""
+        """Return the same file, to be read."""
         return self
 
 
 class Written(io.BytesIO):
-    """What is written, until it is closed."""
+    """A file that is being written, until it is closed."""
 
     def __init__(self, location: str) -> None:
         super().__init__()
@@ -95,8 +95,9 @@ class Written(io.BytesIO):
 
 
 def listed(location: str, files: FileIO | None = None) -> Iterator[tuple[str, float]]:
-    """The files below a place, and when each was written, in seconds since the epoch. `files`: how they are reached,
-    where that is not by this module.
+    """Yield the files below a location, and when each was written, in seconds since the epoch.
+
+    `files`: their access, where that is not by this module.
     """
     if isinstance(files, PyArrowFileIO):
         yield from _listed_by_arrow(location, files)

@@ -1,4 +1,4 @@
-"""Which rows of the lake stand: of each turn those of the record that ranks highest. Pure.
+"""The valid rows of the lake: of each turn those of the record that ranks highest. Pure.
 
 Tables of turns and tables of usage are merged alike: their rows name a turn (`KEY`) and carry the rank of the record
 that they come from (`RANK`); rows of one turn come and go together. The rank is pipeline.turns.thread_document.rank.
@@ -24,12 +24,12 @@ ABOVE_ALL: Final[Rank] = (2**63, True, 2**63, True, "")  # of turns that must no
 
 
 def keys(table: pa.Table) -> list[Key]:
-    """The turn of each row; the tenant is '' where there is none."""
+    """Return the turn of each row; the tenant is '' where there is none."""
     return [(thread, tenant or "", turn) for thread, tenant, turn in _rows(table, KEY)]
 
 
 def ranks(table: pa.Table) -> list[Rank]:
-    """The rank of each row's record."""
+    """Return the rank of each row's record."""
     return [
         (events, status == "complete", revision, reason not in GIVEN_UP, digest)
         for events, status, revision, reason, digest in _rows(table, RANK)
@@ -37,7 +37,7 @@ def ranks(table: pa.Table) -> list[Rank]:
 
 
 def highest(tables: Iterable[pa.Table], known: Mapping[Key, Rank] | None = None) -> dict[Key, Rank]:
-    """The highest rank of each turn, in these tables and in `known`."""
+    """Return the highest rank of each turn, in these tables and in `known`."""
     best = dict(known or {})
     for table in tables:
         for key, rank in zip(keys(table), ranks(table), strict=True):
@@ -47,17 +47,17 @@ def highest(tables: Iterable[pa.Table], known: Mapping[Key, Rank] | None = None)
 
 
 def of_turns(table: pa.Table, turns: Iterable[Key]) -> pa.Table:
-    """The rows that may be of these turns: those with one of their turn ids."""
+    """Return the rows that may be of these turns: those with one of their turn ids."""
     return table.filter(_may_be_of(table, turns))
 
 
 def has_lower(table: pa.Table, best: Mapping[Key, Rank]) -> bool:
-    """Whether a row ranks lower than the best of its turn."""
+    """Return True if a row ranks lower than the best of its turn."""
     return bool(_lower(table, best))
 
 
 def without_lower(table: pa.Table, best: Mapping[Key, Rank]) -> pa.Table:
-    """The table without the rows that rank lower than the best of their turn."""
+    """Return the table without the rows that rank lower than the best of their turn."""
     gone = _lower(table, best)
     if not gone:
         return table
@@ -68,7 +68,7 @@ def without_lower(table: pa.Table, best: Mapping[Key, Rank]) -> pa.Table:
 
 
 def unknown(table: pa.Table, held: Iterable[pa.Table], best: Mapping[Key, Rank]) -> pa.Table:
-    """The rows that are to be added: of the best rank of their turn, where no table of `held` has that already."""
+    """Return the rows that are to be added: of the best rank of their turn, where no table of `held` has it already."""
     there = {
         (key, rank) for one in held for key, rank in zip(keys(one), ranks(one), strict=True) if rank == best.get(key)
     }
@@ -79,7 +79,7 @@ def unknown(table: pa.Table, held: Iterable[pa.Table], best: Mapping[Key, Rank])
 
 
 def doubles(table: pa.Table) -> dict[Key, Rank]:
-    """The best rank of each turn that has rows of several ranks."""
+    """Return the best rank of each turn that has rows of several ranks."""
     counts = table.select([*KEY, *RANK]).group_by([*KEY, *RANK]).aggregate([])
     ids = pc.value_counts(counts["turn_id"])
     often = ids.filter(pc.greater(ids.field("counts"), 1)).field("values")
@@ -91,7 +91,7 @@ def doubles(table: pa.Table) -> dict[Key, Rank]:
 
 
 def _lower(table: pa.Table, best: Mapping[Key, Rank]) -> list[int]:
-    """The places of rows that rank lower than the best of their turn."""
+    """Return the indexes of rows that rank lower than the best of their turn."""
     mask = _may_be_of(table, best)
     some = table.select([*KEY, *RANK]).filter(mask)
     places = pc.indices_nonzero(mask).to_pylist()

@@ -1,4 +1,4 @@
-"""What a snapshot of the lake says of the topic: the offsets that it holds of each partition. Pure.
+"""The offsets of each partition that a snapshot of the lake has. Pure.
 
 Property `turnmill.offsets` of the snapshot: {"TOPIC/PARTITION": [begin, end, at]}, end exclusive; `at` is the newest
 of the records' times, epoch ms. A segment that lies within is written already. The time tells it from one of a topic
@@ -30,22 +30,22 @@ class Source:
 
     @property
     def name(self) -> str:
-        """How it is named in the property."""
+        """The name in the property."""
         return f"{self.topic}/{self.partition}"
 
 
 def parse(text: str | None) -> Offsets:
-    """The property's value -> what it says; nothing where it is missing."""
+    """Return the offsets of the property's value; none where it is missing."""
     return {name: (begin, end, at) for name, (begin, end, at) in json_text.loads(text or "{}").items()}
 
 
 def text(offsets: Offsets) -> str:
-    """-> the property's value."""
+    """Return the property's value."""
     return json_text.dumps({name: list(offsets[name]) for name in sorted(offsets)})
 
 
 def holds(offsets: Offsets, source: Source) -> bool:
-    """Whether all of the range is held."""
+    """Return True if all of the range is held."""
     if source.name not in offsets:
         return False
     begin, end, at = offsets[source.name]
@@ -53,8 +53,10 @@ def holds(offsets: Offsets, source: Source) -> bool:
 
 
 def with_source(offsets: Offsets, source: Source) -> Offsets:
-    """The offsets with one more range. A range that doesn't continue what is held takes its place: it may be of another
-    topic of that name, and to write a segment twice does no harm.
+    """Return the offsets with one more range.
+
+    A range that doesn't continue what is held replaces it: it may be of another topic of that name, and to write a
+    segment twice does no harm.
     """
     begin, end, at = offsets.get(source.name, (source.begin, source.begin, source.at))
     if end != source.begin:

@@ -1,4 +1,4 @@
-"""Where the lake is: its files, and the catalog that says which snapshot is the current one. Its calls block."""
+"""The location of the lake: its files, and the catalog that names the current snapshot. Its calls block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SQLITE: Final = "sqlite:///"
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """What a table's current snapshot holds, and how many snapshots there are."""
+    """The rows of a table's current snapshot, and how many snapshots there are."""
 
     rows: int
     files: int
@@ -36,7 +36,7 @@ class Place:
 
     @classmethod
     def of(cls, settings: Settings) -> Place:
-        """The place that the settings say."""
+        """Return the location that the settings name."""
         root = unquote(str(settings.archive).removeprefix(LAKE)).rstrip("/")
         if settings.archive_catalog is not None:
             return cls(root, settings.archive_catalog)
@@ -45,7 +45,10 @@ class Place:
         return cls(root, f"sqlite:///{settings.home.absolute() / 'archive.db'}")
 
     def open(self) -> Catalog:
-        """The catalog. A REST one says how its files are reached; PYICEBERG_CATALOG__TURNMILL__… has its login."""
+        """Return the catalog.
+
+        A REST one says how its files are reached; PYICEBERG_CATALOG__TURNMILL__… has its login.
+        """
         if not self.catalog.startswith(SQLITE):
             return load_catalog("turnmill", type="rest", uri=self.catalog)
         Path(self.catalog.removeprefix(SQLITE)).parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +56,7 @@ class Place:
         return load_catalog("turnmill", type="sql", uri=self.catalog, warehouse=self.root, **files)
 
     def state(self, names: Iterable[str]) -> dict[str, TableState]:
-        """What there is of these tables; makes nothing."""
+        """Return the state of these tables; makes nothing."""
         if self.catalog.startswith(SQLITE) and not Path(self.catalog.removeprefix(SQLITE)).exists():
             return {}
         catalog = self.open()

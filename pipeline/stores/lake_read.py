@@ -1,4 +1,4 @@
-"""What is read of a table of the lake: which files may hold some rows, and columns of them. Its calls block."""
+"""Reading a table of the lake: the files that may have some rows, and columns of them. Calls block."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS: Final = (*lake_merge.KEY, *lake_merge.RANK)
 
 
 def offsets_of(table: Table) -> Offsets:
-    """What the newest snapshot of ours holds; another engine's says nothing of it."""
+    """Return the offsets of our newest snapshot; another engine's has none."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         said = snapshot.summary.additional_properties.get(PROPERTY) if snapshot.summary else None
@@ -48,7 +48,7 @@ def offsets_of(table: Table) -> Offsets:
 
 
 def tasks(table: Table, where: BooleanExpression | None = None) -> list[FileScanTask]:
-    """The files that may hold such rows."""
+    """Return the files that may have such rows."""
     return list(table.scan(row_filter=where or AlwaysTrue()).plan_files())
 
 
@@ -61,8 +61,9 @@ def read(table: Table, some: Sequence[FileScanTask], columns: Collection[str] | 
 def held(
     table: Table, days: Collection[date | None], turns: Collection[Key]
 ) -> Iterator[tuple[FileScanTask, pa.Table]]:
-    """The files that hold some of these turns, which began on these days, and those rows' KEY and RANK. Of a file
-    without any, as most are, a single column is read.
+    """Yield the files that have some of these turns, which began on these days, with those rows' KEY and RANK.
+
+    Of a file without any, as most are, a single column is read.
     """
     wanted = pa.array(sorted({turn_id for _, _, turn_id in turns}), pa.string())
     for task in tasks(table, on_days(days, SLACK)):
@@ -72,22 +73,22 @@ def held(
 
 
 def standing(table: Table, days: Collection[date | None], ranks: Mapping[Key, Rank]) -> dict[Key, Rank]:
-    """The highest rank of each turn, of those in the table and in `ranks`."""
+    """Return the highest rank of each turn, of those in the table and in `ranks`."""
     return lake_merge.highest((rows for _, rows in held(table, days, ranks)), ranks)
 
 
 def of_threads(keys: Collection[ThreadKey]) -> BooleanExpression:
-    """The rows of these threads, and perhaps of other tenants' threads with their ids."""
+    """Return the condition of these threads' rows; it may match other tenants' threads with the same ids."""
     return In(term="thread_id", literals={key.thread_id for key in keys})
 
 
 def of_tenant(tenant: str) -> BooleanExpression:
-    """The rows of a tenant; '' has those without one."""
+    """Return the condition of a tenant's rows; '' matches those without one."""
     return EqualTo(term="tenant", value=column_text(tenant)) if tenant else IsNull(term="tenant")
 
 
 def on_days(days: Iterable[date | None], slack: timedelta = timedelta(0)) -> BooleanExpression:
-    """The rows of turns that began on these days (UTC), or by `slack` beside them, or at no known time."""
+    """Return the condition of turns that began on these days (UTC), give or take `slack`, or at no known time."""
     spans: list[tuple[date, date]] = []
     for day in sorted(day for day in days if day is not None):
         if spans and day - slack <= spans[-1][1] + ONE_DAY:

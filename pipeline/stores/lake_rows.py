@@ -47,8 +47,10 @@ USAGE: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Of each turn the rows of its newest record, and that record's rank; on which days they began (UTC; None: at no
-    known time); the records that are no turn records; the thread of each that has expired.
+    """A batch of rows: of each turn those of its newest record, and that record's rank.
+
+    Also the days on which they began (UTC; None: at no known time), the records that are no turn records, and the
+    thread of each that has expired.
     """
 
     turns: pa.Table
@@ -59,8 +61,10 @@ class Batch:
     expired: tuple[ThreadKey, ...] = ()
 
     def without(self, erased: Collection[ThreadKey]) -> Batch:
-        """The batch without these threads. Their turns rank above all that a table may have of them, as a worker has
-        that died before it saw that they are erased.
+        """Return the batch without these threads.
+
+        Their turns rank above all that a table may have of them, as a worker has that died before it saw that they are
+        erased.
         """
         if not erased:
             return self
@@ -70,7 +74,7 @@ class Batch:
 
 
 def batch(partition: int, entries: Iterable[Entry], expired: Expired = never) -> Batch:
-    """Records of one partition -> rows, without what has expired."""
+    """Return the rows of one partition's records, without expired turns."""
     refused: list[Refusal] = []
     old: list[ThreadKey] = []
     turns, usage = _tables(list(segments.parsed(partition, entries, refused, old, expired)), refused)
@@ -88,7 +92,10 @@ def batch(partition: int, entries: Iterable[Entry], expired: Expired = never) ->
 
 
 def _tables(found: Sequence[tuple[Row, RecordRows]], refused: list[Refusal]) -> tuple[pa.Table, pa.Table]:
-    """What no column takes goes to `refused`; each record is tried by itself only where they fail together."""
+    """Return the tables; what no column takes goes to `refused`.
+
+    Each record is tried by itself only where they fail together.
+    """
     try:
         turns = pa.Table.from_pylist([turn for turn, _ in found], schema=segments.SCHEMA).cast(TURNS)
         return turns, pa.Table.from_pylist(

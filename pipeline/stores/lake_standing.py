@@ -1,4 +1,4 @@
-"""Which rank of a turn stands, for rows of usage. Its calls block."""
+"""The valid rank of each turn, for rows of usage. Calls block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Standing:
         self.known = merged.best
 
     def ranks(self) -> Mapping[Key, Rank]:
-        """As the table of turns has them now; read where another commit has come since."""
+        """Return the ranks in the table of turns; read again where another commit has come since."""
         table = self.turns.load()
         if self.snapshot is None or table.metadata.current_snapshot_id != self.snapshot:
             self.known = standing(table, self.batch.days, self.batch.ranks)

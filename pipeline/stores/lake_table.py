@@ -37,9 +37,7 @@ AT_ONCE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Rows that came, bytes that were written, and files that went; of turns: the rank of each that stands since the
-    snapshot.
-    """
+    """The result of a commit: rows added, bytes written, files removed; of turns: each one's valid rank."""
 
     rows: int = 0
     bytes: int = 0
@@ -59,7 +57,7 @@ class LakeTable:
         self.ready = False
 
     def load(self) -> Table:
-        """The table as it is now."""
+        """Return the table as it is now."""
         if not self.ready:
             lake_schema.make(self.catalog, self.name, self.columns, self.location)
             self.ready = True
@@ -174,7 +172,7 @@ class LakeTable:
         kept: Callable[[pa.Table], pa.Table],
         has: dict[str, bool],
     ) -> Iterator[FileScanTask]:
-        """The files that have rows which go."""
+        """Yield the files with rows to be removed."""
         table = self.load()
         for task in lake_read.tasks(table, where):
             path = task.file.file_path
@@ -186,7 +184,7 @@ class LakeTable:
 
 
 def groups(some: Sequence[FileScanTask], most: int) -> Iterator[list[FileScanTask]]:
-    """The files in groups of so many bytes, at least one in each."""
+    """Yield the files in groups of so many bytes, at least one in each."""
     group: list[FileScanTask] = []
     size = 0
     for task in some:

@@ -53,8 +53,9 @@ class Expired:
 
 
 def compact(lake: LakeTable) -> Compacted:
-    """Join each day's small files, and remove what is there twice: a turn whose beginning another revision has moved by
-    days is looked for here alone.
+    """Join each day's small files, and remove duplicates.
+
+    A turn whose beginning another revision has moved by days is found here alone.
     """
     table = lake.load()
     before = len(tasks(table))
@@ -67,8 +68,9 @@ def compact(lake: LakeTable) -> Compacted:
 
 
 def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
-    """What the role does behind its commits, so that neither files nor snapshots become too many: join files of these
-    days where many are alike, and remove the oldest of many snapshots.
+    """Keep files and snapshots few, behind the role's commits.
+
+    Join files of these days where many are alike, and remove the oldest of many snapshots.
     """
     table = lake.load()
     for small in _by_day(tasks(table, on_days(days))).values():
@@ -84,17 +86,18 @@ def tidy(lake: LakeTable, days: Collection[date | None]) -> None:
 
 
 def owes(lake: LakeTable) -> bool:
-    """Whether older snapshots hold what was removed for good."""
+    """Return True if older snapshots have rows that were removed for good."""
     found = sorted(lake.load().snapshots(), key=lambda one: one.sequence_number or 0)
     return any(one.summary and ERASED in one.summary.additional_properties for one in found[1:])
 
 
 def expire(lake: LakeTable, before: float, *, erased: bool = False) -> Expired:
-    """Remove snapshots from before a time, epoch seconds, save the current one and those that somebody has named, and
-    all files that none of the others needs.
+    """Remove snapshots from before a time, epoch seconds, and all files that no other snapshot needs.
 
-    `erased`: the older ones hold what must go, so a named one is a StoreError; and rows go before the snapshots, which
-    then say to a repeated call what is still to be deleted.
+    The current one and those that somebody has named stay.
+
+    `erased`: the older ones hold rows that must go, so a named one is a StoreError; and rows go before the snapshots,
+    which then say to a repeated call what is still to be deleted.
     """
     for _ in range(TRIES):
         table = lake.load()
@@ -129,7 +132,7 @@ def _join(lake: LakeTable, some: Sequence[FileScanTask]) -> None:
 
 
 def _by_day(some: Iterable[FileScanTask]) -> Mapping[str, list[FileScanTask]]:
-    """The small files of each day."""
+    """Return the small files of each day."""
     found: dict[str, list[FileScanTask]] = {}
     for task in some:
         if _size(task) < LARGE // 2:
@@ -163,7 +166,7 @@ def _remove(table: Table, paths: Iterable[str]) -> int:
 
 
 def _name(path: str) -> str:
-    """A file's name is its own: a catalog may write the folders before it in several ways."""
+    """Return a file's name: a catalog may write the folders before it in several ways."""
     return path.rpartition("/")[2]
 
 
@@ -185,7 +188,7 @@ def _files(table: Table, snapshots: Sequence[Snapshot], *, live: bool) -> set[st
 
 
 def _metadata(table: Table) -> set[str]:
-    """The files beside the snapshots that the table names: its metadata, and statistics of other engines."""
+    """Return the files beside the snapshots that the table names: its metadata, and statistics of other engines."""
     said = (*table.metadata.statistics, *table.metadata.partition_statistics)
     logged = (entry.metadata_file for entry in table.metadata.metadata_log)
     return {table.metadata_location, *logged, *(one.statistics_path for one in said)}

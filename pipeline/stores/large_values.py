@@ -1,4 +1,4 @@
-"""Where the content store keeps large values: in packs on a local disk, or as one object each in a bucket.
+"""The large values of the content store: in packs on a local disk, or as one object each in a bucket.
 
 A value is named by its folder, which is a thread's, and by its SHA-256.
 """
@@ -19,7 +19,7 @@ HASHED_APART: Final = 65_536  # bytes of the smallest value that a thread hashes
 
 
 def large_values(root: str, objects: Objects) -> Packed | InBucket:
-    """The values under a URL. Raises CallerError where the cloud's variables say too little."""
+    """Return the values under a URL. Raises CallerError where the cloud's variables say too little."""
     if urlsplit(root).scheme == "file":
         return Packed(root)
     objects.open(root)
@@ -67,7 +67,7 @@ class Packed:
             self._waiting.clear()
 
     async def read(self, folder: str, digest: str, most: int | None) -> bytes:
-        """A value of at most `most` bytes. Raises NotThere, too."""
+        """Return a value of at most `most` bytes. Raises NotThere, too."""
         with failures("read", f"{self.root}/{folder}/{digest}"):
             return await asyncio.to_thread(self.packs.read, folder, digest, MOST if most is None else min(most, MOST))
 
@@ -100,30 +100,30 @@ class InBucket:
         self.objects = objects
 
     async def put(self, folder: str, data: bytes, media_type: str) -> str:
-        """As that of Packed."""
+        """Put a value, as `Packed.put` does."""
         apart = len(data) >= HASHED_APART
         digest = (await asyncio.to_thread(hashlib.sha256, data) if apart else hashlib.sha256(data)).hexdigest()
         await self.objects.add(f"{self.root}/{folder}/{digest}", data, media_type)
         return digest
 
     async def read(self, folder: str, digest: str, most: int | None) -> bytes:
-        """As that of Packed."""
+        """Return a value, as `Packed.read` does."""
         return await self.objects.read(f"{self.root}/{folder}/{digest}", most)
 
     async def found(self, folder: str) -> list[Stored]:
-        """As that of Packed."""
+        """Return the values of a folder, as `Packed.found` does."""
         names = self.objects.found_under(f"{self.root}/{folder}")
         return [Stored(one.uri.rpartition("/")[2].lower(), one.size, one.modified) async for one in names]
 
     async def folders(self) -> set[str]:
-        """As that of Packed."""
+        """Return all folders, as `Packed.folders` does."""
         return {unquote(name.split("/")[-2]) async for name in self.objects.names_under(self.root)}
 
     async def erase(self, folder: str) -> int:
-        """As that of Packed."""
+        """Erase a folder, as `Packed.erase` does."""
         return await self.objects.delete_under(f"{self.root}/{folder}")
 
     async def erase_some(self, folder: str, digests: Collection[str], before: int) -> None:
-        """As that of Packed, but of all these: the caller has looked when they were written."""
+        """Erase values as `Packed.erase_some` does, but all of them: the caller has looked when they were written."""
         for digest in digests:
             await self.objects.delete(f"{self.root}/{folder}/{digest}")

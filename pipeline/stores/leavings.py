@@ -1,4 +1,4 @@
-"""What expired threads may have left in the content store and in the archive, within the caller's transaction."""
+"""The remnants of expired threads in the content store and in the archive, within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from topics.thread_key import ThreadKey
 
 
 class Leaving(NamedTuple):
-    """`before`: what has ended before then has expired; `first`, `last`: the time of its records; `due`: when it is
-    looked at. Epoch ms.
+    """The remnants of an expired thread.
+
+    `before`: what ended before then has expired; `first`, `last`: the time of its records; `due`: when it is looked at.
+    Epoch ms.
     """
 
     key: ThreadKey
@@ -44,12 +46,12 @@ async def remember(connection: AsyncConnection, leavings: Iterable[Leaving]) -> 
 
 
 def due_ones(now: int, limit: int) -> Select[Any]:
-    """-> the rows that are to be looked at, those first that have waited longest."""
+    """Return a query of the rows that are due, those first that have waited longest."""
     return select(expired).where(expired.c.due <= now).order_by(expired.c.due, expired.c.thread_key).limit(limit)
 
 
 async def due(connection: AsyncConnection, now: int, limit: int) -> list[Leaving]:
-    """Those that are to be looked at."""
+    """Return the remnants that are due."""
     rows = (await connection.execute(due_ones(now, limit))).all()
     return [Leaving(ThreadKey.of(*row.name), row.before, row.first, row.last, row.due) for row in rows]
 

@@ -22,7 +22,10 @@ NAMED: Final = 50  # threads of one name that are told apart: a producer may giv
 def thread_list(
     limit: int, cursor: str | None, agent_id: str | None, tenant: str | None, search: str | None
 ) -> Select[Any]:
-    """-> rows of `threads`, the last updated first, one more than `limit`. Raises CallerError for a bad cursor."""
+    """Return a query of rows of `threads`, the last updated first, one more than `limit`.
+
+    Raises CallerError for a bad cursor.
+    """
     query = select(threads).order_by(threads.c.updated_at.desc(), threads.c.id.desc()).limit(limit + 1)
     query = query.where(*of_tenant(tenant))
     if cursor is not None:
@@ -36,12 +39,12 @@ def thread_list(
 
 
 def of_tenant(tenant: str | None) -> list[ColumnElement[bool]]:
-    """-> the conditions that a row of `threads` is a tenant's; `tenant` as in ThreadStore."""
+    """Return the conditions that a row of `threads` is a tenant's; `tenant` as in ThreadStore."""
     return [] if tenant is None else [threads.c.tenant == (column_text(tenant) or "")]
 
 
 def speaks(agent_id: str) -> ColumnElement[bool]:
-    """The condition that an agent speaks in a thread."""
+    """Return the condition that an agent speaks in a thread."""
     named = select(agents.c.id).where(agents.c.agent_id == column_text(agent_id))
     return threads.c.id.in_(select(thread_agents.c.thread).where(thread_agents.c.agent.in_(named)))
 
@@ -49,7 +52,7 @@ def speaks(agent_id: str) -> ColumnElement[bool]:
 def narrowed(
     external_id: str | None, status: str | None, since: int | None, until: int | None
 ) -> list[ColumnElement[bool]]:
-    """-> further conditions of a list of threads; times of the last update, in epoch ms."""
+    """Return further conditions of a list of threads; times of the last update, in epoch ms."""
     conditions: list[ColumnElement[bool]] = []
     if external_id is not None:
         conditions.append(threads.c.external_id == column_text(external_id))
@@ -63,30 +66,30 @@ def narrowed(
 
 
 def line(key: ThreadKey) -> Select[Any]:
-    """-> the row of `threads` of a thread."""
+    """Return a query of a thread's row of `threads`."""
     return select(threads).where(is_thread(key))
 
 
 def thread_names(after: tuple[str, str], limit: int) -> Select[Any]:
-    """-> id and name of the next `limit` threads, in the order of their names."""
+    """Return a query of id and name of the next `limit` threads, in the order of their names."""
     order = threads.c.thread_id, threads.c.tenant
     return select(threads.c.id, *NAME).where(row_of(*order) > row_of(*after)).order_by(*order).limit(limit)
 
 
 def having_id(thread_id: str) -> Select[Any]:
-    """-> names of the threads with this id, whichever tenant's."""
+    """Return a query of the names of the threads with this id, whichever tenant's."""
     mine = threads.c.thread_id == column_text(thread_id)
     return select(*NAME).where(mine).order_by(threads.c.tenant).limit(NAMED)
 
 
 def declaring(conversation_id: str, tenant: str | None) -> Select[Any]:
-    """-> names of the first threads with this id of their producer's; `tenant` as in ThreadStore."""
+    """Return a query of the first threads with this id of their producer's; `tenant` as in ThreadStore."""
     query = select(*NAME).where(threads.c.external_id == column_text(conversation_id), *of_tenant(tenant))
     return query.order_by(threads.c.thread_id, threads.c.tenant).limit(NAMED)
 
 
 def spawned_from(key: ThreadKey, limit: int | None) -> Select[Any]:
-    """-> rows of `threads` with a `spawned_from` link to this thread, the oldest first."""
+    """Return a query of the rows of `threads` with a `spawned_from` link to this thread, the oldest first."""
     thread_id, tenant = id_and_tenant(key)
     holders = threads.alias("holders")
     sources = (
@@ -100,7 +103,7 @@ def spawned_from(key: ThreadKey, limit: int | None) -> Select[Any]:
 
 
 def agent_names(ids: Sequence[int]) -> Select[Any]:
-    """-> thread, agent's name; each once."""
+    """Return a query of thread and agent's name, each once."""
     name = func.coalesce(agents.c.agent_name, agents.c.agent_id)
     query = select(thread_agents.c.thread, name).join(agents, thread_agents.c.agent == agents.c.id)
     return query.where(thread_agents.c.thread.in_(ids)).distinct().order_by(name)

@@ -108,7 +108,7 @@ def add_threads(dialect: str, keys: Collection[ThreadKey]) -> Call:
 
 
 def threads_of(dialect: str, keys: Collection[ThreadKey]) -> Call:
-    """-> thread_id, tenant and the columns of a ThreadRow, of those threads that are there."""
+    """Return a call that selects thread_id, tenant and the columns of a ThreadRow, of those threads that exist."""
     named = sorted({*map(id_and_tenant, keys)})
     if dialect == "postgresql":
         return Call(_THREADS[dialect], list(zip(*named, strict=True)))
@@ -116,7 +116,7 @@ def threads_of(dialect: str, keys: Collection[ThreadKey]) -> Call:
 
 
 def known_turns(dialect: str, keys: Collection[TurnKey], threads: dict[ThreadKey, ThreadRow]) -> Call:
-    """-> thread, turn_id, id, and the parts of the rank, of those turns that are there."""
+    """Return a call that selects thread, turn_id, id and the parts of the rank, of those turns that exist."""
     placed = sorted((threads[key].id, turn_id) for key, turn_id in keys)
     if dialect == "postgresql":
         return Call(_KNOWN[dialect], list(zip(*placed, strict=True)))

@@ -32,8 +32,9 @@ _alembic = threading.Lock()  # its `op` and `context` are global to the process
 
 
 async def current(connection: AsyncConnection) -> str | None:
-    """Return the revision of the store's schema; None where there are no tables. Raises StoreError for tables of ours
-    that don't have the baseline's mark.
+    """Return the revision of the store's schema; None where there are no tables.
+
+    Raises StoreError for tables of ours that don't have the baseline's mark.
     """
     tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
     if VERSION_TABLE not in tables:
@@ -47,7 +48,7 @@ async def current(connection: AsyncConnection) -> str | None:
 
 
 async def oldest(connection: AsyncConnection) -> str | None:
-    """The oldest revision whose code works with the schema that the store has."""
+    """Return the oldest revision whose code works with the schema that the store has."""
     if not await connection.run_sync(lambda sync: inspect(sync).has_table(compatibility.name)):
         return None
     return await connection.scalar(select(compatibility.c.oldest))
@@ -101,8 +102,10 @@ def _prepare() -> None:
 
 
 def wait_for_writers(connection: Connection) -> None:
-    """Hold up writers until the transaction ends, behind those that are under way; readers go on. The tables are taken
-    in the order in which writers take them: revisions take them in another one, and each would wait for the other.
+    """Hold up writers until the transaction ends, behind those that are under way; readers go on.
+
+    The tables are locked in the order in which writers lock them: revisions touch them in another one, and each would
+    wait for the other.
     """
     if connection.dialect.name == "postgresql" and inspect(connection).has_table(VERSION_TABLE):
         connection.execute(text("LOCK TABLE threads, turns, usage IN SHARE ROW EXCLUSIVE MODE"))

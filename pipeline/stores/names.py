@@ -32,8 +32,9 @@ def digest(names: UsageNames | Agent) -> bytes:
 
 
 async def ids_of(connection: AsyncConnection, kind: type[N], wanted: Iterable[N]) -> dict[N, int]:
-    """Return the integers of these names; rows that are missing are added. They stay until the transaction ends: see
-    `pipeline.stores.unused_names`.
+    """Return the integers of these names; rows that are missing are added.
+
+    They stay until the transaction ends: see `pipeline.stores.unused_names`.
     """
     by_digest = {digest(names): names for names in wanted}
     if not by_digest:

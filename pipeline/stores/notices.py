@@ -1,5 +1,7 @@
-"""Notices on their way to their topic. A notice is written in the transaction that makes it true, and waits in the
-store until the topic has it: so none is lost, and none is sent of what was rolled back.
+"""Notices on their way to their topic.
+
+A notice is written in the transaction that makes it true, and waits in the store until the topic has it: so none is
+lost, and none is sent of a change that was rolled back.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ Row = dict[str, Any]
 
 
 async def delete_turns(connection: AsyncConnection, keys: Iterable[ThreadKey], reason: str) -> None:
-    """Delete the turns of threads, with names that nothing else has, and leave a notice of each that had any. `reason`:
-    deleted, expired.
+    """Delete the turns of threads, with names that nothing else has, and leave a notice of each that had any.
+
+    `reason`: deleted, expired.
     """
     agents, names = set[int](), set[int]()
     for key in keys:
@@ -43,7 +46,7 @@ async def delete_turns(connection: AsyncConnection, keys: Iterable[ThreadKey], r
 
 
 def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:
-    """-> the notice of a deletion."""
+    """Return the notice of a deletion."""
     record: NoticeRecord = {"v": VERSION, "id": str(uuid4()), "type": THREAD_DELETED, "at": at, "data": {}}
     record["data"] = {"reason": reason}
     record["thread_id"] = key.thread_id
@@ -53,8 +56,9 @@ def deleted(key: ThreadKey, reason: str, at: int) -> NoticeRecord:
 
 
 async def add(connection: AsyncConnection, records: Sequence[NoticeRecord], keep_until: int = 0) -> None:
-    """Leave notices; one whose id is known already changes nothing. `keep_until` (epoch ms): so long its id stays
-    known after it was sent.
+    """Leave notices; one whose id is known already changes nothing.
+
+    `keep_until` (epoch ms): so long its id stays known after it was sent.
     """
     rows = [{"id": one["id"], "due": one["at"], "keep_until": keep_until, "record": one} for one in records]
     if rows:
@@ -71,7 +75,7 @@ class Noticing(Connected):
             await add(connection, records, keep_until)
 
     async def due_notices(self, now: int) -> list[NoticeRecord]:
-        """Some that are to be sent, the oldest first: they are the caller's for CLAIMED_MS."""
+        """Claim some notices that are due, the oldest first, for CLAIMED_MS."""
         due = notices.c.due <= now
         async with self._reading() as connection:  # nearly always there is none
             await certain(connection)
@@ -86,7 +90,7 @@ class Noticing(Connected):
         return sorted(found, key=lambda one: (one["at"], one["id"]))
 
     async def notices_sent(self, ids: Collection[str], now: int) -> None:
-        """The topic has these. Those whose ids are to stay known do so, and others are forgotten."""
+        """Forget notices that the topic has, but for the ids that are to stay known."""
         async with self._writing() as connection:
             await certain(connection)
             mine = notices.c.id.in_(sorted(ids))

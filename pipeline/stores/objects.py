@@ -87,7 +87,7 @@ class Objects:
                     await obstore.put_async(bucket, _key(where), data, attributes=attributes)
 
     async def read(self, uri: str, most: int | None = None) -> bytes:
-        """The whole object; of at most `most` bytes, and of at most 1 GiB. Raises NotThere, StoreError."""
+        """Return the whole object, at most `most` bytes and 1 GiB. Raises NotThere, StoreError."""
         bound = MOST if most is None else min(most, MOST)
         where = urlsplit(uri)
         if where.scheme not in READABLE:
@@ -103,7 +103,7 @@ class Objects:
 
     @asynccontextmanager
     async def reading(self, uri: str) -> AsyncIterator[io.IOBase]:
-        """An object as a seekable file that fetches only the ranges that are read; its calls block."""
+        """Open an object as a seekable file that fetches only the ranges that are read; its calls block."""
         where = urlsplit(uri)
         with failures("read", uri):
             if where.scheme == "file":
@@ -114,7 +114,7 @@ class Objects:
                 yield file
 
     async def names_under(self, uri: str) -> AsyncIterator[str]:
-        """The URI of each object below `uri`/."""
+        """Yield the URI of each object below `uri`/."""
         where = urlsplit(uri)
         with failures("listed", uri):
             if where.scheme == "file":
@@ -157,7 +157,7 @@ class Objects:
             return count
 
     async def _fresh(self, where: SplitResult) -> bool:
-        """Whether an object was written just now."""
+        """Return True if an object was written just now."""
         try:
             found = await obstore.head_async(self._bucket(where), _key(where))
         except FileNotFoundError:  # it is deleted just now, as nothing referred to it
@@ -217,7 +217,7 @@ def _key(where: SplitResult) -> str:
 
 
 def path_of(uri: str) -> Path:
-    """The path of a file: URI."""
+    """Return the path of a file: URI."""
     return Path(url2pathname(urlsplit(uri).path))
 
 
@@ -243,6 +243,9 @@ def failures(done: str, uri: str) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """An error's first line, without the library's debug text and without URLs' queries, which may hold signatures."""
+    """Return an error's first line, without the library's debug text and without URLs' queries.
+
+    These may hold signatures.
+    """
     lines = str(error).splitlines() or [type(error).__name__]
     return re.sub(r"\?\S+", "?…", lines[0])[:300]

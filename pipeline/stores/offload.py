@@ -33,7 +33,7 @@ class Offload:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, value: bytes) -> bytes:
-        """An encoded record -> one with references, after the values are stored. Raises StoreError."""
+        """Return an encoded record with references, after its values are stored. Raises StoreError."""
         record = turn_record.decode(value)
         turn = record["turn"]
         chosen = large(turn, len(value), self.threshold, MOST) if turn is not None else []
@@ -48,7 +48,10 @@ class Offload:
         await self._move(record, self._chosen(record))
 
     def has_long_text(self, record: TurnRecord) -> bool:
-        """Whether a text of `threshold` characters is among its values: then it need not be encoded to be moved."""
+        """Return True if a text of `threshold` characters is among its values.
+
+        Then it is moved without being encoded first.
+        """
         return record["turn"] is not None and has_long_text(record["turn"], self.threshold)
 
     async def move_longest(self, record: TurnRecord) -> None:
@@ -64,7 +67,7 @@ class Offload:
             del chosen[-HELD:]
 
     def fits(self, record: TurnRecord) -> bool:
-        """Whether the turns topic takes a record once its values are moved."""
+        """Return True if the turns topic takes a record once its values are moved."""
         chosen, turn = self._chosen(record), record["turn"]
         if turn is not None and chosen:
             ref = self.contents.ref(key_of(record), b"", "")  # as long as any other, but for its media type

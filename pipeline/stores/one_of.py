@@ -22,7 +22,7 @@ class Texts(TypeDecorator[Sequence[str]]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """As the database takes it."""
+        """Return the type that the database takes."""
         return dialect.type_descriptor(ARRAY(Text()) if dialect.name == "postgresql" else JSON())
 
 
@@ -34,7 +34,7 @@ class OneOf(FunctionElement[Any]):
 
 
 def one_of(column: ColumnElement[Any], texts: Sequence[str]) -> OneOf:
-    """Whether the column has one of these texts."""
+    """Return the condition that the column has one of these texts."""
     given: BindParameter[Any] = bindparam(None, list(texts), type_=Texts())
     return OneOf(column, given)
 

@@ -46,7 +46,7 @@ class Pack(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a value stands, its size in bytes, and when it was last written or referred to, in epoch ms."""
+    """The location of a value, its size in bytes, and when it was last written or referred to, in epoch ms."""
 
     digest: bytes
     pack: int
@@ -88,7 +88,7 @@ class PackIndex:
             ]
 
     def pack(self, name: str) -> Pack:
-        """The pack of this name, which is added where it is not known."""
+        """Return the pack of this name, which is added where it is not known."""
         with self.transaction():
             self.connection.execute("INSERT OR IGNORE INTO packs (name, known, live) VALUES (?, 0, 0)", (name,))
             found = self.connection.execute("SELECT id, name, known, live FROM packs WHERE name = ?", (name,))
@@ -110,7 +110,10 @@ class PackIndex:
             self.connection.execute("DELETE FROM packs WHERE id = ?", (pack.id,))
 
     def places(self, folder: str, digest: bytes | None = None) -> list[Place]:
-        """Where values of a folder stand: each, or one of them, as often as it is there; those last written first."""
+        """Return the locations of a folder's values, or of one of them, the last written first.
+
+        A value that is there several times has as many.
+        """
         query = "SELECT digest, pack, name, begin, size, written FROM places JOIN packs ON id = pack WHERE folder = ?"
         query, values = (query, (folder,)) if digest is None else (f"{query} AND digest = ?", (folder, digest))
         with self._lock:

@@ -21,7 +21,7 @@ HOLE: Final = 0x03  # of Linux's fallocate: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNC
 
 
 class Record(NamedTuple):
-    """Where a record stands in its pack, and its names; `folder` is empty in an erased one. `written`: epoch ms."""
+    """The location of a record in its pack, and its names; `folder` is empty in an erased one. `written`: epoch ms."""
 
     begin: int
     end: int
@@ -36,7 +36,7 @@ class Record(NamedTuple):
 
 
 def end_of(begin: int, folder: str, size: int) -> int:
-    """Where a record ends that begins there and holds so many bytes."""
+    """Return the end of a record that begins at `begin` and has a value of `size` bytes."""
     return begin + BEGIN.size + NAMES.size + len(folder.encode()) + size
 
 
@@ -55,7 +55,7 @@ def append(file: int, at: int, folder: str, data: bytes, digest: bytes, written:
 
 
 def record_at(file: int, at: int) -> Record | None:
-    """The record that begins at this place; None where none does, or not all of it is there."""
+    """Return the record that begins at `at`; None where none does, or not all of it is there."""
     head = os.pread(file, BEGIN.size + NAMES.size + 255, at)
     if len(head) < BEGIN.size:
         return None
@@ -78,7 +78,7 @@ def records(file: int, at: int) -> Iterator[Record]:
 
 
 def value_of(file: int, record: Record) -> bytes:
-    """What a record holds. Raises OSError."""
+    """Return a record's value. Raises OSError."""
     return os.pread(file, record.size, record.end - record.size)
 
 

@@ -78,7 +78,7 @@ class Packs:
         return [digest.hex() for digest in digests]
 
     def read(self, folder: str, digest: str, most: int) -> bytes:
-        """A value of at most `most` bytes. Raises FileNotFoundError, ValueError for more bytes."""
+        """Return a value of at most `most` bytes. Raises FileNotFoundError, ValueError for more bytes."""
         places = self._open().places(folder, bytes.fromhex(digest)) if self.folder.exists() else []
         for place in places:
             if place.size > most:
@@ -98,8 +98,9 @@ class Packs:
         return self._open().folders() if self.folder.exists() else set()
 
     def erase(self, folder: str, digests: Collection[str] | None = None, before: int | None = None) -> int:
-        """Erase values of a folder: all, or some by their SHA-256, as far as they were last written before then, in
-        epoch ms. Return how many they were, once no pack has a byte of them, and that is on disk.
+        """Erase values of a folder that were last written before a time, in epoch ms: all, or some by their SHA-256.
+
+        Return how many they were, once no pack has a byte of them, and that is on disk.
         """
         if not self.folder.exists():
             return 0
@@ -133,7 +134,7 @@ class Packs:
         return False
 
     def _data(self, folder: str, place: Place) -> bytes | None:
-        """What stands at a place; None where it is gone."""
+        """Return the value at a location; None where it is gone."""
         with suppress(FileNotFoundError), _opened(self.folder / place.name) as file:
             record = record_at(file, place.begin)
             if record is not None and (record.folder, record.digest) == (folder, place.digest):

@@ -25,9 +25,10 @@ Count = Callable[[AsyncConnection, str], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True)
 class TablePlace:
-    """A table. `holds`: its columns with what somebody said, or who; `ours`: other columns that are no number, with
-    what is ours alone. `left`: how many rows have something of a tenant, "" for none; without it `erased` says why no
-    row can be left.
+    """A table.
+
+    `holds`: its columns with what somebody said, or who; `ours`: other columns that are no number, with data of our
+    own. `left`: how many rows have something of a tenant, "" for none; without it `erased` says why no row can be left.
     """
 
     table: str
@@ -68,13 +69,13 @@ def _owned(column: Column[Any], owner: Callable[[Any], str | None]) -> Count:
 
 
 def names_of(tenant: str) -> Any:
-    """-> the ids in `usage_names` of a tenant."""
+    """Return a query of a tenant's ids in `usage_names`."""
     name, column = column_text(tenant), s.usage_names.c.tenant
     return select(s.usage_names.c.id).where(column == name if name else column.is_(None))
 
 
 def sums_of(tenant: str) -> ColumnElement[bool]:
-    """The condition of a tenant's sums."""
+    """Return the condition of a tenant's sums."""
     return and_(s.usage_sums.c.span.in_(SPANS), s.usage_sums.c.names.in_(names_of(tenant)))
 
 

@@ -1,8 +1,8 @@
-"""What a price of the `genai-prices` package asks for a token of each kind, found out once by asking it.
+"""The rates of a price of the `genai-prices` package: what it asks for a token of each kind, found by asking it once.
 
-The package computes a price as a sum of counts, each times the price of its kind. Which price that is may depend on
-the input: from some number of tokens on another one is asked for all of them. Between two such numbers the sum is
-linear, so a few questions tell all answers there, exactly: prices are decimal numbers.
+The package computes a price as a sum of counts, each times the rate of its kind. The rate may depend on the input:
+above some number of tokens another one holds for all of them. Between two such numbers the sum is linear, so a few
+questions give all rates there, exactly: prices are decimal numbers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _known: dict[int, _Known] = {}  # by the id of the price: as many as the package
 
 
 def total_price(price: ModelPrice, counts: Mapping[str, int]) -> Decimal:
-    """What `price` asks for counts of PRICED, the cached ones in the input, in US dollars. Raises ValueError."""
+    """Return what `price` asks for counts of PRICED, in US dollars; the input includes cached tokens.
+
+    Raises ValueError.
+    """
     known = _known.get(id(price)) or _known.setdefault(id(price), _Known(price, _starts(price)))
     tier = bisect_left(known.starts, counts.get("input_tokens", 0))
     if tier not in known.rates:
@@ -71,7 +74,7 @@ def _rates(known: _Known, tier: int) -> Rates | None:
         return None
 
     def step(name: str) -> Decimal:
-        """What a token of this kind adds."""
+        """Return what a token of this kind adds."""
         start = {"input_tokens": low if name == "input_tokens" else low + STEP}
         more = start | {name: start.get(name, 0) + STEP}
         return (_asked(known.price, more) - _asked(known.price, start)) / STEP

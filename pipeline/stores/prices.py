@@ -25,14 +25,15 @@ LONGEST_NAME: Final = 200  # characters of a model's name; longer texts are not 
 
 @cache
 def source() -> str:
-    """-> the price list in use, as `genai-prices 0.2.3`: a release holds the prices known on its day."""
+    """Return the price list in use, as `genai-prices 0.2.3`: a release has the prices known on its day."""
     return f"genai-prices {version('genai-prices')}"
 
 
 def cost_nano_usd(row: Mapping[str, Any]) -> int | None:
-    """The cost of a usage row by its model, provider, counts and time, in 10⁻⁹ US dollars; None where it is unknown.
+    """Return the cost of a usage row in 10⁻⁹ US dollars; None where it is unknown.
 
-    `input_tokens` include the cached ones, as in ThreadProtocol; where fewer than those are given, they are added.
+    It follows from the row's model, provider, counts and time. `input_tokens` include the cached ones, as in
+    ThreadProtocol; where fewer than those are given, they are added.
     """
     model, counts = row["model"], {name: row[name] for name in PRICED if row[name] is not None}
     if not model or len(model) > LONGEST_NAME or not counts.keys() & {"input_tokens", "output_tokens"}:
@@ -54,7 +55,7 @@ def cost_nano_usd(row: Mapping[str, Any]) -> int | None:
 
 @lru_cache(maxsize=MODELS)
 def _model(model: str, provider: str | None) -> ModelInfo | None:
-    """What the package finds for these names; whether it has a price then depends on no time."""
+    """Return the model that the package finds for these names; whether it has a price then depends on no time."""
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # slow to import, and only the store needs it
 
     try:

@@ -145,7 +145,10 @@ def _turn(record: TurnRecord, text: str) -> Row:
 
 
 def _asked(record: TurnRecord, ended_at: int) -> Row | None:
-    """What a turn waits for, with what a list of such threads says of the turn: see `pipeline.stores.waiting`."""
+    """Return what a turn waits for, with the columns that a list of such threads shows.
+
+    See `pipeline.stores.waiting`.
+    """
     asked = pending(record["turn"])
     if not asked:
         return None

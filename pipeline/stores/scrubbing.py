@@ -1,6 +1,8 @@
-"""No byte of what was deleted stays in SQLite's files: freed pages are overwritten as they are freed (`engine`), and
-behind an erasure the index of words is merged, which still has the words of deleted rows, and the log is emptied, which
-still has their pages. Of a Postgres that is its own VACUUM's work.
+"""Removal of deleted bytes from SQLite's files.
+
+Freed pages are overwritten as they are freed (`engine`). Behind an erasure the index of words is merged, which still
+has the words of deleted rows, and the log is emptied, which still has their pages. On Postgres that is its VACUUM's
+work.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ class Scrubbing(Connected):
     """A store that leaves no traces. Raises StoreError."""
 
     async def scrub(self) -> bool:
-        """Leave nothing of deleted rows in the files -> whether that was possible: a reader that does not end keeps the
-        log. Behind an erasure, once for all of its threads.
+        """Leave nothing of deleted rows in the files; return False where a reader that doesn't end keeps the log.
+
+        To be called behind an erasure, once for all of its threads.
         """
         if not self._url.startswith(SQLITE):
             return True

@@ -55,7 +55,7 @@ END: Final = first_id(LATEST + 1)
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """What is looked for. `tenant`: None for all, "" for none; times in epoch ms, `until` exclusive."""
+    """A search. `tenant`: None for all, "" for none; times in epoch ms, `until` exclusive."""
 
     q: str
     kinds: tuple[Kind, ...] = KINDS[:1]
@@ -69,7 +69,7 @@ class SearchQuery:
     terms: Terms = field(init=False)
 
     def __post_init__(self) -> None:
-        """Raises CallerError where `q` can't be understood."""
+        """Parse the query. Raises CallerError where `q` can't be understood."""
         object.__setattr__(self, "terms", parsed(self.q))
 
     @property
@@ -80,8 +80,9 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A turn that has the words; `at` in epoch ms. `snippet` is HTML: its text is escaped, and hits stand between
-    `<mark>` and `</mark>`.
+    """A turn that has the words; `at` in epoch ms.
+
+    `snippet` is HTML: its text is escaped, and hits stand between `<mark>` and `</mark>`.
     """
 
     thread_id: str
@@ -102,14 +103,14 @@ class SearchPage:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page begins: behind `skip` of the candidates with ids below `before`."""
+    """The beginning of a page: behind `skip` of the candidates with ids below `before`."""
 
     before: int = END
     skip: int = 0
 
 
 async def search(connection: AsyncConnection, query: SearchQuery) -> SearchPage:
-    """-> a page. Raises CallerError for a bad cursor, and where the search takes too long."""
+    """Return a page. Raises CallerError for a bad cursor, and where the search takes too long."""
     place: Place | None = _decoded(query.cursor)
     found: list[Hit] = []
     for _ in range(WINDOWS):
@@ -120,7 +121,7 @@ async def search(connection: AsyncConnection, query: SearchQuery) -> SearchPage:
 
 
 async def _window(connection: AsyncConnection, query: SearchQuery, place: Place) -> tuple[list[Hit], Place | None]:
-    """-> the next hits among the candidates at this place, and where to go on."""
+    """Return the next hits among the candidates at this position, and the next position."""
     candidates = await _candidates(connection, query, place.before)
     if not candidates:
         return [], None
@@ -135,7 +136,7 @@ async def _window(connection: AsyncConnection, query: SearchQuery, place: Place)
 async def _read(
     connection: AsyncConnection, query: SearchQuery, best: Sequence[tuple[int, float]]
 ) -> tuple[list[Hit], int]:
-    """-> hits of a page, and how many candidates were looked at for them."""
+    """Return the hits of a page, and how many candidates were looked at for them."""
     hits: list[Hit] = []
     used, size = 0, 0
     while used < len(best) and len(hits) < query.limit and size < PAGE_BYTES:
@@ -160,7 +161,10 @@ def _hit(row: Row[Any], score: float, query: SearchQuery) -> Hit:
 
 
 async def _candidates(connection: AsyncConnection, query: SearchQuery, before: int) -> list[tuple[int, float]]:
-    """-> id, score of the newest turns that fit, at most CANDIDATES; a score below 0: it does not fit after all."""
+    """Return id and score of the newest turns that match, at most CANDIDATES.
+
+    A score below 0: it doesn't match after all.
+    """
     since = 0 if query.since is None else first_id(query.since)
     before = before if query.until is None else min(before, first_id(query.until))
     named = facets(query.named_tenant, column_text(query.agent_id), ROLES.get(query.role or ""))
@@ -209,7 +213,7 @@ async def _scored(connection: AsyncConnection, query: Select[Any]) -> list[tuple
 
 
 async def _bounded(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row[Any]]:
-    """-> the rows. Raises CallerError where they take longer than SECONDS."""
+    """Return the rows. Raises CallerError where they take longer than SECONDS."""
     execute = _interrupted if connection.dialect.name == "sqlite" else AsyncConnection.execute
     try:
         result: Result[Any] = await execute(connection, query)

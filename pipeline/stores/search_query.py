@@ -1,10 +1,10 @@
-"""What a caller looks for -> the query of each database. Pure.
+"""A caller's search as the query of each database. Pure.
 
     invoice "late fee" refund* -draft
 
-Each word must be there, in any order; a phrase in its order; `word*` is the beginning of a word; what follows `-` must
-not be there. A word that punctuation divides (`foo.bar`) is a phrase. All else has no meaning: both databases get
-what was understood here, and never a caller's own syntax.
+Each word must occur, in any order; a phrase in its order; `word*` is the beginning of a word; a word behind `-` must
+not occur. A word that punctuation divides (`foo.bar`) is a phrase. All else has no meaning: both databases get what was
+understood here, and never a caller's own syntax.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What must be in a turn, and what must not."""
+    """The terms that must occur in a turn, and those that must not."""
 
     wanted: tuple[Term, ...]
     unwanted: tuple[Term, ...]
 
     @property
     def any_prefix(self) -> bool:
-        """Whether some word is given by its beginning."""
+        """True if some word is given by its beginning."""
         return any(term.prefix for term in (*self.wanted, *self.unwanted))
 
 
 def parsed(query: str) -> Terms:
-    """A caller's text -> its terms. Raises CallerError where it has none that must be there, or too many."""
+    """Return the terms of a caller's text. Raises CallerError where none must occur, or where they are too many."""
     if len(query) > SEARCH_CHARACTERS:
         raise CallerError(f"q has at most {SEARCH_CHARACTERS} characters")
     wanted: list[Term] = []
@@ -80,12 +80,12 @@ def parsed(query: str) -> Terms:
 
 @lru_cache(maxsize=4096)
 def facet(name: str, value: str) -> str:
-    """The word in the index that stands for a turn's tenant, agent or role."""
+    """Return the word in the index that stands for a turn's tenant, agent or role."""
     return f"{FACET}{name}{hashlib.sha256(value.encode()).hexdigest()[:16]}"
 
 
 def fts5(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> str:
-    """-> the MATCH of SQLite's FTS5."""
+    """Return the MATCH of SQLite's FTS5."""
 
     def one(term: Term) -> str:
         return _any((_fts5_phrase(of_kind(term, kind)) for kind in kinds), " OR ")
@@ -95,7 +95,7 @@ def fts5(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> str:
 
 
 def fitting(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> Callable[[str], bool]:
-    """-> whether a row fits, by its words as SQLite has them."""
+    """Return a function that tells if a row matches, by its words as SQLite has them."""
 
     def one(term: Term) -> list[str]:
         end = "" if term.prefix else " "
@@ -116,7 +116,7 @@ def fitting(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> Calla
 
 
 def tsquery(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> str:
-    """-> the text of a Postgres tsquery."""
+    """Return the text of a Postgres tsquery."""
 
     def one(term: Term) -> str:
         return _any((_tsquery_phrase(of_kind(term, kind)) for kind in kinds), " | ")
@@ -126,12 +126,12 @@ def tsquery(terms: Terms, kinds: Sequence[Kind], facets: Iterable[str]) -> str:
 
 
 def wanted_only(terms: Terms) -> Terms:
-    """The terms without those that must not be there."""
+    """Return the terms without those that must not occur."""
     return Terms(terms.wanted, ())
 
 
 def of_kind(term: Term, kind: Kind) -> Term:
-    """The term as the words of this kind stand in the index."""
+    """Return the term as the words of this kind are written in the index."""
     return Term(tuple(BEFORE[kind] + word for word in term.words), term.prefix)
 
 

@@ -19,8 +19,9 @@ MOST: Final = 20_000  # characters of a turn, of each kind, that are searched
 
 
 def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
-    """Return the words of a record for the index, its tenant, agent and role behind them; empty where nothing was
-    said.
+    """Return the words of a record for the index, its tenant, agent and role behind them.
+
+    Empty where nothing was said.
     """
     found = row_words(rows.record["turn"], kinds)
     if not found:
@@ -30,7 +31,7 @@ def search_words(rows: RecordRows, kinds: Sequence[Kind]) -> list[str]:
 
 
 def row_words(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> list[str]:
-    """The words of a turn."""
+    """Return the words of a turn."""
     found: list[str] = []
     for kind, text in searched_texts(document, kinds):
         some = words(text)
@@ -41,7 +42,7 @@ def row_words(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> list
 
 
 def searched_texts(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) -> Iterator[tuple[Kind, str]]:
-    """What of a turn is searched: of each kind the first MOST characters."""
+    """Yield the searched texts of a turn: of each kind the first MOST characters."""
     room = dict.fromkeys(kinds, MOST)
     for kind, text in spoken(document):
         left = room.get(kind, 0)
@@ -51,13 +52,15 @@ def searched_texts(document: Mapping[str, Any] | None, kinds: Sequence[Kind]) ->
 
 
 def facets(tenant: str | None, agent_id: str | None, role: int | None) -> list[str]:
-    """The words in the index for these; None stands for any."""
+    """Return the words in the index for these; None stands for any."""
     given = (("t", tenant), ("a", agent_id), ("r", None if role is None else str(role)))
     return [facet(name, value) for name, value in given if value is not None]
 
 
 def tsvector(found: Sequence[str]) -> str:
-    """The words as the text of a tsvector; Postgres itself joins the places of a word, and leaves out those that are
-    too many (256), or too far behind (16,383).
+    """Return the words as the text of a tsvector.
+
+    Postgres itself joins the positions of a word, and leaves out those that are too many (256), or too far behind
+    (16,383).
     """
     return " ".join([f"{word}:{number}" for number, word in enumerate(found, 1) if word != BORDER])

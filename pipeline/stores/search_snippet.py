@@ -27,7 +27,7 @@ Place = tuple[int, int, str]
 
 
 def snippet_of(document: Mapping[str, Any] | None, terms: Terms, kinds: Sequence[Kind]) -> str:
-    """The piece of a turn around the first hits, in the text that has most of the terms, and has them most often."""
+    """Return the piece of a turn around the first hits, in the text with most of the terms, and most occurrences."""
     best: tuple[tuple[int, int], str, list[Span]] = ((-1, 0), "", [])
     for _, text in searched_texts(document, kinds):
         there = list(places(text))
@@ -39,7 +39,7 @@ def snippet_of(document: Mapping[str, Any] | None, terms: Terms, kinds: Sequence
 
 
 def score_of(words: str, terms: Terms, kinds: Sequence[Kind]) -> float:
-    """How well the words of a row fit: how often they are there, for as many as there are in all."""
+    """Return how well the words of a row match: how often the terms occur, for as many words as there are in all."""
     found = words.split(" ")
     score = 0.0
     for term in terms.wanted:
@@ -50,7 +50,7 @@ def score_of(words: str, terms: Terms, kinds: Sequence[Kind]) -> float:
 
 
 def _hits(there: Sequence[Place], term: Term) -> list[Span]:
-    """Where a text has the term's words in a row."""
+    """Return the spans where a text has the term's words in a row."""
     spans: list[Span] = []
     count = len(term.words)
     for number, (start, _, word) in enumerate(there):
@@ -71,7 +71,7 @@ def _is(word: str, term: Term, place: int) -> bool:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """The spans in their order; those that overlap as one."""
+    """Return the spans in order; overlapping ones are joined."""
     joined: list[Span] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:

@@ -15,35 +15,40 @@ FTS5 = table("turn_words_index", column("rowid"), column("turn_words_index"))
 
 
 def sqlite_candidates(match: str, since: int, before: int, limit: int) -> Select[Any]:
-    """-> id, words of the newest turns that fit."""
+    """Return a query of id and words of the newest turns that match."""
     hits = select(FTS5.c.rowid).where(FTS5.c.turn_words_index.op("MATCH")(match))
     hits = hits.where(FTS5.c.rowid >= since, FTS5.c.rowid < before).order_by(FTS5.c.rowid.desc()).limit(limit)
     return select(turn_words.c.id, cast(turn_words.c.words, Text).label("words")).where(turn_words.c.id.in_(hits))
 
 
 def newest(tenant: str | None, since: int, before: int, limit: int) -> Select[Any]:
-    """-> id, words of the newest turns, whether they fit or not."""
+    """Return a query of id and words of the newest turns, whether they match or not."""
     query = select(turn_words.c.id, turn_words.c.words).where(*_bounds(tenant, since, before))
     return query.order_by(turn_words.c.id.desc()).limit(limit)
 
 
 def fitting(query: str, tenant: str | None, since: int, before: int) -> Select[Any]:
-    """-> id, words of all turns that fit. By the index of words: OFFSET keeps Postgres from going through the turns in
-    the order of their ids until it has enough, which may be all of them.
+    """Return a query of id and words of all turns that match, by the index of words.
+
+    OFFSET keeps Postgres from going through the turns in the order of their ids until it has enough, which may be all
+    of them.
     """
     found = select(turn_words.c.id, turn_words.c.words)
     return found.where(_fits(turn_words.c.words, query), *_bounds(tenant, since, before)).offset(0)
 
 
 def postgres_candidates(rows: Select[Any], query: str, wanted: str, limit: int) -> Select[Any]:
-    """-> id, score of the newest of these rows that fit; `wanted`: the query without what must not be there."""
+    """Return a query of id and score of the newest of these rows that match.
+
+    `wanted`: the query without terms that must not occur.
+    """
     some = rows.subquery()
     hits = select(some).where(_fits(some.c.words, query)).order_by(some.c.id.desc()).limit(limit).subquery()
     return select(hits.c.id, func.ts_rank(hits.c.words, cast(literal(wanted), TSQUERY), 1).label("score"))
 
 
 def hits(ids: Sequence[int], tenant: str | None) -> Select[Any]:
-    """-> id, the name of the thread, turn_id, role, started_at, record of the turns with these ids."""
+    """Return a query of id, the thread's name, turn_id, role, started_at and record of the turns with these ids."""
     columns = turns.c.id, *NAME, turns.c.turn_id, turns.c.role, turns.c.started_at, turns.c.record
     query = select(*columns).join(threads, turns.c.thread == threads.c.id).where(turns.c.id.in_(ids))
     return query if tenant is None else query.where(threads.c.tenant == tenant)

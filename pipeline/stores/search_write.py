@@ -1,5 +1,7 @@
-"""The words of turns, within the caller's transaction: with the turns that are written, and in steps of those that a
-store role with TURNMILL_SEARCH=off has written. A turn whose words are written is marked as `searched`.
+"""The words of turns, written within the caller's transaction.
+
+With the turns that are written, and in steps of those that a store role with TURNMILL_SEARCH=off has written. A turn
+whose words are written is marked as `searched`.
 """
 
 from __future__ import annotations
@@ -66,8 +68,9 @@ async def forget_words(connection: AsyncConnection, ids: Sequence[int]) -> None:
 
 
 async def index_some(connection: AsyncConnection, most: int) -> int:
-    """Write the words of some turns that miss them, the newest first; or delete those of some, where no search is
-    wanted -> of how many turns.
+    """Write the words of some turns that lack them, the newest first; return of how many.
+
+    Where no search is wanted, delete those of some instead.
     """
     kinds, dialect = kinds_of(connection), connection.dialect.name
     if not kinds:

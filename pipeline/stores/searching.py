@@ -1,4 +1,4 @@
-"""What a store keeps for searches, and searching it."""
+"""The index of words in a store, and searching it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ class Searched(Connected):
     """A store with the words of its turns (`pipeline.stores.search_write`). Every method raises StoreError."""
 
     async def search(self, query: SearchQuery) -> SearchPage:
-        """Turns that have the words. Raises CallerError for a malformed cursor, and where it takes too long."""
+        """Return turns that have the words. Raises CallerError for a malformed cursor, and where it takes too long."""
         async with self._reading() as connection:
             return await search.search(connection, query)
 
     async def index_some(self, most: int = INDEXED_AT_ONCE) -> int:
-        """Keep the words of some turns that miss them; where no search is wanted, delete those of some -> of how many.
+        """Index the words of some turns that lack them, and return of how many; where no search is wanted, delete some.
+
         Several processes may call it.
         """
 

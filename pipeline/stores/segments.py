@@ -61,8 +61,9 @@ SCHEMA: Final = pa.schema(
 
 
 class Part(NamedTuple):
-    """The rows of a segment that an object holds: of the day on which the turns began. `owner`: as `owner_of`, where
-    all rows are of one tenant; "": of any.
+    """The rows of a segment that an object has: of the day on which the turns began.
+
+    `owner`: as `owner_of`, where all rows are of one tenant; "": of any.
 
     Turns that were recorded near that day share an object. Others, which may claim any day, have one for each tenant:
     so a tenant that claims thousands of days makes no object that an erasure of another tenant's threads has to read.
@@ -78,9 +79,7 @@ def owner_of(tenant: str | None) -> str:
 
 
 async def sparing(expired: Expired, old: Collection[ThreadKey], held: Held | None) -> Expired | None:
-    """The rule by which records are to be read once more, where some of the threads that they were left out of are
-    held; None: none of them is.
-    """
+    """Return the rule for a second reading, where some of the threads that were left out are held; None: none is."""
     stay = await held(set(old)) if old and held is not None else set[ThreadKey]()
     return partial(_of_others, expired, stay) if stay else None
 
@@ -92,8 +91,9 @@ def _of_others(expired: Expired, held: Collection[ThreadKey], thread: ThreadKey,
 def tables(
     partition: int, entries: Iterable[Entry], expired: Expired = never
 ) -> tuple[dict[Part, pa.Table], list[Refusal], list[ThreadKey]]:
-    """-> the tables of the segment's parts, rows in the order of offsets; the refused records; and the thread of each
-    record that was left out as it had expired.
+    """Return the tables of the segment's parts, the refused records, and the thread of each expired record.
+
+    Rows are in the order of offsets.
     """
     rows: dict[Part, list[Row]] = {}
     refused: list[Refusal] = []
@@ -109,8 +109,9 @@ def tables(
 def parsed(
     partition: int, entries: Iterable[Entry], refused: list[Refusal], old: list[ThreadKey], expired: Expired = never
 ) -> Iterator[tuple[Row, RecordRows]]:
-    """-> of each turn record its row here, times in epoch ms, and its rows in the store; other records go to
-    `refused`, the threads of those that have expired to `old`.
+    """Yield of each turn record its row here, times in epoch ms, and its rows in the store.
+
+    Other records go to `refused`, the threads of expired ones to `old`.
     """
     for entry in entries:
         try:
@@ -129,7 +130,10 @@ def parsed(
 
 
 def _table(rows: Sequence[Row], refused: list[Refusal]) -> pa.Table:
-    """What no column takes goes to `refused`; each row is tried by itself only where they fail together."""
+    """Return a table of rows; what no column takes goes to `refused`.
+
+    Each row is tried by itself only where they fail together.
+    """
     try:
         return pa.Table.from_pylist(rows, schema=SCHEMA)
     except Exception as error:  # of a type or size that Arrow has no place for
@@ -140,7 +144,7 @@ def _table(rows: Sequence[Row], refused: list[Refusal]) -> pa.Table:
 
 
 def without(table: pa.Table, erased: Collection[ThreadKey]) -> pa.Table:
-    """The table without the rows of these threads."""
+    """Return the table without the rows of these threads."""
     if not erased:
         return table
     named = {(key.thread_id, column_text(key.tenant) or "") for key in erased}
@@ -162,8 +166,9 @@ def threads(table: pa.Table) -> list[ThreadKey]:
 
 
 def of_expired(table: pa.Table, before: Mapping[ThreadKey, int]) -> tuple[list[int], set[ThreadKey]]:
-    """The places of rows of these threads that ended before the thread's time, and the threads that they are of. The
-    table may have the columns `thread_id`, `tenant` and `ended_at` alone.
+    """Return the indexes of rows of these threads that ended before the thread's time, and their threads.
+
+    The table may have the columns `thread_id`, `tenant` and `ended_at` alone.
     """
     known = {(key.thread_id, column_text(key.tenant) or ""): (key, end) for key, end in before.items()}
     places, keys = [], set()
@@ -179,24 +184,27 @@ def of_expired(table: pa.Table, before: Mapping[ThreadKey, int]) -> tuple[list[i
 
 
 def without_expired(table: pa.Table, before: Mapping[ThreadKey, int]) -> pa.Table:
-    """The table without these rows."""
+    """Return the table without these rows."""
     gone = set(of_expired(table, before)[0])
     return table.filter(pa.array([place not in gone for place in range(table.num_rows)], pa.bool_()))
 
 
 def holds_tenant(table: pa.Table, tenant: str) -> bool:
-    """Whether the table has a row of this tenant, "" for those without one."""
+    """Return True if the table has a row of this tenant, "" for those without one."""
     return bool(pc.any(pc.equal(pc.fill_null(table["tenant"], ""), column_text(tenant) or "")).as_py())
 
 
 def threads_of(table: pa.Table, tenant: str) -> set[ThreadKey]:
-    """The tenant's threads."""
+    """Return the tenant's threads."""
     mine = table.filter(pc.equal(pc.fill_null(table["tenant"], ""), column_text(tenant) or ""))
     return {ThreadKey.of(thread_id, tenant) for thread_id in pc.unique(mine["thread_id"]).to_pylist()}
 
 
 def _exact(table: pa.Table, key: ThreadKey) -> ThreadKey:
-    """The column may hold an escape or a hash for a part of the tenant: then the record has it itself."""
+    """Return a thread's key with its whole tenant.
+
+    The column may hold an escape or a hash for a part of the tenant: then the record has it itself.
+    """
     if column_text(key.tenant) == key.tenant:
         return key
     same = pc.and_(pc.equal(table["thread_id"], key.thread_id), pc.equal(table["tenant"], key.tenant))
@@ -204,14 +212,14 @@ def _exact(table: pa.Table, key: ThreadKey) -> ThreadKey:
 
 
 def encode(table: pa.Table) -> bytes:
-    """-> a Parquet file."""
+    """Return a Parquet file."""
     out = io.BytesIO()
     pq.write_table(table, out, compression="zstd")
     return out.getvalue()
 
 
 def decode(file: Any, columns: list[str] | None = None) -> pa.Table:
-    """A Parquet file, bytes or seekable, or some columns of it. Raises ArrowInvalid."""
+    """Return a Parquet file, bytes or seekable, or some columns of it, as a table. Raises ArrowInvalid."""
     return pq.ParquetFile(io.BytesIO(file) if isinstance(file, bytes) else file).read(columns)
 
 
@@ -250,7 +258,7 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 
 def time_or_none(at: int) -> int | None:
-    """A time in epoch ms; None where it is none that a column takes."""
+    """Return a time in epoch ms; None where no column takes it."""
     return at if 0 <= at <= LAST_MS else None
 
 

@@ -77,21 +77,21 @@ def as_bytes(dialect: str, values: Sequence[bytes]) -> Sequence[Any]:
 
 
 def of_bytes(dialect: str) -> str:
-    """The condition that a column has one of some bytes, which are the first parameter."""
+    """Return the condition that a column has one of some bytes, which are the first parameter."""
     return "= ANY($1::bytea[])" if dialect == "postgresql" else "IN (SELECT from_hex(value) FROM json_each(?))"
 
 
 def of_texts(dialect: str, make: Making, texts: Sequence[str]) -> Call:
-    """The statement that `make` gives for some texts, which it takes by `one_of`."""
+    """Return the statement that `make` gives for some texts, which it takes by `one_of`."""
     sql, parameters = _of_texts(make, dialect)
     given = as_list(dialect, texts)
     return Call(sql, [given if one is None else one for one in parameters])
 
 
 def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) -> Call:
-    """An INSERT of these rows: one at least, and all with the same keys. JSON columns are given as text.
+    """Return an INSERT of these rows: at least one, and all with the same keys. JSON columns are given as text.
 
-    The statement's own object is what its text is remembered by, so the same one must come each time.
+    The statement's own object is the key of its cached text, so the same one must come each time.
     """
     if dialect == "postgresql":
         sql, names = _of_arrays(statement, tuple(rows[0]))
@@ -104,7 +104,7 @@ def of_rows(dialect: str, statement: Insert, rows: Sequence[Mapping[str, Any]]) 
 
 @cache
 def _of_texts(make: Making, dialect: str) -> tuple[str, tuple[Any, ...]]:
-    """-> SQL, and its parameters, None where the texts go."""
+    """Return SQL, and its parameters, None where the texts go."""
     compiled = _compiled(make(()), dialect)
     values, binds = compiled.params, compiled.binds
     taken = (None if isinstance(binds[name].type, Texts) else values[name] for name in _names(compiled))
@@ -113,14 +113,14 @@ def _of_texts(make: Making, dialect: str) -> tuple[str, tuple[Any, ...]]:
 
 @cache
 def _of_values(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """-> SQL, and the columns in the order of its parameters."""
+    """Return SQL, and the columns in the order of its parameters."""
     compiled = _compiled(statement, "sqlite", column_keys=names)
     return str(compiled), _names(compiled)
 
 
 @cache
 def _of_arrays(statement: Insert, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """-> SQL, and the columns in the order of its parameters."""
+    """Return SQL, and the columns in the order of its parameters, for Postgres's arrays."""
     table = statement.table
     assert isinstance(table, Table)  # the compiler's view of it is wider
     kinds = {name: table.c[name].type for name in names}

@@ -56,14 +56,14 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
         now: int = 0,
         values: Sequence[bytes | None] = (),
     ) -> WriteResult:
-        """Store a batch, in one transaction: all of it or nothing. `values`: the records' JSON as it came, from callers
-        that have it.
+        """Store a batch, in one transaction: all of it or nothing.
 
-        A turn gives way to a record that holds all of its events and ranks higher (`pipeline.stores.versions`). A
+        `values`: the records' JSON as it came, from callers that have it.
+
+        A turn is replaced by a record that holds all of its events and ranks higher (`pipeline.stores.versions`). A
         record that is stored already changes nothing, nor does one of an erased thread, nor one of a turn that is not
         stored, and that is older at `now` (epoch ms) than the retention, unless its thread is held. Several processes
-        may write the same records.
-        A cancelled call ends its transaction first.
+        may write the same records. A cancelled call ends its transaction first.
         """
         if not records:
             return WriteResult()
@@ -71,14 +71,15 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
         return await self._written(partial(write, batch=batch, retention=retention, now=now))
 
     async def compare(self, records: Sequence[TurnRecord], retention: Retention = FOREVER, now: int = 0) -> WriteResult:
-        """The result that `write` would have now; changes nothing."""
+        """Return the result that `write` would have now; changes nothing."""
         batch = dict(enumerate(map(record_rows, records)))
         async with self._reading() as connection:
             return await compare(connection, batch, retention, now) if batch else WriteResult()
 
     async def delete_thread(self, key: ThreadKey, budgets: Iterable[Budget] = ()) -> bool:
-        """Delete a thread's rows -> whether there were any. A replay stores it again, if it is not `mark_erased`. What
-        it has used of these budgets stays used.
+        """Delete a thread's rows; return whether there were any.
+
+        A replay stores it again, if it is not `mark_erased`. Its usage of these budgets stays used.
         """
         async with self._writing() as connection:
             locked = await lock(connection, [key])  # this waits for a writer that is adding the thread
@@ -99,8 +100,9 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
             await connection.execute(statements.delete_empty([locked[key].id]))
 
     async def sub_agents(self, key: ThreadKey) -> list[ThreadKey]:
-        """The threads that nothing but this one's sub-agents, and those of other erased threads, have spoken in. The
-        thread itself is marked as erased.
+        """Return the threads in which only this one's sub-agents, and those of other erased threads, have spoken.
+
+        The thread itself is marked as erased.
         """
         async with self._writing() as connection:
             await lock(connection, [key])  # this waits for writers of sub-agents that have not seen the mark
@@ -108,14 +110,14 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
             return [one.key for one in spawned.values() if await lives_by(connection, one.key)]
 
     async def erased(self, keys: Iterable[ThreadKey]) -> set[ThreadKey]:
-        """Those of these threads that are marked as erased."""
+        """Return the erased ones of these threads."""
         async with self._reading() as connection:
             return await erased_of(connection, keys)
 
     # ---- reading
 
     async def thread(self, key: ThreadKey) -> dict[str, Any] | None:
-        """A thread as ThreadProtocol document; None where it is not stored."""
+        """Return a thread as ThreadProtocol document; None where it is not stored."""
         async with self._reading() as connection:
             return (await documents_of(connection, [key])).get(key)
 
@@ -132,8 +134,10 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
         since: int | None = None,
         until: int | None = None,
     ) -> ThreadPage:
-        """Threads, the last updated first; `search` in title, first prompt and ids, in any case; updated from `since`
-        and before `until` (epoch ms). `tenant`: "" means those without one. Raises CallerError for a malformed cursor.
+        """Return threads, the last updated first, updated from `since` and before `until` (epoch ms).
+
+        `search` in title, first prompt and ids, in any case. `tenant`: "" means those without one. Raises CallerError
+        for a malformed cursor.
         """
         query = list_statements.thread_list(limit, cursor, agent_id, tenant, search)
         query = query.where(*list_statements.narrowed(external_id, status, since, until))
@@ -144,12 +148,12 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
         return ThreadPage(tuple(summary for _, summary in page), cursor)
 
     async def waiting(self, wanted: WaitingWanted, limit: int = 100) -> list[Waiting]:
-        """The threads whose newest turn waits for an answer, the last updated first."""
+        """Return the threads whose newest turn waits for an answer, the last updated first."""
         async with self._reading() as connection:
             return await waiting(connection, wanted, limit)
 
     async def spawned(self, key: ThreadKey, limit: int = 100) -> tuple[ThreadSummary, ...]:
-        """The threads of sub-agents: those that were spawned from this one, the oldest first."""
+        """Return the threads of sub-agents: those that were spawned from this one, the oldest first."""
         async with self._reading() as connection:
             return tuple((await summaries_of(connection, list_statements.spawned_from(key, limit))).values())
 
@@ -175,7 +179,10 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
                 yield tenant or None, thread_id, run_id
 
     async def documents(self, tenant: str | None = None) -> AsyncIterator[tuple[ThreadKey, dict[str, Any]]]:
-        """Every thread with its document, in the order of ids, read in pages: memory does not grow with the store.
+        """Yield every thread with its document, in the order of ids, read in pages.
+
+        Memory does not grow with the store.
+
         `tenant`: only this one's, "" for those without one.
         """
         async for page in self._pages():
@@ -187,7 +194,7 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
                     yield key, documents[key]
 
     async def find(self, conversation_id: str, tenant: str | None = None) -> tuple[ThreadKey, ...]:
-        """A thread's own id, or the id that its producer gave it -> the threads that have it, one of each tenant.
+        """Return the threads with an id, their own or their producer's: one of each tenant.
 
         `tenant`: only that one's, "" for the thread without one. Where None gives several, only the caller can say
         which is meant.
@@ -213,8 +220,9 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
             return await usage_query.report(connection, query)
 
     async def used(self, query: UsageQuery, scope: str) -> tuple[UsageReport, dict[str, int]]:
-        """Return the same, and what deleted threads of each tenant had used of the budgets of this scope, in the window
-        that begins as the query does.
+        """Return the same, and the usage of deleted threads by tenant.
+
+        It counts towards the budgets of this scope, in the window that begins as the query does.
         """
         async with self._snapshot() as connection:
             report = await usage_query.report(connection, query)
@@ -229,7 +237,7 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
             yield connection
 
     async def spent(self, since: int) -> int:
-        """What all responses from then on (epoch ms) have cost, as far as it is known, in 10⁻⁹ US dollars."""
+        """Return the known cost of all responses from `since` (epoch ms) on, in 10⁻⁹ US dollars."""
         return (await self.usage(UsageQuery(start=since))).total.cost_nano_usd
 
     async def turn_usage(self, key: ThreadKey) -> dict[str, TurnUsage]:
@@ -245,7 +253,7 @@ class ThreadStore(OfTenants, Holding, Expiring, Searched, Noticing, Delivering, 
         return await asyncio.to_thread(by_turn)
 
     async def counts(self) -> Counts:
-        """The numbers of stored threads, turns and runs."""
+        """Return the numbers of stored threads, turns and runs."""
         async with self._reading() as connection:
             return Counts(*(await connection.execute(statements.counts())).one())
 

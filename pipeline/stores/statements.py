@@ -41,50 +41,50 @@ ADD: Final = {table: insert(table) for table in (links, usage)}
 
 
 def add_erased(dialect: str) -> Insert:
-    """Executed with rows {"thread_key", "erased_at"}: marks those that are not marked yet."""
+    """Return an INSERT of rows {"thread_key", "erased_at"}: marks those that are not marked yet."""
     statement: Insert = INSERT[dialect](erased).on_conflict_do_nothing()
     return statement
 
 
 def erased_threads(texts: Sequence[str]) -> Select[Any]:
-    """-> thread_key of those that are erased."""
+    """Return a query of thread_key of those that are erased."""
     return select(erased.c.thread_key).where(one_of(erased.c.thread_key, texts))
 
 
 def is_thread(key: ThreadKey) -> ColumnElement[bool]:
-    """The condition of a row of `threads`."""
+    """Return the condition of a thread's row of `threads`."""
     thread_id, tenant = id_and_tenant(key)
     return and_(threads.c.thread_id == thread_id, threads.c.tenant == tenant)
 
 
 def among(keys: Iterable[ThreadKey]) -> ColumnElement[bool]:
-    """The same of several threads."""
+    """Return the condition of several threads' rows."""
     return row_of(threads.c.thread_id, threads.c.tenant).in_(sorted(map(id_and_tenant, keys)))
 
 
 def number_of(key: ThreadKey) -> Any:
-    """A thread's integer, in a statement."""
+    """Return a thread's integer, as a subquery."""
     return select(threads.c.id).where(is_thread(key)).scalar_subquery()
 
 
 def delete_empty(ids: Collection[int]) -> Delete:
-    """Deletes those of these threads that have no record."""
+    """Return a DELETE of those of these threads that have no record."""
     return delete(threads).where(threads.c.id.in_(sorted(ids)), ~exists().where(turns.c.thread == threads.c.id))
 
 
 def delete_expired(key: ThreadKey) -> Delete:
-    """Deletes what is remembered of a thread that has expired."""
+    """Return a DELETE of the remnants' row of an expired thread."""
     return delete(expired).where(expired.c.thread_key == key_text(key))
 
 
 def records_by_id(ids: Sequence[int]) -> Select[Any]:
-    """-> id, record."""
+    """Return a query of id and record."""
     return select(turns.c.id, turns.c.record).where(turns.c.id.in_(ids))
 
 
 @cache
 def put_turns(dialect: str) -> Insert:
-    """Executed with rows of `turns`: a turn that is there already is replaced."""
+    """Return an INSERT of rows of `turns`: an existing turn is replaced."""
     new = INSERT[dialect](turns)
     kept = ("id", "thread", "turn_id")
     values = {column.name: new.excluded[column.name] for column in turns.c if column.name not in kept}
@@ -93,7 +93,7 @@ def put_turns(dialect: str) -> Insert:
 
 
 def delete_children(table: Table, ids: Sequence[int]) -> Delete:
-    """Deletes the rows of `table` that belong to these turns."""
+    """Return a DELETE of the rows of `table` that belong to these turns."""
     return delete(table).where(table.c.turn.in_(ids))
 
 
@@ -106,7 +106,7 @@ def refresh_threads(ids: Collection[int]) -> Update:
         return select(column).where(own, *where).order_by(*latest).limit(1).scalar_subquery()
 
     def over_turns(aggregate: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """The aggregate over turns; over records of facts where a thread has no turn."""
+        """Return the aggregate over turns; over records of facts where a thread has no turn."""
         value = func.coalesce(aggregate(case((real, column))), aggregate(column), 0)
         return select(value).where(own).scalar_subquery()
 
@@ -131,8 +131,9 @@ def refresh_threads(ids: Collection[int]) -> Update:
 
 
 def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
-    """-> record of all turns of these threads, and of other threads' turns that hold their links; perhaps also some of
-    other tenants' threads.
+    """Return a query of the records of these threads' turns, and of other threads' turns that hold their links.
+
+    It may return some of other tenants' threads.
     """
     own = select(turns.c.record).join(threads, turns.c.thread == threads.c.id).where(among(keys))
     sources = sorted({id_and_tenant(key)[0] for key in keys})
@@ -142,55 +143,55 @@ def records(keys: Sequence[ThreadKey]) -> CompoundSelect[Any]:
 
 
 def turn_usage(key: ThreadKey) -> Select[Any]:
-    """-> turn_id and rows of `usage` with their model, of a thread, in the order of each turn's responses."""
+    """Return a query of turn_id, and rows of `usage` with their model, of a thread, by each turn's responses."""
     query = select(turns.c.turn_id, usage, usage_names.c.model).join(turns, usage.c.turn == turns.c.id)
     query = query.join(usage_names, usage.c.names == usage_names.c.id).where(turns.c.thread == number_of(key))
     return query.order_by(usage.c.turn, usage.c.position)
 
 
 def has_turns(key: ThreadKey) -> Select[Any]:
-    """-> the id of a turn of this thread, where it has one."""
+    """Return a query of the id of a turn of this thread, where it has one."""
     return select(turns.c.id).where(turns.c.thread == number_of(key)).limit(1)
 
 
 def records_in(key: ThreadKey) -> Select[Any]:
-    """-> each record of this thread."""
+    """Return a query of each record of this thread."""
     return select(turns.c.record).where(turns.c.thread == number_of(key))
 
 
 def delete_turns(key: ThreadKey) -> Delete:
-    """Deletes the turns of this thread."""
+    """Return a DELETE of the turns of this thread."""
     return delete(turns).where(turns.c.thread == number_of(key))
 
 
 def names_in(key: ThreadKey) -> Select[Any]:
-    """-> the names that this thread's usage has."""
+    """Return a query of the names in this thread's usage."""
     return names_of(select(turns.c.id).where(turns.c.thread == number_of(key)))
 
 
 def names_of(ids: Sequence[int] | Select[Any]) -> Select[Any]:
-    """-> the names that the usage of these turns has."""
+    """Return a query of the names in the usage of these turns."""
     return select(usage.c.names).where(usage.c.turn.in_(ids)).distinct()
 
 
 def delete_agents(key: ThreadKey) -> ReturningDelete[Any]:
-    """Deletes the agents of this thread -> agent."""
+    """Return a DELETE of the agents of this thread, which returns them."""
     return delete(thread_agents).where(thread_agents.c.thread == number_of(key)).returning(thread_agents.c.agent)
 
 
 def delete_silent(ids: Sequence[int]) -> ReturningDelete[Any]:
-    """Deletes the agents of these threads that speak in none of their turns any more -> agent."""
+    """Return a DELETE of the agents that no longer speak in any turn of these threads, which returns them."""
     silent = thread_agents.c.thread.in_(ids), thread_agents.c.turns <= 0
     return delete(thread_agents).where(*silent).returning(thread_agents.c.agent)
 
 
 def run_ids(ids: Sequence[int]) -> Select[Any]:
-    """-> thread, run_id of each run in these threads."""
+    """Return a query of thread and run_id of each run in these threads."""
     return select(turns.c.thread, turns.c.run_id).where(turns.c.thread.in_(ids)).distinct()
 
 
 def counts() -> Select[Any]:
-    """-> one row: threads, turns, runs, interrupted."""
+    """Return a query of one row: threads, turns, runs, interrupted."""
     runs = select(turns.c.thread, turns.c.run_id).distinct().subquery()
     cut = and_(turns.c.role == 1, turns.c.status < COMPLETE)
     return select(

@@ -15,7 +15,7 @@ from topics.thread_key import ThreadKey
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """How many records of a batch were new, replaced an older one, or changed nothing.
+    """The numbers of a batch's records that were new, replaced an older one, or changed nothing.
 
     `erased`: threads in the batch that are marked as erased; their records were dropped, and count as unchanged.
     `late`: places in the batch of records that were not stored, as they lack events that are stored, and hold others.
@@ -53,7 +53,7 @@ class ThreadSummary:
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """What one response of a turn used. Its times count from the end of the one before, or the turn's beginning."""
+    """The usage of one response. Its times count from the end of the one before, or the turn's beginning."""
 
     model: str | None
     input_tokens: int
@@ -65,8 +65,10 @@ class StepUsage:
 
 @dataclass(frozen=True, slots=True)
 class TurnUsage:
-    """What one turn used: `cost_usd` None where no price is known; `ttft_ms` of its first response. `steps`: its
-    responses in order, where they are several.
+    """The usage of one turn.
+
+    `cost_usd` None where no price is known; `ttft_ms` of its first response. `steps`: its responses in order, where
+    they are several.
     """
 
     input_tokens: int
@@ -87,7 +89,7 @@ class ThreadPage:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the store holds: `runs` counts pairs (thread, run), `interrupted` counts turns."""
+    """The numbers of the store's rows: `runs` counts pairs (thread, run), `interrupted` counts turns."""
 
     threads: int
     turns: int

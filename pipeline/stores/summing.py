@@ -26,8 +26,10 @@ class SummedUsage(Connected):
         await to_the_end(transaction())
 
     async def sum_up(self) -> bool:
-        """Take changes up into the sums, and build the sums of rows that have none: some of both, in one transaction.
-        -> whether there is more to do at once. Several processes may call it; one of them works, the others do nothing.
+        """Add changes to the sums, and build the sums of rows that have none: some of both, in one transaction.
+
+        Return whether there is more to do at once. Several processes may call it; one of them works, the others do
+        nothing.
         """
         async with self._reading() as connection:
             if not await usage_sums.unfinished(connection):
@@ -45,8 +47,9 @@ class SummedUsage(Connected):
         return await to_the_end(transaction())
 
     async def compare_sums(self, *, repair: bool = False) -> Compared:
-        """Compare each sum with the rows, a week in each transaction; with `repair` wrong ones are put right. Sums of
-        expired turns have no rows any more, and are left alone.
+        """Compare each sum with the rows, a week in each transaction; with `repair` wrong ones are corrected.
+
+        Sums of expired turns have no rows any more, and are left alone.
         """
         looked_at, wrong, begin = 0, list[tuple[SumKey, UsageNames]](), usage_sums.NONE
         week: int | None = 0

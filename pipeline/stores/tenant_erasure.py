@@ -20,8 +20,10 @@ AT_ONCE: Final = 2_000  # threads that are marked, and looked for in the archive
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What there is of a tenant. `held`: its threads that are held; `found`: how many rows of each table, large values
-    and objects of the archive have something of it.
+    """The remnants of a tenant.
+
+    `held`: its threads that are held; `found`: how many rows of each table, large values and objects of the archive
+    have something of it.
     """
 
     held: tuple[ThreadKey, ...]
@@ -29,16 +31,17 @@ class Left:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing is left."""
+        """True if nothing is left."""
         return not any(self.found.values())
 
 
 async def erase_tenant(
     settings: Settings, store: ThreadStore, tenant: str, by: str, done: Callable[[Erased], None]
 ) -> tuple[ThreadKey, ...]:
-    """Erase all threads of a tenant, "" for those without one -> those that are held, and stay with what their own
-    sub-agents said. Raises StoreError; the same call then goes on where it stopped. `by`: who wants it, for the
-    audit log. `done` is told of some at a time.
+    """Erase all threads of a tenant, "" for those without one; return the held ones, which stay.
+
+    With a held thread stays what its own sub-agents said. Raises StoreError; the same call then goes on where it
+    stopped. `by`: who wants it, for the audit log. `done` is called with some at a time.
     """
     held: set[ThreadKey] = set()
     some: list[ThreadKey] = []
@@ -77,7 +80,10 @@ async def what_is_left(settings: Settings, store: ThreadStore, tenant: str) -> L
 
 
 async def _threads(settings: Settings, store: ThreadStore, tenant: str) -> AsyncIterator[ThreadKey]:
-    """The tenant's threads: those of the store, and others of which the content store or the archive has something."""
+    """Yield the tenant's threads: those of the store.
+
+    Others of which the content store or the archive has something.
+    """
     seen: set[ThreadKey] = set()
     async for key in store.threads_of(tenant):
         seen.add(key)

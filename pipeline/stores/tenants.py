@@ -28,7 +28,7 @@ class OfTenants(SummedUsage):
     """Tenants are named as in ThreadStore: "" means what has none. Every method raises StoreError."""
 
     async def threads_of(self, tenant: str) -> AsyncIterator[ThreadKey]:
-        """A tenant's threads, each once, those that were updated first before the others."""
+        """Yield a tenant's threads, each once, those that were updated first before the others."""
         after = (-1, 0)
         while True:
             async with self._reading() as connection:
@@ -46,7 +46,7 @@ class OfTenants(SummedUsage):
             return await rows_left(connection, tenant)
 
     async def expired_of(self, tenant: str) -> set[ThreadKey]:
-        """A tenant's threads that have expired, and of which something may be left elsewhere."""
+        """Return a tenant's threads that have expired, and of which something may remain elsewhere."""
         async with self._reading() as connection:
             names = (ThreadKey.of(*name) for name in await connection.scalars(select(expired.c.name)))
             return {key for key in names if (key.tenant or "") == tenant}
@@ -71,7 +71,7 @@ class OfTenants(SummedUsage):
 
 
 def threads_of_tenant(tenant: str, after: tuple[int, int]) -> Select[Any]:
-    """-> name, updated_at, id of the next of a tenant's rows of `threads`."""
+    """Return a query of name, updated_at and id of the next of a tenant's rows of `threads`."""
     order = threads.c.updated_at, threads.c.id
     query = select(*NAME, *order).where(*of_tenant(tenant))
     return query.where(row_of(*order) > row_of(*after)).order_by(*order).limit(AT_ONCE)

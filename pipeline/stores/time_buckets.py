@@ -23,7 +23,7 @@ UNITS: Final = {"m": MINUTE, "h": HOUR, "d": 24 * HOUR, "w": 168 * HOUR}
 
 
 def zone(name: str) -> tzinfo:
-    """A time zone by its IANA name, as `Europe/Berlin`; str() of it is the name. Raises CallerError."""
+    """Return a time zone by its IANA name, as `Europe/Berlin`; str() of it is the name. Raises CallerError."""
     if name == "UTC":  # it works without the system's time zones, too
         return UTC
     try:
@@ -49,7 +49,7 @@ def moment(text: str, tz: tzinfo, now: int) -> int:
 
 
 def edges(bucket: str, first: int, last: int, tz: tzinfo) -> list[int]:
-    """The beginnings of all buckets that hold a time from `first` to `last`, ascending. Raises CallerError."""
+    """Return the beginnings of all buckets that have a time from `first` to `last`, ascending. Raises CallerError."""
     if bucket not in STARTS:
         raise CallerError(f"no bucket {bucket[:80]!r}: there are {', '.join(STARTS)}")
     found: list[int] = []
@@ -66,7 +66,7 @@ def edges(bucket: str, first: int, last: int, tz: tzinfo) -> list[int]:
 
 
 def label(start: int, tz: tzinfo) -> str:
-    """The beginning of a bucket as ISO 8601, with the offset that is in force then."""
+    """Return the beginning of a bucket as ISO 8601, with the offset that is in force then."""
     return datetime.fromtimestamp(start / 1000, tz).isoformat()
 
 

@@ -13,7 +13,7 @@ from pipeline.turns.tokens import NANO
 
 
 def used_by(rows: Sequence[Row[Any]]) -> TurnUsage:
-    """The rows of one turn, in the order of its responses -> its usage."""
+    """Return the usage of one turn's rows, which are in the order of its responses."""
     costs = [row.cost_nano_usd for row in rows if row.cost_nano_usd is not None]
     return TurnUsage(
         input_tokens=_sum(row.input_tokens for row in rows),

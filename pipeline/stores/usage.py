@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def usage_rows(record: TurnRecord) -> list[Row]:
-    """-> a row per response in order, and one more for tokens that only the turn's total has.
+    """Return a row per response in order, and one more for tokens that only the turn's total has.
 
     Such tokens belong to responses that were cut off and not kept, or to wires that send only a total. Their row has
     `requests` 0. An agent's turn without a kept response has such a row even without tokens.
@@ -71,7 +71,7 @@ def _price(rows: Iterable[Row]) -> None:
 
 
 def remainder(total: Mapping[str, int], rows: Iterable[Row]) -> dict[str, int]:
-    """The counts by which a turn's total exceeds the sum of its responses."""
+    """Return the counts by which a turn's total exceeds the sum of its responses."""
     summed = {name: sum(row[name] or 0 for row in rows) for name in total}
     return {name: value - summed[name] for name, value in total.items() if value > summed[name]}
 

@@ -46,7 +46,7 @@ def figures_of(some: Iterable[Added]) -> Figures:
 
 
 def named_rows(found: Mapping[Key, Added], query: UsageQuery) -> list[UsageRow]:
-    """Those of the greatest groups each, and the rest as `other`, for each bucket."""
+    """Return a row for each of the greatest groups, and one for the rest, `other`, for each bucket."""
     held = {key: one for key, one in found.items() if any(one.sums)}
     named = _greatest(held, query)
     rest: dict[int | None, Added] = {}
@@ -64,7 +64,7 @@ def named_rows(found: Mapping[Key, Added], query: UsageQuery) -> list[UsageRow]:
 
 
 def _greatest(found: Mapping[Key, Added], query: UsageQuery) -> set[Names]:
-    """The groups that have rows of their own: those with most of the query's order; of equal ones, by name."""
+    """Return the groups that have rows of their own: those with most of the query's order; of equal ones, by name."""
     place = SUMMED.index("cost_nano_usd" if query.order == "cost_usd" else query.order)
     totals: dict[Names, int] = {}
     for (_, names), one in found.items():

@@ -1,4 +1,4 @@
-"""How the rows of usage reports are put into groups and buckets, in SQL."""
+"""The groups and buckets of usage reports, in SQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.stores.usage_report import UsageQuery
 
 
 def bucket_of(at: ColumnElement[Any], edges: Sequence[int]) -> ColumnElement[Any]:
-    """The last edge that is not after `at`: a search tree, so that a thousand edges cost ten comparisons."""
+    """Return the last edge that is not after `at`: a search tree, so that a thousand edges cost ten comparisons."""
     if len(edges) == 1:
         return literal(edges[0], BigInteger)
     middle = len(edges) // 2
@@ -21,7 +21,7 @@ def bucket_of(at: ColumnElement[Any], edges: Sequence[int]) -> ColumnElement[Any
 
 
 def with_other(kept: CTE, names: Sequence[str], query: UsageQuery) -> CTE:
-    """The rows with a column `other`: 1, and no names, for groups that are not among the greatest `limit`."""
+    """Return the rows with a column `other`: 1, and no names, for groups that are not among the greatest `limit`."""
     groups = [kept.c[name] for name in names]
     order = func.coalesce(BoundedSum(kept.c["cost_nano_usd" if query.order == "cost_usd" else query.order]), 0)
     places = [part for group in groups for part in (group.is_(None), group)]

@@ -1,4 +1,4 @@
-"""Which part of a report is read from sums, and which from rows. Pure."""
+"""The parts of a report that are read from sums, and those that are read from rows. Pure."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class Piece(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Of a piece's sums those that count alike. `counts`: a bucket's beginning, or None without buckets -> what they
-    are multiplied with there.
+    """The sums of a piece that count alike.
+
+    `counts`: a bucket's beginning, or None without buckets -> the factor by which they count there.
     """
 
     begin: int
@@ -38,8 +39,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is added up: sums of `live` turns, sums of `expired` ones, changes of both within these times, and rows
-    within each of `rows`. Times in epoch ms, the end of each excluded.
+    """The sums and rows that are added up.
+
+    Sums of `live` turns, sums of `expired` ones, changes of both within these times, and rows within each of `rows`.
+    Times in epoch ms, the end of each excluded.
     """
 
     live: tuple[int, int]
@@ -48,20 +51,20 @@ class Plan:
 
     @property
     def sums(self) -> tuple[tuple[bool | None, int, int], ...]:
-        """Whether sums of expired turns are meant, None for all, and the time in which they are needed."""
+        """The wanted times of sums: (of expired turns, None for all; begin; end)."""
         if self.live == self.expired:
             return ((None, *self.live),)
         return ((False, *self.live), (True, *self.expired))
 
 
 def fits(query: UsageQuery, edges: Sequence[int] = ()) -> bool:
-    """Whether sums can answer a query, with these edges of its buckets."""
+    """Return True if sums can answer a query, with these edges of its buckets."""
     names = {*query.group_by, *query.where}
     return names <= GROUPS and query.bucket not in SMALL and all(edge % QUARTER == 0 for edge in edges[1:])
 
 
 def plan(query: UsageQuery, since: int) -> Plan:
-    """Where to read a query that sums can answer. The sums hold all rows from `since` on."""
+    """Return where to read a query that sums can answer. The sums have all rows from `since` on."""
     start, end = query.start or 0, LAST if query.end is None else query.end
     begin, stop = -(-start // QUARTER) * QUARTER, end // QUARTER * QUARTER
     first = max(begin, since)
@@ -121,7 +124,7 @@ def _clipped(begin: int, end: int, edges: Sequence[int]) -> Iterable[tuple[int |
 
 
 def _counted(turns: Mapping[int, Sequence[tuple[int | None, int]]]) -> list[Part]:
-    """Where a sum begins or ends to count in a bucket -> the times between, with all that they count in."""
+    """Return the times between the points where a sum begins or ends to count, with the buckets that they count in."""
     found = []
     counts: dict[int | None, int] = {}
     for begin, end in pairwise(sorted(turns)):
@@ -135,7 +138,7 @@ def _counted(turns: Mapping[int, Sequence[tuple[int | None, int]]]) -> list[Part
 
 
 def joined(some: Iterable[Part]) -> list[tuple[int, int]]:
-    """The times of parts in order, as few as there can be."""
+    """Return the times of parts in order, as few as there can be."""
     found: list[tuple[int, int]] = []
     for part in some:
         if found and found[-1][1] == part.begin:
@@ -146,10 +149,10 @@ def joined(some: Iterable[Part]) -> list[tuple[int, int]]:
 
 
 def part_of(some: Sequence[Part], start: int) -> Part:
-    """The part that a sum is in."""
+    """Return the part that a sum is in."""
     return some[bisect_right(some, start, key=lambda part: part.begin) - 1]
 
 
 def bucket_of(at: int, edges: Sequence[int]) -> int | None:
-    """The beginning of the bucket that a time is in; None without buckets."""
+    """Return the beginning of the bucket that a time is in; None without buckets."""
     return edges[max(bisect_right(edges, at) - 1, 0)] if edges else None

@@ -49,9 +49,11 @@ NAMED: Final = 100  # models without a price that a report names
 
 
 async def report(connection: AsyncConnection, query: UsageQuery) -> UsageReport:
-    """The report of a query, from one snapshot if the connection has one. Raises CallerError for too many buckets.
+    """Return the report of a query, from one snapshot if the connection has one.
 
-    From sums where they are kept and can answer it, with the rows at the ends of its time; else from rows.
+    Raises CallerError for too many buckets.
+
+    It comes from sums where they are kept and can answer it, with the rows at the ends of its time; else from rows.
     """
     since = await usage_sums.since(connection) if usage_plan.fits(query) else usage_sums.NONE
     summed = since != usage_sums.NONE
@@ -87,7 +89,10 @@ async def _rows(connection: AsyncConnection, query: UsageQuery, edges: Sequence[
 
 
 def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
-    """-> rows for `read_row`; `edges` are those of the query's buckets, empty where it has no buckets."""
+    """Return a query of rows for `read_row`.
+
+    `edges` are those of the query's buckets, empty where it has no buckets.
+    """
     kept = _kept(query, edges)
     names = [f"group_{number}" for number in range(len(query.group_by))]
     placed = with_other(kept, names, query) if names else kept
@@ -100,7 +105,7 @@ def usage_figures(query: UsageQuery, edges: Sequence[int]) -> Select[Any]:
 
 
 def read_row(row: Mapping[str, Any], query: UsageQuery) -> UsageRow:
-    """A row of `usage_figures` -> UsageRow."""
+    """Return the UsageRow of a row of `usage_figures`."""
     figures: dict[str, Any] = {name: int(row[name]) for name in SUMMED}
     figures |= {name: Percentiles(*(row[f"{name}_p{percent}"] for percent in PERCENTS)) for name in TIMES}
     return UsageRow(
@@ -123,12 +128,12 @@ def sorted_rows(rows: Iterable[UsageRow], query: UsageQuery) -> list[UsageRow]:
 
 
 def first_and_last(query: UsageQuery) -> Select[Any]:
-    """-> one row: the first and the last time that the query includes, null without any."""
+    """Return a query of one row: the first and the last time that the query includes, null without any."""
     return select(func.min(usage.c.at), func.max(usage.c.at)).where(*_conditions(query))
 
 
 def unpriced_models(query: UsageQuery) -> Select[Any]:
-    """-> model, number of its responses without a price."""
+    """Return a query of model and the number of its responses without a price."""
     count = func.count().label("responses")
     model = usage_names.c.model
     found = select(model, count).join_from(usage, usage_names, usage.c.names == usage_names.c.id)
@@ -169,7 +174,7 @@ def _kept(query: UsageQuery, edges: Sequence[int]) -> CTE:
 
 
 def _ranked(placed: CTE, keys: Sequence[str]) -> CTE:
-    """The rows with each time's rank in its group, and the number of times there."""
+    """Return the rows with each time's rank in its group, and the number of times there."""
     group = [placed.c[key] for key in keys]
     windows = []
     for name in TIMES:

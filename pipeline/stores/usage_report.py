@@ -51,7 +51,10 @@ class UsageQuery:
         order: str,
         now: int,
     ) -> Self:
-        """A query from users' text: `group_by` also as `model,agent`, `times` as in `moment`. `now`: epoch ms."""
+        """Return a query from users' text: `group_by` also as `model,agent`, `times` as in `moment`.
+
+        `now`: epoch ms.
+        """
         groups = tuple(part.strip() for one in group_by for part in one.split(",") if part.strip())
         within = zone(tz)
         start, end = (None if text is None else moment(text, within, now) for text in times)
@@ -74,8 +77,9 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Nearest-rank percentiles in ms: each is a measured value, or within 2 % of it where it comes from sums; None
-    without any.
+    """Nearest-rank percentiles in ms; None without any value.
+
+    Each is a measured value, or within 2 % of it where it comes from sums.
     """
 
     p50: int | None
@@ -114,7 +118,9 @@ ORDERS: Final = (*SUMMED[:-1], "cost_usd")
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """`bucket`: its beginning, epoch ms. `group`: its names, None where the turns hold none; all None in the row of the
+    """A row of a report.
+
+    `bucket`: its beginning, epoch ms. `group`: its names, None where the turns have none; all None in the row of the
     `other` groups.
     """
 
@@ -134,7 +140,7 @@ class UsageReport:
     unpriced: dict[str, int]
 
     def document(self) -> dict[str, Any]:
-        """As JSON: {"from", "to", "tz", "bucket", "group_by", "rows", "total", "unpriced"}."""
+        """Return the report as JSON: {"from", "to", "tz", "bucket", "group_by", "rows", "total", "unpriced"}."""
         query = self.query
         return {
             "from": None if query.start is None else label(query.start, query.tz),
@@ -154,7 +160,7 @@ class UsageReport:
         }
 
     def table(self) -> Iterator[tuple[Any, ...]]:
-        """As lines of a table: the header, then the rows; the `other` groups have that as their names."""
+        """Yield the lines of a table: the header, then the rows; the `other` groups have that as their names."""
         query = self.query
         head = () if query.bucket is None else ("bucket",)
         yield (*head, *query.group_by, *_flat(_json(self.total)))
@@ -164,8 +170,10 @@ class UsageReport:
             yield (*start, *names, *_flat(_json(row.figures)).values())
 
     def csv(self) -> str:
-        """As CSV (RFC 4180). A text that looks like a formula, or begins with an apostrophe, gets an apostrophe in
-        front: a reader that removes one has the original text.
+        """Return the report as CSV (RFC 4180).
+
+        A text that looks like a formula, or begins with an apostrophe, gets an apostrophe in front: a reader that
+        removes one has the original text.
         """
         out = io.StringIO()
         csv.writer(out).writerows([_plain(cell) for cell in line] for line in self.table())

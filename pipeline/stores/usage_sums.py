@@ -48,7 +48,9 @@ NONE: Final = 2**62  # where they hold none
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """`sums`: how many were looked at; `wrong`: those that are not what the rows say, and whose they are; `since`: see
+    """The result of a comparison.
+
+    `sums`: how many were looked at; `wrong`: those that differ from the rows, and whose they are; `since`: see
     `usage_state`.
     """
 
@@ -74,12 +76,12 @@ async def since(connection: AsyncConnection) -> int:
 
 
 async def kept(connection: AsyncConnection) -> bool:
-    """Whether changes are noted."""
+    """Return True if changes are noted."""
     return bool(await connection.scalar(select(usage_state.c.kept)))
 
 
 async def unfinished(connection: AsyncConnection) -> bool:
-    """Whether there are changes to take up, or rows to build sums from."""
+    """Return True if there are changes to add, or rows to build sums from."""
     if await connection.scalar(select(usage_changes.c.id).limit(1)) is not None:
         return True
     return await kept(connection) and await since(connection) != ALL
@@ -142,7 +144,10 @@ async def build(connection: AsyncConnection, most: int = ROWS_AT_ONCE) -> int:
 
 
 async def compare(connection: AsyncConnection, week: int, begin: int) -> dict[SumKey, tuple[Tally, Tally]]:
-    """The sums of one week, from `begin` on -> of each that should be there, or is, what it should be and is."""
+    """Return what each sum of one week, from `begin` on, should be, and what it is.
+
+    Both those that should exist, and those that do.
+    """
     right = of_all_spans(await _right(connection, max(week, begin), week + WEEK))
     sums = usage_sums.c
     its_own = and_(sums.span.in_(SPANS), sums.names == usage_names.c.id + 0)  # looked up by each of the names in turn
@@ -160,7 +165,7 @@ async def correct(connection: AsyncConnection, right: Mapping[SumKey, Tally]) ->
 
 
 async def next_week(connection: AsyncConnection, after: int) -> int | None:
-    """The first week from `after` on that has rows or sums, in epoch ms."""
+    """Return the first week from `after` on that has rows or sums, in epoch ms."""
     at = await connection.scalar(select(func.min(usage.c.at)).where(usage.c.at >= after))
     of_weeks = and_(usage_sums.c.span == WEEK, usage_sums.c.start >= after - after % WEEK, ~usage_sums.c.expired)
     start = await connection.scalar(select(func.min(usage_sums.c.start)).where(of_weeks))
@@ -169,12 +174,15 @@ async def next_week(connection: AsyncConnection, after: int) -> int | None:
 
 
 def _counts(changes: Any, begin: int) -> ColumnElement[bool]:
-    """Changes of rows that no sum holds yet are not counted: who builds that sum sees these rows as they are then."""
+    """Return the condition of changes that count.
+
+    Changes of rows that no sum has yet don't: whoever builds that sum sees these rows as they are then.
+    """
     return or_(changes.c.expired, changes.c.at >= begin)
 
 
 async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[SumKey, Tally]:
-    """What the sums of this time should be: the rows as they are, without what is noted and not taken up yet."""
+    """Return what the sums of this time should be: the rows, without changes that are noted and not added yet."""
     rows = of_usage(usage.c.at >= begin, usage.c.at < end)
     noted = and_(usage_changes.c.at >= begin, usage_changes.c.at < end, ~usage_changes.c.expired)
     found = await tallies(connection, union_all(rows, of_changes(usage_changes, noted, undone=True)).cte("counted"))
@@ -182,8 +190,10 @@ async def _right(connection: AsyncConnection, begin: int, end: int) -> dict[SumK
 
 
 async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], first: int = ALL) -> bool:
-    """Add these to the sums -> whether that was possible. If not, the sums were not what they should be, and are
-    forgotten: they are built anew, and until then rows are read. `first`: there are none yet that end before.
+    """Add these to the sums; return False where that was not possible.
+
+    Then the sums were not what they should be, and are forgotten: they are built anew, and until then rows are read.
+    `first`: there are none yet that end before.
     """
     found = of_all_spans(quarters)
     there = [place for place in found if place.start + place.span > first]
@@ -198,7 +208,7 @@ async def _add(connection: AsyncConnection, quarters: Mapping[SumKey, Tally], fi
 
 
 async def _stored(connection: AsyncConnection, places: Iterable[SumKey]) -> dict[SumKey, Tally]:
-    """Those of these sums that are there."""
+    """Return the existing ones of these sums."""
     columns = usage_sums.c
     key = row_of(columns.span, columns.start, columns.expired, columns.names)
     found = {}

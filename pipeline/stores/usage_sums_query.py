@@ -29,7 +29,7 @@ NAMED: Final = 100  # models without a price that a report names
 async def rows_of(
     connection: AsyncConnection, query: UsageQuery, since: int, edges: Sequence[int]
 ) -> tuple[list[UsageRow], Figures]:
-    """The rows of a query that sums can answer, in any order, and their total."""
+    """Return the rows of a query that sums can answer, in any order, and their total."""
     found = await _added(_Asked(connection, query), plan(query, since), edges)
     return named_rows(found, query), figures_of(found.values())
 
@@ -44,7 +44,7 @@ async def unpriced_models(connection: AsyncConnection, query: UsageQuery, since:
 
 
 async def first_and_last(connection: AsyncConnection, query: UsageQuery, since: int) -> tuple[int | None, int | None]:
-    """A time in the first bucket that has anything of a query, and one in the last; None without any."""
+    """Return a time in the first bucket that has anything of a query, and one in the last; None without any."""
     asked, where = _Asked(connection, query, times=False), plan(query, since)
     times = [start async for start, _ in asked.changes(where)]
     times += [at for ends in await asked.ends_of_rows(where) for at in ends if at is not None]
@@ -57,7 +57,7 @@ Times = tuple[int, int, int]  # a span, and the time that its sums begin in
 
 
 class Read(NamedTuple):
-    """What a statement gives of one group: `sums` in the order of SUMMED, `times` as text."""
+    """The figures of one group: `sums` in the order of SUMMED, `times` as text."""
 
     names: Names
     sums: Sequence[int]
@@ -74,31 +74,31 @@ class _Asked:
         self._names = statements.names_of(query.where)
 
     async def sums(self, wanted: Iterable[Times], *, expired: bool | None) -> AsyncIterator[tuple[int, int, Read]]:
-        """-> span, start and figures of each sum."""
+        """Yield span, start and figures of each sum."""
         for row in await self._all(
             statements.sums_figures(self._shape, expired), statements.wanted_of(self._shape.dialect, wanted)
         ):
             yield row[0], row[1], self._read(row[2:])
 
     async def ends(self, wanted: Iterable[Times], *, expired: bool | None) -> Sequence[Any]:
-        """-> as `statements.ends_of_sums`."""
+        """Return rows as `statements.ends_of_sums` has them."""
         return await self._all(
             statements.ends_of_sums(self._shape, expired), statements.wanted_of(self._shape.dialect, wanted)
         )
 
     async def ends_of_rows(self, plan: Plan) -> Sequence[Any]:
-        """-> the first time and the last of each part that is read from rows."""
+        """Return the first time and the last of each part that is read from rows."""
         statement = statements.ends_of_rows(self._shape)
         return [row for begin, end in plan.rows for row in await self._all(statement, {"begin": begin, "end": end})]
 
     async def rows(self, plan: Plan) -> AsyncIterator[tuple[int, Read]]:
-        """-> quarter of an hour and figures of rows that count one by one."""
+        """Yield quarter of an hour and figures of rows that count one by one."""
         for begin, end in plan.rows:
             for row in await self._all(statements.rows_figures(self._shape), {"begin": begin, "end": end}):
                 yield row[0], self._read(row[1:])
 
     async def changes(self, plan: Plan) -> AsyncIterator[tuple[int, Read]]:
-        """-> the same of changes."""
+        """Yield quarter of an hour and figures of changes."""
         for row in await self._all(statements.changes_figures(self._shape), statements.changes_of(plan)):
             yield row[0], self._read(row[1:])
 
@@ -145,7 +145,7 @@ async def _sums(asked: _Asked, plan: Plan, edges: Sequence[int], *, only_added: 
 
 
 async def _ends(asked: _Asked, begin: int, end: int, *, expired: bool | None) -> list[int]:
-    """Where the first quarter of an hour that has a sum begins, and the last one; nothing without any."""
+    """Return where the first quarter of an hour that has a sum begins, and the last one; nothing without any."""
     wanted = [(piece.span, piece.begin, piece.end) for piece in pieces(begin, end, only_added=True)]
     found = await asked.ends(wanted, expired=expired)
     if not found:

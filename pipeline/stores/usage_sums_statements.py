@@ -45,7 +45,7 @@ WANTED: Final = {
 
 
 class Shape(NamedTuple):
-    """What a statement serves: a database, groups, filters, and whether times are read, too."""
+    """The form of a statement: a database, groups, filters, and whether times are read, too."""
 
     dialect: str
     groups: tuple[str, ...]
@@ -54,12 +54,12 @@ class Shape(NamedTuple):
 
 
 def filters_of(where: Mapping[str, Sequence[str]]) -> tuple[tuple[str, bool], ...]:
-    """The filters of a query, for a Shape."""
+    """Return the filters of a query, for a Shape."""
     return tuple((name, name == "tenant" and NO_TENANT in values) for name, values in sorted(where.items()))
 
 
 def names_of(where: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The same, as parameters."""
+    """Return the filters of a query, as parameters."""
     return {f"of_{name}": [column_text(value) for value in values] for name, values in where.items()}
 
 
@@ -72,7 +72,7 @@ def wanted_of(dialect: str, wanted: Iterable[tuple[int, int, int]]) -> dict[str,
 
 
 def changes_of(plan: Plan) -> dict[str, int]:
-    """The times of changes, as parameters."""
+    """Return the times of changes, as parameters."""
     (live_begin, live_end), (expired_begin, expired_end) = plan.live, plan.expired
     return {
         "live_begin": live_begin,
@@ -84,7 +84,7 @@ def changes_of(plan: Plan) -> dict[str, int]:
 
 @cache
 def sums_figures(shape: Shape, expired: bool | None = None) -> Select[Any]:  # noqa: FBT001  # a part of the key
-    """-> span, start, groups, sums, and the texts of histograms with commas between them."""
+    """Return a query of span, start, groups, sums, and the texts of histograms with commas between them."""
     wanted, sums, source = _wanted_sums(shape.dialect, expired)
     keys = (wanted.span, sums.start, *_groups(shape, usage_names.c))
     added = [BoundedSum(sums[name]).label(name) for name in SUMMED]
@@ -95,7 +95,7 @@ def sums_figures(shape: Shape, expired: bool | None = None) -> Select[Any]:  # n
 
 @cache
 def ends_of_sums(shape: Shape, expired: bool | None = None) -> Select[Any]:  # noqa: FBT001  # as above
-    """-> for each wanted time in which there are sums: its span, its beginning, the first sum and the last."""
+    """Return a query of each wanted time that has sums: its span, its beginning, the first sum and the last."""
     wanted, sums, source = _wanted_sums(shape.dialect, expired)
     keys = (wanted.span, wanted.begin)
     query = select(*keys, func.min(sums.start).label("first"), func.max(sums.start).label("last")).select_from(source)
@@ -104,7 +104,7 @@ def ends_of_sums(shape: Shape, expired: bool | None = None) -> Select[Any]:  # n
 
 @cache
 def rows_figures(shape: Shape) -> Select[Any]:
-    """-> quarter, groups, sums and times of the rows from `begin` on and before `end`."""
+    """Return a query of quarter, groups, sums and times of the rows from `begin` on and before `end`."""
     at = usage.c.at
     keys = ((at - at % QUARTER).label("start"), *_groups(shape, usage_names.c))
     plain = {name: usage.c[name] for name in SUMMED if name != "unpriced"}
@@ -117,7 +117,7 @@ def rows_figures(shape: Shape) -> Select[Any]:
 
 @cache
 def ends_of_rows(shape: Shape) -> Select[Any]:
-    """-> the first time and the last of the rows from `begin` on and before `end`; null without any."""
+    """Return a query of the first time and the last of the rows from `begin` on and before `end`; null without any."""
     at = usage.c.at
     conditions = (at >= _time("begin"), at < _time("end"), *_named(shape, usage.c.names))
     return select(func.min(at), func.max(at)).where(*conditions)
@@ -125,7 +125,7 @@ def ends_of_rows(shape: Shape) -> Select[Any]:
 
 @cache
 def changes_figures(shape: Shape) -> Select[Any]:
-    """-> the same of the changes that no sum has taken up yet: of live rows, and of expired ones."""
+    """Return a query of the changes that no sum has taken up yet: of live rows, and of expired ones."""
     at, gone = usage_changes.c.at, usage_changes.c.expired
     live = and_(~gone, at >= _time("live_begin"), at < _time("live_end"))
     expired = and_(gone, at >= _time("expired_begin"), at < _time("expired_end"))
@@ -137,11 +137,11 @@ def changes_figures(shape: Shape) -> Select[Any]:
 
 
 def _wanted_sums(dialect: str, expired: bool | None) -> tuple[Any, Any, FromClause]:  # noqa: FBT001  # as above
-    """The columns of what is wanted, and of the sums that are; both with the names, as the source of a query.
+    """Return the columns of the wanted times, those of the sums, and both joined, with their names.
 
     For each wanted time and each of the names the primary key is looked up. Neither database can know how little that
-    is, and might look at all sums instead: an OFFSET of the inner query keeps Postgres from it, and an id of names
-    that is no plain column keeps SQLite from it.
+    is, and might look at all sums instead: an OFFSET of the inner query keeps Postgres from it, and an id of names that
+    is no plain column keeps SQLite from it.
     """
     made = text(WANTED[dialect])
     if dialect == "sqlite":
@@ -166,7 +166,7 @@ def _groups(shape: Shape, columns: Any) -> list[ColumnElement[Any]]:
 
 
 def _named(shape: Shape, names: ColumnElement[int]) -> list[ColumnElement[bool]]:
-    """The filters of rows, by their names: these are few, and an index of rows begins with them."""
+    """Return the filters of rows, by their names: these are few, and an index of rows begins with them."""
     if not shape.filters:
         return []
     return [names.in_(select(usage_names.c.id).where(*_conditions(shape, usage_names.c)))]

@@ -56,16 +56,16 @@ class Tally:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left."""
+        """True if nothing is left."""
         return not (any(self.sums) or self.ttft or self.duration)
 
     @property
     def possible(self) -> bool:
-        """Whether nothing was taken away that had not been added."""
+        """True if nothing was taken away that had not been added."""
         return min(self.sums) >= 0 and possible(self.ttft) and possible(self.duration)
 
     def columns(self) -> dict[str, Any]:
-        """As columns of `usage_sums`."""
+        """Return the columns of `usage_sums`."""
         return {
             **dict(zip(SUMMED, self.sums, strict=True)),
             "ttft": text_of(self.ttft),
@@ -88,24 +88,24 @@ def of_changes(source: Any = usage_changes, *where: ColumnElement[bool], undone:
 
 
 def signed(rows: CTE, name: str) -> ColumnElement[int]:
-    """A column of SUMMED of these rows: less than 0 where the row is taken away."""
+    """Return a column of SUMMED of these rows: less than 0 where the row is taken away."""
     if name == "unpriced":
         return case((no_price(rows.c), rows.c.sign), else_=0)
     return func.coalesce(rows.c[name], 0) * rows.c.sign
 
 
 def no_price(columns: Any) -> ColumnElement[bool]:
-    """Whether a response has tokens and no known cost."""
+    """Return the condition that a response has tokens and no known cost."""
     return and_(columns.cost_nano_usd.is_(None), columns.total_tokens > 0)
 
 
 def signed_time(rows: CTE, name: str) -> ColumnElement[str]:
-    """A time as text, and one more than it, so that 0 has a sign, too."""
+    """Return a time plus one as text, with the row's sign, so that 0 has a sign, too."""
     return cast((rows.c[name] + 1) * rows.c.sign, Text)
 
 
 def times_in(text: str | None) -> Histogram:
-    """Times as `signed_time` has them, with commas between them."""
+    """Return the histogram of times as `signed_time` has them, with commas between them."""
     times: dict[int, int] = {}
     for value, count in Counter(text.split(",") if text else ()).items():
         number = int(value)
@@ -115,7 +115,7 @@ def times_in(text: str | None) -> Histogram:
 
 
 async def tallies(connection: AsyncConnection, source: CTE) -> dict[SumKey, Tally]:
-    """The tallies of these rows, for each quarter of an hour."""
+    """Return the tallies of these rows, for each quarter of an hour."""
     start = (source.c.at - source.c.at % QUARTER).label("start")
     keys = (start, source.c.expired, source.c.names)
     sums = (func.coalesce(BoundedSum(signed(source, name)), 0).label(name) for name in SUMMED)

@@ -1,4 +1,4 @@
-"""Which records of a batch the store takes: those that take no event away from what is stored.
+"""The records of a batch that the store takes: those that take no event away from what is stored.
 
 A version of a run is compared with the stored turns of that run (`pipeline.turns.held_events`): with the turn that it
 would replace, and with the run's first turns, which stand for what the store has of the run. So a version whose events
@@ -35,7 +35,7 @@ class Stored:
 
 
 def taken(batch: Batch, known: Mapping[TurnKey, Version]) -> tuple[dict[TurnKey, RecordRows], list[int]]:
-    """-> of each turn that changes the record that is to be stored, and the places of late records.
+    """Return of each turn that changes the record to be stored, and the indexes of late records.
 
     `known`: of the stored turns those in the batch's families. Records are taken one after the other, so that it makes
     no difference how they are cut into batches.
@@ -101,5 +101,5 @@ async def _ranges(connection: AsyncConnection, ids: set[int]) -> dict[int, Range
 
 
 def portions(items: Sequence[T], size: int = KEYS_AT_ONCE) -> Iterator[Sequence[T]]:
-    """The items in lists that fit into one statement."""
+    """Yield the items in lists that fit into one statement."""
     return (items[start : start + size] for start in range(0, len(items), size))

@@ -39,8 +39,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingWanted:
-    """Which threads; None: any. `tenant`: "" means those without one; `thread`: its id, as `thread_uuid` gives it, and
-    the id that its producer gave it.
+    """The wanted threads; None: any.
+
+    `tenant`: "" means those without one; `thread`: its id, as `thread_uuid` gives it, and the id that its producer gave
+    it.
     """
 
     tenant: str | None = None
@@ -49,7 +51,7 @@ class WaitingWanted:
 
 
 def waiting_threads(wanted: WaitingWanted, limit: int) -> Select[Any]:
-    """-> rows of `threads` that wait, the last updated first."""
+    """Return a query of rows of `threads` that wait, the last updated first."""
     query = select(threads).where(WAITING, *of_tenant(wanted.tenant))
     if wanted.agent is not None:
         query = query.where(speaks(wanted.agent))

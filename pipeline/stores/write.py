@@ -243,8 +243,9 @@ async def _agents_calls(
 
 
 async def lives_by(connection: AsyncConnection, thread: ThreadKey, records: Iterable[TurnRecord] = ()) -> bool:
-    """Return True where a thread has nothing but what sub-agents of erased threads said: an erased thread started each
-    of its runs. `records`: such as are not stored yet.
+    """Return True where a thread has nothing but what sub-agents of erased threads said.
+
+    An erased thread started each of its runs. `records`: such as are not stored yet.
     """
     runs: dict[str, set[ThreadKey]] = {}
     stored = map(record_of, await connection.scalars(statements.records_in(thread)))
@@ -267,8 +268,9 @@ def _started_by(batch: Batch) -> set[ThreadKey]:
 
 
 async def _orphans(connection: AsyncConnection, batch: Batch, erased: Collection[ThreadKey]) -> set[ThreadKey]:
-    """Return the threads of a batch that nothing but sub-agents of erased threads have spoken in: a run of the erased
-    one was still under way, or is replayed.
+    """Return the threads of a batch in which only sub-agents of erased threads have spoken.
+
+    A run of the erased one was still under way, or is replayed.
     """
     if not erased:
         return set()

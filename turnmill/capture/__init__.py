@@ -1,1 +1,1 @@
-"""What programs say to the providers of their models, captured as it passes by: `docs/capture.md`."""
+"""Calls to the providers of models, captured as they pass by: `docs/capture.md`."""

@@ -1,4 +1,4 @@
-"""What a model has answered so far, as far as the capture needs it: its normal form, and whether it is over. Pure."""
+"""A model's answer so far: its normal form, and whether it is over. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Answer:
     _size: int = 0
 
     def take(self, event: Any) -> None:
-        """An event of the stream, or the whole answer; events may be any JSON object."""
+        """Take an event of the stream, or the whole answer; events may be any JSON object."""
         TAKE[self.dialect](self, event)
 
     @property

@@ -44,7 +44,7 @@ log = logging.getLogger("turnmill.capture")
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What the loop knows of a call: only it looks here."""
+    """The state of one call; only the capture's loop reads it."""
 
     exchange: Exchange
     asked: Asked
@@ -94,7 +94,7 @@ class Capture:
         self._log = OwnFailures(log)
 
     async def __aenter__(self) -> Self:
-        """The publisher is open."""
+        """Start capturing; the publisher is open."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._work(), name="capture")
         self._passing.wake_by(self._more)
@@ -137,8 +137,9 @@ class Capture:
         self._passing.shut()
 
     def begin(self, call: Call, reading: Reading | None = None, *, tenant: str | None = None) -> CapturedCall:
-        """A request goes out; `reading`: of its body, where that is there already. Never raises; a wire that is not
-        known is not published.
+        """Begin the capture of a request that goes out. Never raises.
+
+        `reading`: of its body, where that is there already. A call whose wire is unknown is not published.
         """
         captured = CapturedCall(self._passing, tenant)
         of = tenant if tenant is not None else self._tenant
@@ -247,7 +248,7 @@ class Capture:
         )
 
     async def _ended(self, call: CapturedCall, state: _State, verdict: Verdict) -> None:
-        """A call is over. One that the client may try again is held open, so that all attempts are one run."""
+        """End a call. One that the client may retry is held open, so that all attempts are one run."""
         self._remember(state)
         if verdict.again_within <= 0 or self._loop is None:
             await self._over(call, verdict)

@@ -23,10 +23,16 @@ MOST_CONNECTIONS: Final = {"max_connections": 1_000, "max_keepalive_connections"
 def client(
     *, library: str | None = None, thread_id: str | None = None, agent_id: str | None = None, **options: Any
 ) -> Any:
-    """-> an `httpx2.Client` or `httpx.Client`; `options` are its own. Raises CallerError where neither is installed.
+    """Return an `httpx2.Client` or `httpx.Client` whose calls to models are published.
 
-    `library`: "httpx2" or "httpx". `thread_id`, `agent_id`: of all calls by this client; a request's own headers come
-    first.
+    Args:
+        library: "httpx2" or "httpx"; by default the one that is installed.
+        thread_id: The conversation of all calls by this client; a request's own headers come first.
+        agent_id: Likewise, the agent.
+        options: Arguments of the client itself.
+
+    Raises:
+        CallerError: Neither library is installed.
     """
     module = _library(library)
     made = module.Client(**_defaults(module, options))
@@ -43,9 +49,15 @@ def async_client(
 
 
 def transport(inner: Any, *, thread_id: str | None = None, agent_id: str | None = None) -> Any:
-    """-> a transport for a client of your own: it publishes what goes through `inner`, one of httpx2 or httpx.
+    """Return a transport for a client of your own, which publishes what goes through `inner`.
 
-    Raises CallerError for what is none.
+    Args:
+        inner: A transport of httpx2 or httpx.
+        thread_id: The conversation of all its calls; a request's own headers come first.
+        agent_id: Likewise, the agent.
+
+    Raises:
+        CallerError: `inner` is no transport of either library.
     """
     return _transport(inner, _about(thread_id, agent_id))
 
@@ -62,7 +74,7 @@ def _transport(inner: Any, about: Mapping[str, str]) -> Any:
 
 
 def _heard(made: Any, about: Mapping[str, str]) -> Any:
-    """A client with its transports in ours: what it has made of its options, and for proxies of the environment."""
+    """Return the client with its transports wrapped: its own, and those for proxies of the environment."""
     made._transport = _transport(made._transport, about)  # noqa: SLF001  # a client that is given one makes no others
     mounts = made._mounts  # noqa: SLF001
     for pattern, mounted in mounts.items():
@@ -86,12 +98,12 @@ def _library(name: str | None) -> ModuleType:
 
 
 def _defaults(module: ModuleType, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the SDKs give their own clients."""
+    """Return the options that the SDKs give their own clients."""
     return {"follow_redirects": True, "limits": module.Limits(**MOST_CONNECTIONS), **options}
 
 
 def _methods(module: Any, inner: Any, about: Mapping[str, str]) -> dict[str, Any]:
-    """Those of a transport, synchronous and not."""
+    """Return the methods of a transport, synchronous and asynchronous."""
 
     def handle_request(_: Any, request: Any) -> Any:
         call = hook.begin(request, about)

@@ -1,4 +1,4 @@
-"""Which conversation a model call belongs to, and which call it follows or replaces. Pure: no I/O, no clock.
+"""The conversation that a model call belongs to, and the call that it follows or replaces. Pure: no I/O, no clock.
 
 The first of these rules that says something counts:
 
@@ -43,7 +43,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a call belongs. `again`: it is another attempt of the run, which has failed so far."""
+    """The place of a call: its thread, run, and predecessor. `again`: it is another attempt of a run that failed."""
 
     thread: str
     run: str
@@ -54,8 +54,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A call and its answer, as other processes may learn them: the keys by which it is found. `after`: the run that it
-    follows.
+    """A call and its answer as other processes learn them.
+
+    The keys find it. `after`: the run that it follows.
     """
 
     scope: str
@@ -72,8 +73,9 @@ class _Answered(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Conversations:
-    """The calls that a process knows. Where there are more than `most`, the oldest of the scope that has most of them
-    is forgotten.
+    """The calls that a process remembers, at most `most`.
+
+    The oldest of the scope that has most of them is forgotten.
     """
 
     most: int = MOST
@@ -86,7 +88,7 @@ class Conversations:
         return len(self._known)
 
     def place(self, asked: Asked, run_id: str) -> Place:
-        """Where a call belongs; `run_id` is a new one, for a run that the request does not name."""
+        """Return the place of a call; `run_id` is a new id, for a run that the request doesn't name."""
         failed = self._failed.get(asked.scope, asked.attempt)
         if failed:
             place = failed.popleft()
@@ -125,20 +127,20 @@ class Conversations:
             self._follow(fact.scope, fact.thread, fact.after, fact.run)
 
     def failed(self, place: Place, asked: Asked) -> None:
-        """A call failed so that it may be tried again: the next equal request belongs to its run."""
+        """Note a call that failed and may be retried: the next equal request belongs to its run."""
         failed = self._failed.pop(asked.scope, asked.attempt) or deque()
         failed.append(place)
         self._failed.put(asked.scope, asked.attempt, failed, FAILED)
 
     def given_up(self, place: Place, asked: Asked) -> None:
-        """It was not tried again, and will not be taken for that any more."""
+        """Forget a failed call that was not retried."""
         failed = self._failed.pop(asked.scope, asked.attempt) or ()
         left = deque(one for one in failed if one.run != place.run or one.thread != place.thread)
         if left:
             self._failed.put(asked.scope, asked.attempt, left, FAILED)
 
     def _before(self, asked: Asked) -> _Answered | None:
-        """The call that this one follows."""
+        """Return the call that this one follows."""
         if asked.told.response is not None:
             return self._one_of(asked, asked.told.response)
         hashes = list(zip(asked.said, chain(asked.said), strict=True))
@@ -155,13 +157,13 @@ class Conversations:
         return next(free, fit[-1])
 
     def _follow(self, scope: str, thread: str, before: str, run: str) -> str | None:
-        """A run follows another one -> the one that has followed it last so far."""
+        """Note that a run follows another one; return the one that followed it last until now."""
         newest = self._followers.pop(scope, (thread, before))
         self._followers.put(scope, (thread, before), run, self.most)
         return newest
 
     def _run(self, asked: Asked, thread: str, run_id: str) -> tuple[str, str | None]:
-        """-> the run's id, and the run that it follows by its name: a run that is named again goes on as NAME.2."""
+        """Return the run's id, and the run that it follows by its name: a run that is named again goes on as NAME.2."""
         named = asked.told.run
         if named is None:
             return run_id, None

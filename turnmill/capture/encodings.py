@@ -32,10 +32,10 @@ class Unreadable(ValueError):
 
 
 def decoding(encodings: str) -> Decode:
-    """The value of `content-encoding` -> a function that decodes chunks in turn, each into pieces.
+    """Return a function that decodes the chunks of a body in turn, each into pieces.
 
-    Raises Unreadable for an encoding that is not known, and for more than ENCODINGS of them; the pieces raise it for
-    bytes that are not of it.
+    `encodings` is the value of `content-encoding`. Raises Unreadable for an encoding that is unknown, and for more than
+    ENCODINGS of them; the pieces raise it for damaged bytes.
     """
     decode: Decode = _unchanged
     for name in _names(encodings):
@@ -44,9 +44,9 @@ def decoding(encodings: str) -> Decode:
 
 
 def decoded(encodings: str, data: bytes, most: int) -> bytes:
-    """The value of `content-encoding`, and a whole body -> what is behind it, of at most `most` bytes.
+    """Return a whole body decoded, at most `most` bytes; `encodings` is the value of `content-encoding`.
 
-    Raises Unreadable for an encoding that is not known, for bytes that are not of it, and for more of them.
+    Raises Unreadable for an encoding that is unknown, for damaged bytes, and for more bytes than that.
     """
     for name in _names(encodings):
         data = _whole(name, data, most)
@@ -56,7 +56,7 @@ def decoded(encodings: str, data: bytes, most: int) -> bytes:
 
 
 def _names(encodings: str) -> list[str]:
-    """The encodings, the outermost first."""
+    """Return the names of the encodings, the outermost first."""
     names = [name.strip().lower() for name in encodings.split(",", 2 * ENCODINGS)]
     found = [name for name in reversed(names) if name not in ("", "identity")]
     if len(found) > ENCODINGS:

@@ -35,7 +35,7 @@ LONGEST_WAIT: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How an exchange ended: the `end` of its run, and for how many seconds another attempt may come; 0: none will."""
+    """The end of an exchange: the `end` of its run, and the seconds within which a retry may come; 0: none will."""
 
     end: str
     again_within: float = 0.0
@@ -62,12 +62,12 @@ class Exchange:
         self._trouble: str | None = None  # why the answer, or our copy of it, is not whole
 
     def asked(self) -> list[Fields]:
-        """-> the event that comes before those of the answer, once."""
+        """Return the event that comes before those of the answer, once."""
         body, self._body = self._body, None
         return [self._event("request", request=body)]
 
     def answered(self, status: int, headers: Mapping[str, str]) -> list[Fields]:
-        """The head of the answer has come; names of headers are in lower case."""
+        """Note that the head of the answer has come; names of headers are in lower case."""
         self._status = status
         self._wait = AGAIN_WITHIN + _retry_after(headers)
         wire = WIRES[self._dialect]
@@ -81,7 +81,7 @@ class Exchange:
         return []
 
     def data(self, chunk: bytes) -> Iterator[Fields]:
-        """A chunk of the answer as it came, still encoded -> the events that are whole now."""
+        """Yield the events that a chunk of the answer completes; it is still encoded."""
         if self._decode is None:
             return
         try:
@@ -93,7 +93,7 @@ class Exchange:
             yield from self._unreadable(error)
 
     def finished(self) -> Iterator[Fields]:
-        """The answer's body is whole -> the events that are left."""
+        """Yield the remaining events: the answer's body is complete."""
         if self._stream is not None:
             yield from self._close()
         elif self._trouble is not None:
@@ -112,7 +112,7 @@ class Exchange:
         self._whole = []
 
     def failed(self, error: str) -> Iterator[Fields]:
-        """The connection failed, and there is no answer, or a part of one. `error`: `NAME: what it says`."""
+        """Yield the events of a broken connection, with no answer or a part of one. `error`: `NAME: its message`."""
         if self._stream is not None:
             yield from self._close()
         if not self.is_over:
@@ -122,7 +122,10 @@ class Exchange:
             yield self._event("error", body={"type": name, "message": message})
 
     def cancelled(self) -> Iterator[Fields]:
-        """The program wants no more of it. A refusal is told all the same: clients that try again may not read it."""
+        """Yield the events of a call that the program gave up.
+
+        A refusal is reported all the same: clients that retry may not read it.
+        """
         if self._status and not self._is_good:
             yield from self.finished()
 
@@ -134,7 +137,7 @@ class Exchange:
 
     @property
     def is_over(self) -> bool:
-        """Whether the model has ended its answer, whatever the connection does then."""
+        """True if the model has ended its answer, whatever the connection does then."""
         return self.answer.over and not self.answer.failed
 
     def verdict(self, how: str) -> Verdict:
@@ -179,7 +182,10 @@ class Exchange:
                 yield from self._said(framed.event, len(framed.raw))
 
     def _read(self) -> Iterator[Fields]:
-        """A whole answer: JSON, an array of events as Google sends it, or a stream under another name."""
+        """Yield the events of a whole answer.
+
+        JSON, an array of events as Google sends it, or a stream under another name.
+        """
         data = b"".join(self._whole)
         value = json_of(data)
         if isinstance(value, (dict, list)):
@@ -201,7 +207,7 @@ class Exchange:
             yield from self._left_out(0, "an event was too large: long texts in it are cut")
 
     def _masked(self, event: Fields) -> Fields:
-        """An event that says why the server failed, or that repeats the request, without credentials."""
+        """Return an event without credentials, where it reports a server's failure or repeats the request."""
         response = event.get("response")
         if isinstance(response, dict):
             event = {**event, "response": masked_settings(self._dialect, response)[0]}
@@ -233,7 +239,7 @@ def _is_stream(content_type: str, *, asked: bool) -> bool:
 
 
 def _without_repeats(event: Fields) -> Fields:
-    """An event that says all of the answer again, where that is too large to travel: the deltas have said it."""
+    """Return an event without its copy of the whole answer, where that is too large to travel: the deltas have it."""
     response = event.get("response")
     if not isinstance(response, dict) or not response.get("output") or fitted(event) is event:
         return event

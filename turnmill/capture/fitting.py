@@ -16,9 +16,9 @@ STEPS: Final = (65_536, 8_192, 1_024, 128)  # characters that are left of long t
 
 
 def request_body(dialect: str, body: Any) -> Any:
-    """A request's body as it travels: one of more than 256 KB without settings, and from the model's last words on.
+    """Return a request's body as it travels: above 256 KB without settings, and from the model's last words on.
 
-    The pipeline stores neither settings nor what is sent again.
+    The pipeline stores neither settings nor repeated history.
     """
     if not isinstance(body, dict) or len(encode(body)) <= BODY_BYTES:
         return body
@@ -48,7 +48,7 @@ def json_of(data: bytes) -> Any:
 
 
 def _newest(history: list[Any]) -> int:
-    """Where the model's last words begin; 0 where it has said nothing."""
+    """Return the index where the model's last words begin; 0 where it has said nothing."""
     at = len(history)
     while at and not _is_own(history[at - 1]):
         at -= 1

@@ -1,4 +1,4 @@
-"""How many values a JSON text has, counted before they are made of it: three bytes may become a list of 64. Pure."""
+"""The number of values in a JSON text, counted before they are made: three bytes may become a list of 64. Pure."""
 
 from __future__ import annotations
 

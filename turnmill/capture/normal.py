@@ -31,7 +31,7 @@ class Said(NamedTuple):
 
 
 def messages(dialect: str, body: Any) -> list[Said]:
-    """What a request body holds of its conversation; bodies may be any JSON, and nothing is raised."""
+    """Return the conversation in a request body; bodies may be any JSON, and nothing is raised."""
     read = READERS.get(dialect)
     return merged(read(body)) if read is not None and isinstance(body, dict) else []
 
@@ -80,7 +80,7 @@ def _responses(body: Fields) -> Iterator[Said]:
 
 
 def response_item(item: Fields) -> Iterator[Said]:
-    """An item of the Responses API, of an input or an output."""
+    """Yield the message of an item of the Responses API, of an input or an output."""
     kind = item.get("type") or "message"
     if kind == "message" and item.get("role") == "assistant":
         yield Said(ASSISTANT, _text(item.get("content")))
@@ -109,7 +109,7 @@ def _anthropic(body: Fields) -> Iterator[Said]:
 
 
 def assistant_blocks(content: Any) -> Said:
-    """The content of an assistant's message of Anthropic's API."""
+    """Return the message in an assistant's content of Anthropic's API."""
     calls = [block.get("id") for block in _objects(content) if block.get("type") == "tool_use"]
     return Said(ASSISTANT, _text(content), _ids(calls))
 
@@ -129,7 +129,7 @@ def _gemini(body: Fields) -> Iterator[Said]:
 
 
 def model_parts(parts: Any) -> Said:
-    """The parts of a model's content of Google's API."""
+    """Return the message in the parts of a model's content of Google's API."""
     spoken = [part for part in _objects(parts) if not part.get("thought")]
     calls = [part.get("functionCall", part.get("function_call")) for part in spoken]
     ids = [call.get("id") or call.get("name") for call in calls if isinstance(call, dict)]
@@ -153,7 +153,7 @@ def _ids(values: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _text(content: Any) -> str:
-    """The texts of a content, however it is cut; thoughts are none."""
+    """Return the texts of a content, however it is cut; thoughts are left out."""
     if isinstance(content, str):
         return content
     pieces = (block.get("text") for block in _objects(content) if block.get("type") != "thinking")
@@ -161,7 +161,7 @@ def _text(content: Any) -> str:
 
 
 def _content(content: Any) -> str:
-    """The texts of a content, and hashes of all else in it."""
+    """Return the texts of a content, and hashes of all else in it."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

@@ -7,7 +7,7 @@ import sys
 
 
 class OwnFailures:
-    """Those of one reader of what passes by. To be called where the exception is handled."""
+    """Our own failures in one reader of passing traffic. Call it where the exception is handled."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log

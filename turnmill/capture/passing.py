@@ -1,4 +1,4 @@
-"""What passes by in any thread, calls and runs: noted in a bounded queue, from which the publisher's loop takes it."""
+"""Captured calls and runs from any thread, noted in a bounded queue from which the publisher's loop takes them."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ class CapturedCall:
         self.run_id = ""
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """The head of the answer; names of headers in lower case."""
+        """Note the head of the answer; names of headers are in lower case."""
         if not self.ended:
             self._passing.put(self, "answered", (status, dict(headers)), 0, self._tenant)
 
     def data(self, chunk: bytes) -> None:
-        """A piece of the answer's body as it came, still encoded."""
+        """Note a piece of the answer's body, still encoded."""
         if self.ended or not chunk:
             return
         if self._lost or not self._passing.put(self, "data", bytes(chunk), len(chunk), self._tenant):
             self._lost += len(chunk)
 
     def finished(self) -> None:
-        """The answer's body is whole."""
+        """Note that the answer's body is complete."""
         self._end("finished", None)
 
     def failed(self, error: BaseException | str) -> None:
-        """The connection failed: no answer came, or a part of one."""
+        """Note that the connection failed: no answer came, or a part of one."""
         self._end("failed", error if isinstance(error, str) else f"{type(error).__name__}: {error}")
 
     def cancelled(self) -> None:
-        """The program wants no more of it."""
+        """Note that the program gave the call up."""
         self._end("cancelled", None)
 
     def _end(self, how: str, error: str | None) -> None:
@@ -86,7 +86,7 @@ class CapturedCall:
 
 
 class Note(NamedTuple, Generic[Subject]):
-    """What happened to a call or a run, at epoch ms; `size`: bytes that it takes in the queue."""
+    """One occurrence in a call or run, at epoch ms; `size`: the bytes that it takes in the queue."""
 
     call: Subject
     at: int
@@ -97,8 +97,9 @@ class Note(NamedTuple, Generic[Subject]):
 
 
 class Passing(Generic[Subject]):
-    """The queue of a process, of at most `room` bytes, of which each tenant has a share. In a process of one tenant
-    there is nobody else to leave room for: all that it notes is of None, and has the whole of it.
+    """The queue of a process, of at most `room` bytes, of which each tenant has a share.
+
+    A process of one tenant notes everything as None, which has the whole of it: nobody else needs room.
 
     `wake` is called when the first note comes into an idle queue.
     """
@@ -159,12 +160,12 @@ class Passing(Generic[Subject]):
         self._notes.clear()
 
     def attend(self) -> None:
-        """The reader begins to take notes: for what comes from now on it is woken again."""
+        """Begin to take notes: the reader is woken again for what comes from now on."""
         with self._lock:
             self._woken = False
 
     def take(self) -> Note[Subject] | None:
-        """-> the oldest note; None where there is none."""
+        """Return the oldest note; None where there is none."""
         with self._lock:
             if not self._notes:
                 return None

@@ -31,8 +31,10 @@ def before_exit(stop: Callable[[], None]) -> None:
 
 
 def listen() -> None:
-    """Have what was said published before a signal ends this process. Handlers that the program has are left alone, and
-    may take the place of ours at any time. In a thread other than the main one nothing is done.
+    """Publish captured calls before a signal ends this process.
+
+    Handlers of the program are left alone, and may take the place of ours at any time. Does nothing in a thread other
+    than the main one.
     """
     with suppress(ValueError):
         for name in NAMES:
@@ -42,8 +44,9 @@ def listen() -> None:
 
 
 def publish_and_die(number: int, frame: FrameType | None) -> None:
-    """Handle a signal as Python does without a handler, a moment later. For a handler of the program's own that calls
-    the one before it, do nothing: there was none.
+    """Handle a signal as Python does without a handler, after publishing.
+
+    A handler of the program's own may call the one that it replaced; then nothing is done, since there was none.
     """
     if signal.getsignal(number) is not publish_and_die:
         return

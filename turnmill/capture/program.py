@@ -11,6 +11,6 @@ SITE: Final = str(Path(__file__).parent / "site")
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """-> the same variables, with the folder of our `sitecustomize` first in PYTHONPATH."""
+    """Return the variables with the folder of our `sitecustomize` first in PYTHONPATH."""
     folders = [folder for folder in variables.get("PYTHONPATH", "").split(os.pathsep) if folder not in ("", SITE)]
     return {**variables, "PYTHONPATH": os.pathsep.join([SITE, *folders])}

@@ -31,7 +31,7 @@ class Provider:
 
 
 class Known(NamedTuple):
-    """What a request is: whose API, and which wire."""
+    """The provider and the wire of a request."""
 
     provider: str
     dialect: str
@@ -96,7 +96,7 @@ class Providers:
         self._by_host: dict[str, tuple[str, tuple[Api, ...]] | None] = {}
 
     def known(self, method: str, host: str, port: int | None, path: str) -> Known | None:
-        """What this request is; None where it is not one to a model. `path`: without the query."""
+        """Return the provider and wire of a request; None where it goes to no model. `path`: without the query."""
         if method.upper() != "POST":
             return None
         address = f"{host}:{port}" if port else host
@@ -120,6 +120,6 @@ class Providers:
 
 
 def model_in(path: str) -> str | None:
-    """The model that a path names: a deployment of Azure, a model of Google's."""
+    """Return the model that a path names: a deployment of Azure, a model of Google's."""
     found = MODEL.search(path)
     return found[1] if found else None

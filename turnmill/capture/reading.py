@@ -25,8 +25,10 @@ UTF_8: Final = ("utf-8", "utf8", "us-ascii")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`digest`: of the body as it came. `models`: every name that a server may take for the model's, the likeliest
-    first. `problem`: why the body can't be read as its server will read it, or is too large to be captured; None: it is
+    """The body of a request, read.
+
+    `digest`: of the body as it came. `models`: every name that a server may take for the model's, the likeliest first.
+    `problem`: why the body can't be read as its server will read it, or is too large to be captured; None: it is
     captured as it is.
     """
 
@@ -52,7 +54,10 @@ def read(call: Call) -> Reading:
 
 
 def _value(headers: Mapping[str, str], body: bytes) -> tuple[Any, str | None]:
-    """-> the body's JSON, None where it is none, {"left_out": bytes} where it is too large; and what is wrong."""
+    """Return the body's JSON and the problem with it.
+
+    The JSON is None where the body has none, {"left_out": bytes} where it is too large.
+    """
     left_out = {"left_out": len(body)}
     charset = CHARSET.search(headers.get("content-type", ""))
     if charset is not None and charset[1].lower() not in UTF_8:
@@ -73,7 +78,7 @@ def _value(headers: Mapping[str, str], body: bytes) -> tuple[Any, str | None]:
 
 
 def _models(path: str, body: Any) -> tuple[str, ...]:
-    """The path of those servers whose path names a model goes first. Some servers read keys in any case."""
+    """Return the names of models; a path that names one comes first. Some servers read keys in any case."""
     said = [value for key, value in body.items() if key.lower() == "model"] if isinstance(body, dict) else []
     found = [model_in(path), *said]
     return tuple(dict.fromkeys(name for name in found if isinstance(name, str)))

@@ -80,7 +80,7 @@ def _size(value: Any) -> int:
 
 
 class Runs:
-    """Those of a process. They are published inside of `async with`, in the loop of the publisher, which is open."""
+    """The runs of a process, published inside of `async with`, in the loop of the open publisher."""
 
     def __init__(self, publisher: Publisher, *, queue_bytes: int = CAPTURE_QUEUE_BYTES) -> None:
         self._publisher = publisher
@@ -93,7 +93,7 @@ class Runs:
         self._log = OwnFailures(log)
 
     def begin(self, **identity: Any) -> PassingRun:
-        """A run; the arguments are those of Publisher.run."""
+        """Begin a run; the arguments are those of Publisher.run."""
         identity["run_id"] = identity.get("run_id") or str(uuid4())
         identity.setdefault("traceparent", current())  # of the caller's thread
         return PassingRun(self._passing, identity)

@@ -1,4 +1,4 @@
-"""What a whole process publishes, by hooks, transports and helpers of frameworks: a thread with the publisher's loop.
+"""The publishing thread of a whole process, for hooks, transports and helpers of frameworks.
 
 The thread starts with the first call or run, and ends with the program, after at most some seconds. A process that was
 forked begins anew. Nothing here raises into the program: what fails is logged, and the call or run is not published.
@@ -54,8 +54,9 @@ class Runtime:
         self._broken = False
 
     def prepare(self) -> None:
-        """Load what publishing needs, and read the settings; once. A program does this when it makes a client, so that
-        its first call is not slower for it.
+        """Load what publishing needs, and read the settings; once.
+
+        A program does this when it makes a client, so that its first call is not slower for it.
         """
         if self._providers is not None or self._broken:
             return
@@ -93,8 +94,10 @@ class Runtime:
         path: str,
         request: Callable[[], tuple[Mapping[str, str], bytes]],
     ) -> CapturedCall | None:
-        """A request goes out -> the call, where it is one to a model. `path`: without the query. `request`: gives its
-        headers, with names in lower case, and its body; it is asked only then.
+        """Begin the capture of a request; return None if it goes to no model.
+
+        `path`: without the query. `request`: returns its headers, with names in lower case, and its body; it is called
+        only for a request to a model.
         """
         try:
             self.prepare()
@@ -107,7 +110,7 @@ class Runtime:
             return None
 
     def run(self, **identity: Any) -> PassingRun:
-        """A run of a framework; the arguments are those of Publisher.run, and it is published in the same thread."""
+        """Begin a run of a framework, published in the same thread; the arguments are those of Publisher.run."""
         from turnmill.capture.runs import PassingRun  # noqa: PLC0415  # as above
 
         try:
@@ -215,13 +218,14 @@ _of_process: list[Runtime] = [Runtime()]
 
 
 def runtime() -> Runtime:
-    """The one of this process."""
+    """Return the runtime of this process."""
     return _of_process[0]
 
 
 def flush(within: float = END_WITHIN) -> None:
-    """Return when the broker or the spool has what hooks, clients and helpers have said so far, or after `within`
-    seconds: for a server that is about to end, and for a function that is frozen between two requests.
+    """Return when the broker or the spool has all that was captured so far, or after `within` seconds.
+
+    For a server that is about to end, and for a function that is frozen between two requests.
     """
     runtime().flush(within)
 
@@ -243,7 +247,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def program_name() -> str:
-    """What the running program is called: the module of `python -m`, or the file's name without its suffix."""
+    """Return the running program's name: the module of `python -m`, or the file's name without its suffix."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is not None and spec.name:
         return str(spec.name.removesuffix(".__main__"))

@@ -65,8 +65,9 @@ def without_addresses(text: str) -> str:
 
 
 def masked_settings(dialect: str, body: Any) -> tuple[Any, frozenset[str]]:
-    """A request's body, or the response that repeats it -> the same with `***` for credentials in its settings; which
-    these were. The conversation is left as it is.
+    """Return a body with `***` for credentials in its settings, and the values that were masked.
+
+    `body` is a request's, or the response that repeats it. The conversation is left as it is.
     """
     if not isinstance(body, dict):
         return body, frozenset()

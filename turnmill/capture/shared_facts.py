@@ -1,4 +1,4 @@
-"""What a process knows of a call, in the headers of the record that ends it: so others know its conversation, too.
+"""A call's keys in the headers of the record that ends it, by which other processes know its conversation.
 
     turnmill-answered    {"thread": …, "run": …, "keys": [hash or id of the response, …], "after": …}
 
@@ -20,7 +20,7 @@ KEYS: Final = 4
 
 
 def headers(fact: Fact) -> list[tuple[str, bytes]]:
-    """-> the headers of a record; none where there is nothing by which a request could be known."""
+    """Return the headers of a record; none where a request could be known by nothing."""
     keys = [{"hash": key.hex()} if isinstance(key, bytes) else {"response": key} for key in fact.keys]
     if not keys:
         return []
@@ -29,7 +29,7 @@ def headers(fact: Fact) -> list[tuple[str, bytes]]:
 
 
 def fact_of(found: Sequence[tuple[str, bytes | None]], scope: str) -> Fact | None:
-    """The fact that a record's headers tell; None where they tell none. `scope`: the tenant that the record names."""
+    """Return the fact in a record's headers; None where there is none. `scope`: the tenant that the record names."""
     value = next((value for name, value in found if name == HEADER), None)
     if value is None or len(value) > LONGEST:
         return None

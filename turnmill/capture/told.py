@@ -1,4 +1,4 @@
-"""What a request itself says of its conversation, in our headers, in its API, or as known clients do. Pure.
+"""The conversation that a request names: in our headers, in its API, or as known clients do. Pure.
 
 Read are, the first that says something:
 
@@ -35,7 +35,7 @@ CLAUDE_CODE: Final = re.compile(r"_session_([0-9a-fA-F-]{36})\Z")  # user_…_ac
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a request says of itself; None where it says nothing. `response`: the one that it goes on from."""
+    """The names in a request; None where it has none. `response`: the one that it continues."""
 
     thread: str | None = None
     run: str | None = None

@@ -27,10 +27,18 @@ async def ag_ui_events(
     thread_id: str | None = None,
     tenant: str | None = None,
 ) -> AsyncGenerator[Event]:
-    """The events of a run, unchanged, published on the way: objects of ag-ui-protocol, or dicts.
+    """Yield the events of a run unchanged, and publish them: objects of ag-ui-protocol, or dicts.
 
-    `run_input`: the RunAgentInput that is answered, or its JSON; thread, run and the user's words come from it.
-    `thread_id`: where the client does not choose the thread. Raises InvalidRecord for an input that can't be written.
+    Args:
+        publisher: An open publisher.
+        run_input: The RunAgentInput that is answered, or its JSON; thread, run and the user's words come from it.
+        events: The run's events.
+        agent_id: The agent.
+        thread_id: The thread, where the client doesn't choose it.
+        tenant: The tenant.
+
+    Raises:
+        InvalidRecord: The input can't be written as JSON.
     """
     body = model(run_input)
     asked = from_request(StreamRequest({}, {}, body))

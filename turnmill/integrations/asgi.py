@@ -75,7 +75,7 @@ class PublishStreams:
         await exchange.end("aborted")  # unless it was complete
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The application's lifespan, with a publisher: it starts and stops whatever is wrong with publishing."""
+        """Run the application's lifespan with a publisher; it starts and stops whatever is wrong with publishing."""
         stack = AsyncExitStack()
 
         async def close() -> None:
@@ -85,7 +85,7 @@ class PublishStreams:
                 log.exception("the end of some streams may be lost")
 
         async def closing(message: Message) -> None:
-            """A server ends its process when it hears of the end: what is left to publish comes before that."""
+            """Publish the rest before a server hears of the end, since it ends its process then."""
             if message["type"].startswith(("lifespan.shutdown.", "lifespan.startup.failed")):
                 await close()
             await send(message)
@@ -100,7 +100,7 @@ class PublishStreams:
             await close()
 
     def run(self, request: StreamRequest) -> PublishedRun | None:
-        """-> the run of a stream that begins; None where the stream is not to be published."""
+        """Return the run of a stream that begins; None where the stream is not to be published."""
         if self.publisher is None:
             if not self._is_told:
                 log.error("streams are not published: give a publisher, as the application's lifespan has opened none")
@@ -139,7 +139,7 @@ class _Exchange:
         self._client_gone = False
 
     async def receive(self) -> Message:
-        """A message of the client, unchanged."""
+        """Return a message of the client, unchanged."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
             self._client_gone = True
@@ -150,7 +150,7 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """A message of the application: to the client, unchanged, then to the topic."""
+        """Pass a message of the application on to the client, unchanged, then publish it."""
         try:
             await self._send(message)
         except OSError:
@@ -160,7 +160,7 @@ class _Exchange:
             await self._published(message)
 
     async def end(self, verdict: str) -> None:
-        """The application has returned, or failed."""
+        """End the run: the application has returned, or failed."""
         if self._run is not None:
             await self._try(self._run, self._run.end("disconnected" if self._client_gone else verdict))
             self._run = None

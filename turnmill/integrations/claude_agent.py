@@ -38,9 +38,14 @@ async def claude_query(
     tenant: str | None = None,
     **options: Any,
 ) -> AsyncGenerator[Any]:
-    """The messages of `claude_agent_sdk.query(prompt=prompt, **options)`, unchanged, published on the way.
+    """Yield the messages of `claude_agent_sdk.query(prompt=prompt, **options)` unchanged, and publish them.
 
-    `thread_id` is by default the session's id, which stays the same where a session is resumed.
+    Args:
+        prompt: A text, or an asynchronous iterable of messages.
+        thread_id: By default the session's id, which stays the same where a session is resumed.
+        agent_id: The agent.
+        tenant: The tenant.
+        options: Arguments of the SDK's `query`.
     """
     spoken = _Spoken(thread_id, agent_id, tenant)
     messages = import_module("claude_agent_sdk").query(prompt=spoken.noted(prompt), **options)
@@ -61,7 +66,7 @@ async def claude_query(
 def claude_client(
     client: Client, *, thread_id: str | None = None, agent_id: str = AGENT, tenant: str | None = None
 ) -> Client:
-    """A `ClaudeSDKClient`, before it is connected -> the same client, whose conversation is published.
+    """Return the same `ClaudeSDKClient`, not yet connected, whose conversation is published from now on.
 
     `thread_id` as in `claude_query`.
     """
@@ -84,7 +89,7 @@ class _Spoken:
         runtime().prepare()
 
     def noted(self, prompt: Any) -> Any:
-        """A prompt -> the same, noted; of several messages each when the SDK takes it."""
+        """Return the same prompt, noted; each of several messages is noted when the SDK takes it."""
         if isinstance(prompt, AsyncIterable):
             return self._each(prompt)
         if isinstance(prompt, str):
@@ -92,7 +97,7 @@ class _Spoken:
         return prompt
 
     def prompted(self, method: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        """A method whose first argument is a prompt, or nothing."""
+        """Wrap a method whose first argument is a prompt, or nothing."""
 
         @functools.wraps(method)
         async def asked(*arguments: Any, **named: Any) -> None:
@@ -105,7 +110,7 @@ class _Spoken:
         return asked
 
     def heard(self, method: Callable[[], AsyncIterator[Any]]) -> Callable[[], AsyncIterator[Any]]:
-        """A method that gives messages; who stops early may go on later."""
+        """Wrap a method that returns messages; a reader that stops early may go on later."""
 
         @functools.wraps(method)
         async def messages() -> AsyncIterator[Any]:
@@ -120,7 +125,7 @@ class _Spoken:
         return messages
 
     def left(self, method: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """A method that ends the conversation."""
+        """Wrap a method that ends the conversation."""
 
         @functools.wraps(method)
         async def disconnected() -> None:
@@ -132,7 +137,7 @@ class _Spoken:
         return disconnected
 
     def hear(self, message: Any) -> None:
-        """A message of the SDK's."""
+        """Publish a message of the SDK's."""
         try:
             run = self._run or self._begun(message)
             run.send(message)
@@ -142,13 +147,13 @@ class _Spoken:
             log.exception("a run of the Claude Agent SDK is not published as a whole")
 
     def end(self, end: str) -> None:
-        """The open run is over."""
+        """End the open run."""
         run, self._run = self._run, None
         if run is not None:
             run.end(end)
 
     def _begun(self, message: Any) -> PassingRun:
-        """A run begins with its first message, which names the session, and with the oldest prompt that waits."""
+        """Begin a run at its first message, which names the session, with the oldest prompt that waits."""
         data = getattr(message, "data", None)
         session = getattr(message, "session_id", None) or (data.get("session_id") if isinstance(data, dict) else None)
         self._run = runtime().run(
@@ -162,7 +167,7 @@ class _Spoken:
         return self._run
 
     def _ask(self, line: Any) -> None:
-        """A prompt while a run is open is a word in it."""
+        """Note a prompt; while a run is open it is a message in that run."""
         if self._run is None:
             self._asked.append(line)
         else:

@@ -46,8 +46,10 @@ calling: ContextVar[tuple[str, str] | None] = ContextVar("turnmill_calling", def
 
 @dataclass(slots=True)
 class _Open:
-    """An invocation on its way. `answered`: its newest event was an answer that may be the last; `failed`: a model or
-    a tool has raised, which ends the invocation unless another plugin helps.
+    """An open invocation.
+
+    `answered`: its newest event was an answer that may be the last; `failed`: a model or a tool has raised, which ends
+    the invocation unless another plugin helps.
     """
 
     run: PassingRun
@@ -56,8 +58,10 @@ class _Open:
 
 
 def from_session(invocation_context: Any) -> RunIdentity:
-    """The thread is the session: its id where that is a UUID, as ADK makes them, else APP:USER:SESSION, since ids that
-    people choose are unique for one user of one app only. The agent is the root agent.
+    """Return the session as thread, the root agent as agent.
+
+    The thread is the session's id where that is a UUID, as ADK makes them, else APP:USER:SESSION, since ids that people
+    choose are unique for one user of one app only.
     """
     session = invocation_context.session
     agent = invocation_context.agent
@@ -74,7 +78,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _quiet(callback: Callback) -> Callback:
-    """A callback whose failures are logged: ADK would end the invocation for them."""
+    """Wrap a callback so that its failures are logged: ADK would end the invocation for them."""
 
     @functools.wraps(callback)
     async def quiet(self: AdkPlugin, **told: Any) -> None:
@@ -105,7 +109,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
 
     @_quiet
     async def before_run_callback(self, *, invocation_context: Any) -> None:
-        """An invocation begins: the user's message is in its session."""
+        """Begin an invocation: the user's message is in its session."""
         identity = self._identify(invocation_context)
         if identity is None:
             return
@@ -124,7 +128,7 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
 
     @_quiet
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> None:
-        """An event, before it is kept and handed out."""
+        """Publish an event, before it is kept and handed out."""
         found = self._open.get(invocation_context.invocation_id)
         if found is not None:
             found.run.send(event)
@@ -133,10 +137,10 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
 
     @_quiet
     async def after_run_callback(self, *, invocation_context: Any) -> None:
-        """It is over: to its end, or because nobody reads on, which ADK takes for the same.
+        """End a run: it is complete, or nobody reads on, which ADK takes for the same.
 
-        Who stops reading behind an answer has all of it; behind anything else the run was given up. Only the exception
-        that is under way says which it is.
+        A reader that stops behind an answer has all of it; behind anything else the run was given up. Only the
+        exception that is under way tells the two apart.
         """
         found = self._open.pop(invocation_context.invocation_id, None)
         if found is not None:
@@ -144,35 +148,35 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
             found.run.end("aborted" if stopped and not found.answered else "complete")
 
     async def close(self) -> None:
-        """The runner is closed, as a server does that is about to end by a signal: publish what it has said."""
+        """Publish the rest: the runner is closed, as by a server that is about to end by a signal."""
         await asyncio.to_thread(runtime().flush, CLOSED_WITHIN)
 
     @_quiet
     async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:
-        """It failed, and the program sees the exception."""
+        """End a run that failed; the program sees the exception."""
         found = self._open.pop(invocation_context.invocation_id, None)
         if found is not None:
             _fail(found.run, str(error) or type(error).__name__)
 
     @_quiet
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
-        """A model raised; another plugin may answer for it."""
+        """Note that a model raised; another plugin may answer for it."""
         self._note(callback_context, error)
 
     @_quiet
     async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
-        """A call begins, in which an agent may run."""
+        """Note that a tool's call begins, in which an agent may run."""
         found = self._open.get(tool_context.invocation_id)
         calling.set(None if found is None else (found.run.thread_id, str(found.run.run_id)))
 
     @_quiet
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
-        """A call is over."""
+        """Note that a tool's call has ended."""
         calling.set(None)
 
     @_quiet
     async def on_tool_error_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, error: Exception) -> None:
-        """A tool raised; another plugin may answer for it."""
+        """Note that a tool raised; another plugin may answer for it."""
         calling.set(None)
         self._note(tool_context, error)
 
@@ -182,12 +186,12 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
             found.failed = str(error) or type(error).__name__
 
     def _parent(self) -> Mapping[str, Any]:
-        """The run whose call this invocation is, where it is one."""
+        """Return the run whose tool call this invocation is, where it is one."""
         parent = calling.get()
         return {} if parent is None else {"parent_thread_id": parent[0], "parent_run_id": parent[1]}
 
     def _gone(self, key: str, run: PassingRun) -> None:
-        """An invocation has gone away without a word; it may be any thread that collects it."""
+        """Forget an invocation that was dropped without an end; any thread may collect it."""
         found = self._open.get(key)
         if found is not None and found.run is run:
             del self._open[key]
@@ -198,13 +202,13 @@ class AdkPlugin(_Base or object):  # type: ignore[misc]  # a program without ADK
 
 
 def _fail(run: PassingRun, why: str) -> None:
-    """As ADK's own server says it."""
+    """End a run as ADK's own server reports a failure."""
     run.send({"error": why})
     run.end("error")
 
 
 def _asked(context: Any) -> Mapping[str, Any]:
-    """What the user said, as the body that ADK's server is called with. A resumed invocation may have no new word."""
+    """Return the user's words, as the body that ADK's server is called with; a resumed invocation may have none."""
     newest = context.session.events[-1] if context.session.events else None
     if newest is None or newest.author != USER or newest.invocation_id != context.invocation_id:
         return {}

@@ -44,10 +44,15 @@ log = logging.getLogger("turnmill.publisher")
 
 
 def langchain_handler(*, thread_id: str | None = None, agent_id: str | None = None, tenant: str | None = None) -> Any:
-    """-> a `BaseCallbackHandler` for `config={"callbacks": [...]}`; one serves any number of runs, also at once.
+    """Return a `BaseCallbackHandler` for `config={"callbacks": [...]}`; one serves any number of runs at once.
 
-    `thread_id`: where the config names none, under `configurable` or in its metadata. `agent_id`: by default the
-    agent's name, or what LangChain calls the run (`run_name`). Raises CallerError where LangChain is not installed.
+    Args:
+        thread_id: The thread, where the config names none, under `configurable` or in its metadata.
+        agent_id: By default the agent's name, or what LangChain calls the run (`run_name`).
+        tenant: The tenant.
+
+    Raises:
+        CallerError: LangChain is not installed.
     """
     try:
         base = import_module("langchain_core.callbacks").BaseCallbackHandler
@@ -60,7 +65,7 @@ def langchain_handler(*, thread_id: str | None = None, agent_id: str | None = No
 
 
 def _guarded(hear: Callable[..., None]) -> Callable[..., None]:
-    """A callback as a method that raises nothing."""
+    """Wrap a callback as a method that raises nothing."""
 
     def heard(_: Any, *arguments: Any, **named: Any) -> None:
         try:
@@ -72,7 +77,7 @@ def _guarded(hear: Callable[..., None]) -> Callable[..., None]:
 
 
 class _Publishing:
-    """What a handler hears. Its methods may be called from any thread."""
+    """The state behind a handler. Its methods may be called from any thread."""
 
     def __init__(self, thread_id: str | None, agent_id: str | None, tenant: str | None) -> None:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
@@ -80,7 +85,7 @@ class _Publishing:
         self._lock = Lock()
 
     def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: Any, **more: Any) -> None:
-        """A chain, a graph, or a node of one."""
+        """Begin a chain, a graph, or a node of one."""
         call = self._begun(run_id, serialized, inputs, more)
         if not call.is_node:
             return
@@ -93,7 +98,7 @@ class _Publishing:
                 self._base(root, messages)
 
     def on_chain_end(self, outputs: Any, *, run_id: Any, **_: Any) -> None:
-        """What it gave."""
+        """Publish a chain's output."""
         call = self._calls.pop(run_id, None)
         if call is None:
             return
@@ -105,7 +110,7 @@ class _Publishing:
         self._over(call)
 
     def on_chain_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        """It failed, or waits for somebody (`interrupt`)."""
+        """End a chain that failed, or that waits for an answer (`interrupt`)."""
         call = self._calls.pop(run_id, None)
         if call is None:
             return
@@ -114,22 +119,22 @@ class _Publishing:
         self._over(call, error)
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: Any, **more: Any) -> None:
-        """A model is asked."""
+        """Note the messages that a chat model is asked."""
         self._asked(self._begun(run_id, serialized, None, more), messages[0])
 
     def on_llm_start(self, serialized: Any, prompts: Sequence[str], *, run_id: Any, **more: Any) -> None:
-        """A model of texts is asked."""
+        """Note the prompt that a text model is asked."""
         self._asked(self._begun(run_id, serialized, None, more), [{"type": "human", "content": prompts[0]}])
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: Any, **_: Any) -> None:
-        """A piece of an answer."""
+        """Publish a piece of an answer."""
         call = self._calls.get(run_id)
         message = getattr(chunk, "message", None)
         if call is not None and message is not None:
             self._send(call.root, f"messages{call.namespace}", [message, told_with(call, run_id)])
 
     def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
-        """A whole answer. In a graph its node writes it into the state, or does not."""
+        """Publish a whole answer. In a graph its node writes it into the state, or doesn't."""
         call = self._calls.pop(run_id, None)
         if call is None:
             return
@@ -147,11 +152,11 @@ class _Publishing:
         self.on_chain_error(error, run_id=run_id)
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: Any, inputs: Any = None, **more: Any) -> None:
-        """A tool is called."""
+        """Begin a tool's call."""
         self._begun(run_id, serialized, inputs, more)
 
     def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
-        """What it gave. In a graph the state has it."""
+        """Publish a tool's result. In a graph the state has it."""
         call = self._calls.pop(run_id, None)
         if call is None:
             return
@@ -161,7 +166,7 @@ class _Publishing:
         self._over(call)
 
     def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
-        """It gave nothing; what becomes of that, its caller decides."""
+        """End a tool's call that failed; its caller decides what becomes of that."""
         self.on_chain_error(error, run_id=run_id)
 
     def on_retriever_start(self, serialized: Any, query: str, *, run_id: Any, **more: Any) -> None:
@@ -179,7 +184,7 @@ class _Publishing:
         self.on_chain_error(error, run_id=run_id)
 
     def on_custom_event(self, name: str, data: Any, *, run_id: Any, **_: Any) -> None:
-        """What `dispatch_custom_event` says."""
+        """Publish an event of `dispatch_custom_event`."""
         call = self._calls.get(run_id)
         if call is not None:
             self._send(call.root, "custom", {"type": name, "data": data})
@@ -200,8 +205,10 @@ class _Publishing:
         return call
 
     def _asked(self, call: Call, prompt: Any) -> None:
-        """The first prompt is the state before the run, where no state has messages. Later ones have what a program's
-        own tools gave.
+        """Publish the messages of a prompt.
+
+        The first prompt is the state before the run, where no state has messages. Later ones contain the results of a
+        program's own tools.
         """
         root = call.root
         for message in () if root.has_state else prompt:
@@ -246,7 +253,7 @@ class _Publishing:
             return root.run
 
     def _over(self, call: Call, error: BaseException | None = None) -> None:
-        """The run ends with the outermost call. Where no model was asked there is none, unless something failed."""
+        """End the run with the outermost call. Without a call of a model there is no run, unless something failed."""
         root = call.root
         if call.parent is not None:
             return

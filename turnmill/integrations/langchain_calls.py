@@ -1,4 +1,4 @@
-"""What is known of one call of LangChain's, and how its messages are written on the wire `langgraph`."""
+"""One call of LangChain's, and its messages on the wire `langgraph`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ Fields = dict[str, Any]
 
 @dataclass(slots=True, eq=False)
 class Root:
-    """The outermost call of a Runnable. `run`: None until the first event is published. `based`: the state before the
-    run is published. `has_state`: its graph's nodes write messages.
+    """The outermost call of a Runnable.
+
+    `run`: None until the first event is published. `based`: the state before the run is published. `has_state`: its
+    graph's nodes write messages.
     """
 
     run_id: str
@@ -52,7 +54,7 @@ class Call:
 
     @property
     def is_function(self) -> bool:
-        """Whether it is in a `@task` of an `@entrypoint`: no graph, whatever its task says."""
+        """True if it is in a `@task` of an `@entrypoint`: no graph, whatever its task says."""
         path: Any = self.metadata.get("langgraph_path") or ()
         return len(path) > 1 and not isinstance(path[1], str | int) and self.task.count("|") == 1
 
@@ -68,7 +70,7 @@ class Call:
 
 
 def messages_of(given: Any) -> Sequence[Any]:
-    """The messages of a state, of an input, or of a prompt; none where there are none."""
+    """Return the messages of a state, of an input, or of a prompt; none where there are none."""
     if isinstance(given, dict):
         given = given.get("messages")
     if isinstance(given, str):
@@ -79,23 +81,26 @@ def messages_of(given: Any) -> Sequence[Any]:
 
 
 def updates_of(written: Any) -> list[Any]:
-    """What a node has written: an update, a command with one, or several of them."""
+    """Return the updates that a node has written: one, a command with one, or several."""
     several = written if isinstance(written, list) else [written]
     return [update if isinstance(update, dict) else getattr(update, "update", None) for update in several]
 
 
 def is_update(written: Any) -> bool:
-    """Whether all that a node has written is updates of the state."""
+    """Return True if a node has written nothing but updates of the state."""
     return all(isinstance(update, dict) for update in updates_of(written))
 
 
 def thread_named(metadata: Mapping[str, Any]) -> str | None:
-    """The thread that a call's metadata name."""
+    """Return the thread that a call's metadata name."""
     return next((str(metadata[key]) for key in THREADS if metadata.get(key)), None)
 
 
 def thread_configured() -> str | None:
-    """The thread of the config that is current inside of a chain: later releases don't copy it into the metadata."""
+    """Return the thread of the config that is current inside of a chain.
+
+    Later releases don't copy it to the metadata.
+    """
     module = sys.modules.get("langchain_core.runnables.config")
     current = getattr(module, "var_child_runnable_config", None)
     config = None if current is None else current.get()
@@ -104,12 +109,12 @@ def thread_configured() -> str | None:
 
 
 def told_with(call: Call, run_id: Any) -> Fields:
-    """The metadata of a message. Its task, or else the model's call, tells a reader which pieces make one message."""
+    """Return the metadata of a message. Its task, or else the model's call, tells which pieces make one message."""
     return call.metadata if call.task else {TASK: f"{call.name}:{run_id}"}
 
 
 def whole(message: Any) -> Any:
-    """An answer; what was added up of chunks is none any more."""
+    """Return an answer as one message, also one that was added up of chunks."""
     if not hasattr(message, "model_dump"):
         return message
     fields = message.model_dump(mode="json", warnings=False)
@@ -117,7 +122,10 @@ def whole(message: Any) -> Any:
 
 
 def result_of(call: Call, output: Any) -> Any:
-    """A tool's message; of a tool that was given no call, the oldest one that it may answer is looked for."""
+    """Return a tool's message, matched to its call.
+
+    For a tool that was given no call id, the oldest call that it may answer is taken.
+    """
     waiting = call.root.calls
     identity = getattr(output, "tool_call_id", None)
     if identity is None:
@@ -135,5 +143,5 @@ def _text(output: Any) -> str:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether this error stops a graph until the program resumes it with an answer (`interrupt`)."""
+    """Return True if this error stops a graph until the program resumes it with an answer (`interrupt`)."""
     return type(error).__name__ == "GraphInterrupt" and bool(error.args)

@@ -31,10 +31,12 @@ log = logging.getLogger("turnmill.publisher")
 def openai_agents_processor(
     *, thread_id: str | None = None, agent_id: str | None = None, tenant: str | None = None
 ) -> Any:
-    """-> a `TracingProcessor` for `agents.add_trace_processor`, or for the list of `set_trace_processors`.
+    """Return a `TracingProcessor` for `agents.add_trace_processor` or `set_trace_processors`.
 
-    `thread_id`: where neither the trace's `group_id` nor its metadata name one; else a trace is a thread. `agent_id`:
-    by default the name of the run's first agent.
+    Args:
+        thread_id: The thread, where neither the trace's `group_id` nor its metadata name one; else a trace is a thread.
+        agent_id: By default the name of the run's first agent.
+        tenant: The tenant.
     """
     runtime().prepare()
     return _Processor(thread_id, agent_id, tenant)
@@ -65,14 +67,17 @@ class _Trace:
 
 
 class _Processor:
-    """What the SDK tells, from any of its threads, one trace from one at a time. Nothing of it raises."""
+    """The processor of traces.
+
+    The SDK calls it from any of its threads, for one trace from one at a time. Never raises.
+    """
 
     def __init__(self, thread_id: str | None, agent_id: str | None, tenant: str | None) -> None:
         self._thread_id, self._agent_id, self._tenant = thread_id, agent_id, tenant
         self._traces: dict[str, _Trace] = {}
 
     def on_trace_start(self, trace: Any) -> None:
-        """A trace begins: of one run, or around several."""
+        """Begin a trace: of one run, or around several."""
         try:
             metadata = getattr(trace, "metadata", None) or {}
             named = (metadata.get(key) for key in THREADS) if isinstance(metadata, Mapping) else ()
@@ -82,7 +87,7 @@ class _Processor:
             log.exception(FAILED)
 
     def on_trace_end(self, trace: Any) -> None:
-        """Runs of releases that mark none end here."""
+        """End the runs of releases that mark no end of a run."""
         try:
             known = self._traces.pop(trace.trace_id, None)
             for told in list(known.told.values()) if known is not None else ():
@@ -91,7 +96,7 @@ class _Processor:
             log.exception(FAILED)
 
     def on_span_start(self, span: Any) -> None:
-        """A run, an agent, a call of a model or of a tool begins."""
+        """Begin a run, an agent, a call of a model or of a tool."""
         try:
             trace = self._traces.get(span.trace_id)
             if trace is None:
@@ -106,7 +111,7 @@ class _Processor:
             log.exception(FAILED)
 
     def on_span_end(self, span: Any) -> None:
-        """It is over, and has what it gave, or an error."""
+        """End a span, which now has its result or an error."""
         try:
             trace = self._traces.get(span.trace_id)
             kind, told = trace.spans.pop(span.span_id, ("", None)) if trace is not None else ("", None)
@@ -125,7 +130,7 @@ class _Processor:
             log.exception(FAILED)
 
     def shutdown(self) -> None:
-        """The SDK's tracing ends: publish what it has told."""
+        """Publish the rest: the SDK's tracing ends."""
         runtime().flush()
 
     def force_flush(self) -> None:
@@ -142,7 +147,7 @@ class _Processor:
         return owner
 
     def _answered(self, told: _Told, span: Any) -> None:
-        """A model has answered. What it was asked says what tools gave, as the model has seen it."""
+        """Publish a model's answer. Its input contains the results of tools as the model has seen them."""
         data = span.span_data
         response = response_of(data)
         asked = [item for item in data.input if isinstance(item, dict)] if isinstance(data.input, list) else data.input
@@ -164,7 +169,7 @@ class _Processor:
         told.results.clear()
 
     def _returned(self, told: _Told, data: Any) -> None:
-        """A tool has given something. The span does not say which call it was: its name and arguments do."""
+        """Publish a tool's result. The span doesn't name its call: the tool's name and arguments identify it."""
         named = [call for call in told.calls.values() if call.get("name") == data.name]
         same = [call for call in named if call.get("arguments") == data.input] or named
         waiting = [call for call in same if call["call_id"] not in told.results]
@@ -194,7 +199,7 @@ class _Processor:
         return told.run
 
     def _over(self, told: _Told) -> None:
-        """The run has ended. Where nothing was told of any model, tracing leaves out what is said: there is none."""
+        """End a run. Where no model was reported, tracing leaves contents out, and there is no run."""
         run = told.run or (self._begin(told, None) if told.failed else None)
         if run is None:
             return

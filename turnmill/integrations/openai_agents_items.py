@@ -1,4 +1,4 @@
-"""What spans of OpenAI's Agents SDK hold, as events of the wire `openai-agents`. Pure.
+"""Spans of OpenAI's Agents SDK as events of the wire `openai-agents`. Pure.
 
 Source: openai-agents, src/agents/tracing/span_data.py; src/agents/models/chatcmpl_converter.py.
 """
@@ -17,17 +17,17 @@ Fields = dict[str, Any]
 
 
 def raw(kind: str, response: Fields) -> Fields:
-    """An event of the Responses API, as the SDK wraps it."""
+    """Return an event of the Responses API, as the SDK wraps it."""
     return {"type": "raw_response_event", "data": {"type": kind, "response": response}}
 
 
 def state_of(response: Fields) -> str:
-    """How a response has ended, as its last event is called."""
+    """Return how a response ended, as its last event is called."""
     return "incomplete" if response.get("status") == "incomplete" else "completed"
 
 
 def response_of(data: Any) -> Fields | None:
-    """What a model has answered, as a response of the Responses API; None where it has not."""
+    """Return a model's answer as a response of the Responses API; None where there is none."""
     if data.type == "response":
         response = data.response
         return None if response is None else _dump(response)
@@ -46,7 +46,7 @@ def _dump(value: Any) -> Any:
 
 
 def _items(message: Fields) -> list[Fields]:
-    """A message of Chat Completions -> items of the Responses API, as the SDK makes them."""
+    """Return a message of Chat Completions as items of the Responses API, as the SDK makes them."""
     items: list[Fields] = []
     thought = message.get("reasoning_content") or message.get("reasoning")
     if isinstance(thought, str) and thought:
@@ -66,7 +66,7 @@ def _items(message: Fields) -> list[Fields]:
 
 
 def output_of(item: Fields) -> Fields | None:
-    """What a tool gave, of what a model is asked: in either API."""
+    """Return a tool's result from an item of a model's input, in either API; None for other items."""
     if item.get("role") == "tool":
         return {"type": "function_call_output", "call_id": item.get("tool_call_id"), "output": item.get("content")}
     is_output = str(item.get("type")).endswith("call_output") and "output" in item
@@ -74,7 +74,7 @@ def output_of(item: Fields) -> Fields | None:
 
 
 def short(asked: Any) -> Any:
-    """A run's input: where it is long, from the model's last word on; None where that is long, too."""
+    """Return a run's input; a long one from the model's last words on, None where that is long, too."""
     if not isinstance(asked, list) or _fits(asked):
         return asked if _fits(asked) else None
     spoken = [n for n, item in enumerate(asked) if item.get("role") == "assistant" or item.get("type") == "reasoning"]
@@ -87,7 +87,7 @@ def _fits(value: Any) -> bool:
 
 
 def reason_of(error: Any) -> str:
-    """The text of a span's error: `{"message", "data": {"error"}}`."""
+    """Return the text of a span's error: `{"message", "data": {"error"}}`."""
     told = error if isinstance(error, Mapping) else {}
     data = told.get("data")
     inner = data.get("error") if isinstance(data, Mapping) else None

@@ -23,9 +23,19 @@ async def agent_events(
     tenant: str | None = None,
     **options: Any,
 ) -> AsyncGenerator[Any]:
-    """The events of `agent.run_stream_events(prompt, **options)`, unchanged, published on the way.
+    """Yield the events of `agent.run_stream_events(prompt, **options)` unchanged, and publish them.
 
-    `agent_id` is the agent's name where it is not given. The last event holds the run's result.
+    Args:
+        publisher: An open publisher.
+        agent: The agent.
+        prompt: The user's prompt.
+        thread_id: The conversation.
+        agent_id: By default the agent's name.
+        run_id: By default a new UUID.
+        tenant: The tenant.
+        options: Arguments of `run_stream_events`.
+
+    The last event holds the run's result.
     """
     # The provider is left out: the run's result names it where the SDK's own messages do.
     info = {"agent_name": agent.name, "model_name": getattr(getattr(agent, "model", None), "model_name", None)}
@@ -53,10 +63,10 @@ def published_response(
     tenant: str | None = None,
     info: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A streaming response of Starlette, as the UI adapters give it, published as it streams. -> the same response.
+    """Return the same streaming response of Starlette, published as it streams, as the UI adapters return it.
 
-    `info` may hold the body of the request (`request`), from which the user's words are read. Where the
-    server gives up the response, the run ends as disconnected.
+    `info` may hold the body of the request (`request`), from which the user's words are read. Where the server gives up
+    the response, the run ends as disconnected.
     """
     run = publisher.run(
         thread_id=thread_id, agent_id=agent_id, dialect=dialect, run_id=run_id, tenant=tenant, info=info

@@ -1,4 +1,4 @@
-"""Which run an event stream is, by the request that it answers; and that request as a run's first record holds it."""
+"""The run of an event stream, from the request that it answers; and that request as a run's first record holds it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ Identify = Callable[[StreamRequest], RunIdentity | None]
 
 
 def from_request(request: StreamRequest) -> RunIdentity:
-    """The thread is what the header X-Thread-Id names, or the body's `id` (as `useChat` sends it), or a new one.
+    """Return the thread that the header X-Thread-Id names, or the body's `id` (as `useChat` sends it), or a new one.
 
-    Both come from the client: an application with more than one user gives its own function, which checks them.
+    Both come from the client: an application with more than one user passes a function of its own, which checks them.
     """
     body = request.body if isinstance(request.body, dict) else {}
     named = (request.headers.get("x-thread-id"), body.get("thread_id"), body.get("threadId"), body.get("id"))
@@ -53,10 +53,10 @@ def from_request(request: StreamRequest) -> RunIdentity:
 
 
 class RunInputs:
-    """The same for AG-UI: the run is the RunAgentInput's `runId`, too, which clients make anew for each run.
+    """The run of an AG-UI request: the RunAgentInput's `runId`, which clients make anew for each run.
 
-    One that comes again in its thread becomes RUN.2, RUN.3, as otherwise its events would be taken for known ones.
-    The newest 20,000 runs are remembered.
+    One that comes again in its thread becomes RUN.2, RUN.3, as otherwise its events would be taken for known ones. The
+    newest 20,000 runs are remembered.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -67,7 +67,7 @@ class RunInputs:
         return self.named(from_request(request), request.body)
 
     def named(self, found: RunIdentity, run_input: Any) -> RunIdentity:
-        """-> the same thread, and the run that the input names, where it names one."""
+        """Return the same thread, with the run that the input names, where it names one."""
         body = run_input if isinstance(run_input, dict) else {}
         named = next((name for name in (body.get("runId"), body.get("run_id")) if isinstance(name, str) and name), None)
         return found if named is None else replace(found, run_id=self._fresh(found, named))
@@ -81,8 +81,10 @@ class RunInputs:
 
 
 def kept(body: Any) -> Any:
-    """A request as a run's first record holds it: of one that is too large the messages from the assistant's last one
-    on, and what is short beside them; None where that is too long, too.
+    """Return a request as a run's first record holds it.
+
+    Of a large one: the messages from the assistant's last one on, and what is short beside them; None where that is too
+    long, too.
     """
     if len(orjson.dumps(body)) <= REQUEST_BYTES:
         return body

@@ -1,1 +1,1 @@
-"""How every client of ours reaches the brokers: addresses, TLS, logins, and why a broker refuses us."""
+"""Connections to the brokers: addresses, TLS, logins, and the reasons of refusals."""

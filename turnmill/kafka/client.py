@@ -19,9 +19,10 @@ SASL_AUTHENTICATE: Final = 36  # the request that holds a password or token
 
 
 def client_options(settings: ClientSettings) -> dict[str, Any]:
-    """-> the arguments of any aiokafka client. Raises CallerError that names each setting that is missing or idle.
+    """Return the arguments of any aiokafka client.
 
-    Secrets and certificates are read from their files now; a token file is read for each connection.
+    Raises CallerError that names each setting that is missing or idle. Secrets and certificates are read from their
+    files now; a token file is read for each connection.
     """
     if problems := _missing(settings) + _idle(settings):
         raise CallerError("\n".join(problems))
@@ -46,12 +47,12 @@ def client_options(settings: ClientSettings) -> dict[str, Any]:
 
 
 def _without_logins(record: logging.LogRecord) -> bool:
-    """Whether a line holds no login: at DEBUG, aiokafka logs what it sends, also a password."""
+    """Return True if a line has no login: at DEBUG, aiokafka logs what it sends, also a password."""
     return not any(getattr(value, "API_KEY", None) == SASL_AUTHENTICATE for value in record.args or ())
 
 
 def _missing(settings: ClientSettings) -> list[str]:
-    """-> a problem for each setting that another one needs and that is not there, or is there twice."""
+    """Return a problem for each setting that another one needs and that is missing, or is there twice."""
     protocol, mechanism = settings.security_protocol, settings.sasl_mechanism
     needs: list[tuple[bool, str, Names]] = [
         (settings.speaks_sasl, f"{variable('security_protocol')}={protocol}", ("sasl_mechanism",)),
@@ -78,7 +79,7 @@ def _missing(settings: ClientSettings) -> list[str]:
 
 
 def _idle(settings: ClientSettings) -> list[str]:
-    """-> a problem for each setting that would not be used: who set it believes in a protection that is not there."""
+    """Return a problem for each setting that would not be used: its owner believes in a protection that isn't there."""
     uses: list[tuple[bool, str, Names]] = [
         (settings.speaks_tls or _asks_for_token(settings), "TLS (SSL or SASL_SSL)", ("ssl_ca_file",)),
         (settings.speaks_tls, "TLS (SSL or SASL_SSL)", ("ssl_certificate_file", "ssl_key_file", "ssl_key_password")),

@@ -41,7 +41,7 @@ def client_log(passes: Passes) -> Iterator[None]:
 
 
 def below_warning(record: logging.LogRecord) -> bool:
-    """Whether a line is no failure; failures are raised as errors of ours."""
+    """Return True if a line reports no failure; failures are raised as errors of ours."""
     return record.levelno < logging.WARNING
 
 
@@ -63,7 +63,7 @@ class Chatter(logging.Filter):
         self._last: dict[tuple[str, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """-> whether the line is written."""
+        """Return True if the line is to be written."""
         if record.levelno <= logging.INFO and str(record.msg).startswith("[^"):
             return False
         if record.name.partition(".")[0] not in QUIET:

@@ -31,7 +31,7 @@ def host_port(address: str) -> tuple[str, int]:
 
 
 def ask(address: str, timeout: float = 1.0) -> Answer | None:
-    """The answer of the broker at host:port; None where nothing that speaks Kafka answers within `timeout` seconds."""
+    """Return the answer of the broker at host:port; None where no Kafka answers within `timeout` seconds."""
     client = b"turnmill"
     body = struct.pack(">hhih", METADATA, VERSION, 1, len(client)) + client + struct.pack(">i", 0)  # of no topics
     try:

@@ -53,7 +53,7 @@ class KafkaProducer:
         return future
 
     def refuses(self, error: BaseException) -> bool:
-        """Whether a record, or a batch with it, is larger than what the topic or the client takes."""
+        """Return True if a record, or a batch with it, is larger than the topic or the client takes."""
         return isinstance(error, REFUSED)
 
     async def close(self) -> None:
@@ -62,7 +62,7 @@ class KafkaProducer:
 
 
 async def connected(settings: ClientSettings, topic: str) -> KafkaProducer:
-    """A producer that knows `topic`. Raises BrokerError after about 10 s, with the address."""
+    """Return a producer that knows `topic`. Raises BrokerError after about 10 s, with the address."""
     producer = AIOKafkaProducer(
         **client_options(settings),
         client_id=f"{settings.topic_prefix}-publisher",

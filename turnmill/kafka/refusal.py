@@ -58,7 +58,7 @@ class _NoMetadata(Exception):
 
 
 async def _brokers(address: str, options: dict[str, Any]) -> list[str]:
-    """-> host:port of each broker of the cluster, by one connection of its own."""
+    """Return host:port of each broker of the cluster, by one connection of its own."""
     host, port = host_port(address)
     connection = await create_conn(host, port, request_timeout_ms=int(ANSWER * 1000), **options)
     try:
@@ -146,7 +146,7 @@ def _login_refused(settings: ClientSettings, address: str, error: BaseException)
 
 
 def _closed(settings: ClientSettings, address: str, causes: list[BaseException]) -> str | None:
-    """The broker closed the connection: how much was to be read, and how much came, shows why."""
+    """Return why the broker closed the connection: how much was to be read, and how much came, shows it."""
     read = next((cause for cause in causes if isinstance(cause, IncompleteReadError)), None)
     if read is None:
         return None

@@ -36,7 +36,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
         self._fetch = fetch
 
     async def token(self) -> str:
-        """-> the token to show now."""
+        """Return the token to show now."""
         return await asyncio.to_thread(self._fetch)
 
 
@@ -47,7 +47,7 @@ class TokenFile:
     path: Path
 
     def __call__(self) -> str:
-        """-> the token that it holds now."""
+        """Return the token that the file holds now."""
         try:
             token = self.path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
@@ -71,7 +71,7 @@ class ClientCredentials:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __call__(self) -> str:
-        """-> a token that is still good for a while."""
+        """Return a token that is valid for a while yet."""
         with self._lock:
             if time.monotonic() >= self._renew_at:
                 asked = time.monotonic()

@@ -1,4 +1,4 @@
-"""What consumers fetch, bounded by what it unpacks to, before aiokafka unpacks it.
+"""Bounds on what a fetched batch unpacks to, checked before aiokafka unpacks it.
 
 aiokafka unpacks whole batches, and 40 KB may unpack to a gigabyte. So each answer to a fetch is looked through first,
 in Kafka's own format (https://kafka.apache.org/documentation/#messageformat). A batch beyond the bounds, or one that
@@ -66,7 +66,7 @@ async def _send(send: Callable[..., Any], node: Any, request: Any, **options: An
 
 @dataclass(slots=True)
 class Allowance:
-    """What the rest of an answer may unpack to."""
+    """The number of bytes that the rest of an answer may unpack to."""
 
     bytes: int
     records: int
@@ -121,9 +121,7 @@ def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTE
 
 
 def _batches(data: bytes) -> Iterator[Batch]:
-    """All batches that are there as a whole. What is too short for its own header is left to aiokafka, which refuses
-    it.
-    """
+    """Yield all complete batches. Bytes too short for their own header are left to aiokafka, which refuses them."""
     at = 0
     while at + HEADER.size <= len(data) or at + OLD_KEY[1] <= len(data):
         first, length, _, magic, _, _ = START.unpack_from(data, at)
@@ -143,8 +141,9 @@ def _batches(data: bytes) -> Iterator[Batch]:
 
 
 def unpacked_size(codec: int, packed: bytes, most: int) -> int:
-    """How many bytes `packed` unpacks to. Raises TooLarge where they are more than `most`, before they exist, and what
-    the codec raises for bytes that are none of its own.
+    """Return how many bytes `packed` unpacks to.
+
+    Raises TooLarge where they are more than `most`, before they exist, and the codec's own error for damaged bytes.
     """
     if codec == 2:  # Kafka's numbers: gzip, snappy, lz4, zstd
         return _snappy_size(packed, most)
@@ -165,7 +164,7 @@ def unpacked_size(codec: int, packed: bytes, most: int) -> int:
 
 
 def _snappy_size(packed: bytes, most: int) -> int:
-    """As the blocks say, which aiokafka takes memory for before it unpacks them."""
+    """Return the size that the blocks name; aiokafka takes that much memory before it unpacks them."""
     if not packed.startswith(XERIAL) or len(packed) <= XERIAL_HEADER:
         size = int(cramjam.snappy.decompress_raw_len(packed))
         if size > most:
@@ -187,7 +186,7 @@ def _snappy_size(packed: bytes, most: int) -> int:
 
 
 def _replacement(batch: Batch, value: bytes, why: str) -> bytes:
-    """A batch of format 2 in the place of another one: one record, which holds that."""
+    """Return a batch of format 2 with one record, which holds the batch that it replaces."""
     log.warning("%s", why)
     record = bytearray(b"\0\0")  # attributes, time behind the batch's
     encode_varint(batch.last - batch.first, record.append)

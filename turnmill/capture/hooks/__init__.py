@@ -1,1 +1,1 @@
-"""Where the libraries that speak HTTP let us listen: a module for each library."""
+"""Hooks into HTTP libraries: a module for each library."""

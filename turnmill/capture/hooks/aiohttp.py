@@ -73,7 +73,7 @@ def _begin(
 
 
 def _headers(session: Any, url: Any, kwargs: Mapping[str, Any]) -> dict[str, str]:
-    """Those that the program sets; what the session makes of other arguments is in `hidden`."""
+    """Return the headers that the program sets; those that the session makes of other arguments are in `hidden`."""
     auth = kwargs.get("auth") or session.auth
     cookies = (*session.cookie_jar.filter_cookies(url).values(), *dict(kwargs.get("cookies") or {}).values())
     texts = (str(getattr(cookie, "value", cookie)) for cookie in cookies)
@@ -85,7 +85,7 @@ def _headers(session: Any, url: Any, kwargs: Mapping[str, Any]) -> dict[str, str
 
 
 def _body(session: Any, kwargs: Mapping[str, Any]) -> bytes:
-    """The body, where it is at hand: JSON, bytes or text."""
+    """Return the body, where it is at hand: JSON, bytes or text."""
     data = kwargs.get("data")
     if kwargs.get("json") is not None:
         data = json.dumps(kwargs["json"])
@@ -114,7 +114,10 @@ def _answered(response: Any, call: CapturedCall, module: ModuleType) -> None:
 
 @cache
 def _reader(module: ModuleType) -> type[Any]:
-    """A reader that tells its call what is fed to it; it has no fields of its own, so that a reader can become one."""
+    """Return a class of readers that report what is fed to them.
+
+    It has no fields of its own, so that an existing reader can become one.
+    """
 
     class Heard(module.StreamReader):  # type: ignore[misc, name-defined]  # a class of the module that the program has
         __slots__ = ()
@@ -146,7 +149,7 @@ def _reader(module: ModuleType) -> type[Any]:
 
 
 def _broken(reader: Any, call: CapturedCall, error: Any) -> None:
-    """A reader that gets an exception: of the connection, or because the program has closed its response."""
+    """Report a reader's exception: the connection broke, or the program closed its response."""
     if getattr(getattr(reader, "_timer", None), "_cancelled", False):
         call.failed("TimeoutError: the session's timeout")
     elif CLOSED in str(error):

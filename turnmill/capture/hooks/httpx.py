@@ -31,7 +31,10 @@ def install(module: ModuleType) -> None:
 
 
 def begin(request: Any, about: Mapping[str, str] | None = None) -> CapturedCall | None:
-    """A request of httpx -> the call that it is, if any. `about`: what is known of it, as if its headers said it."""
+    """Begin the capture of an httpx request; return None if it goes to no model.
+
+    `about`: facts about the call, used as if its headers named them.
+    """
     if inside.get():
         return None
     url = request.url
@@ -45,7 +48,7 @@ def begin(request: Any, about: Mapping[str, str] | None = None) -> CapturedCall 
 
 
 def gone(call: CapturedCall, error: BaseException) -> None:
-    """A program's exception, or the end of its task."""
+    """End a call because of an exception of the program, or the end of its task."""
     if isinstance(error, Exception):
         call.failed(error)
     else:
@@ -53,7 +56,7 @@ def gone(call: CapturedCall, error: BaseException) -> None:
 
 
 def answered(response: Any, call: CapturedCall, module: ModuleType, *, asynchronous: bool) -> Any:
-    """-> the same response; its stream tells the call what it hands out."""
+    """Return the same response; its stream reports to the call what it hands out."""
     call.answered(response.status_code, _lower(response.headers))
     if isinstance(response.stream, module.ByteStream):  # its body is there: a transport for tests, or a cache, made it
         call.data(b"".join(response.stream))
@@ -114,7 +117,7 @@ def _lower(headers: Any) -> Mapping[str, str]:
 
 
 def _body(request: Any) -> bytes:
-    """A request's body; that of an upload that is streamed is not looked at."""
+    """Return a request's body; a streamed upload is not read."""
     try:
         return bytes(request.content)
     except Exception:

@@ -1,4 +1,4 @@
-"""What Python runs first in a program of `turnmill run`: the program's own file of this name, then our hooks.
+"""Python's start in a program of `turnmill run`: the program's own `sitecustomize`, then our hooks.
 
 The folder of this file is in PYTHONPATH, so that child processes begin likewise; programs do not see it in `sys.path`.
 """
