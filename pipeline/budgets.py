@@ -26,8 +26,9 @@ PERIODS: Final = ("hour", "day", "month")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`limit` of `unit` (tokens, or nano_usd: 10⁻⁹ US dollars) in each hour, day or month of UTC. `tenant` ("" for what
-    has none), `agent` and `model`: what counts; None is all.
+    """A limit of `unit` (tokens, or nano_usd: 10⁻⁹ US dollars) in each hour, day or month of UTC.
+
+    `tenant` ("" for what has none), `agent` and `model`: what counts; None is all.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Budget:
         return sha256(named.encode()).hexdigest()[:32]
 
     def window(self, now: int) -> tuple[int, int]:
-        """The time that `now` is in -> (start, end) in epoch ms."""
+        """Return (start, end) of the window that `now` is in, in epoch ms."""
         at = datetime.fromtimestamp(now / 1000, UTC).replace(minute=0, second=0, microsecond=0)
         if self.per == "hour":
             start, end = at, at + timedelta(hours=1)
@@ -58,8 +59,9 @@ class Budget:
         return int(start.timestamp() * 1000), int(end.timestamp() * 1000)
 
     def counts(self, tenant: str | None, agent: str | None, model: str | None) -> bool:
-        """Whether a call of this agent to this model would count. A model is asked for as `gpt-4o` and used as
-        `gpt-4o-2024-08-06`: each stands for the other.
+        """Return True if a call of this agent to this model would count.
+
+        A model is asked for as `gpt-4o` and used as `gpt-4o-2024-08-06`: each stands for the other.
         """
         return (
             self.tenant in (None, tenant or "")
@@ -70,8 +72,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What of a budget is used in the window that began at `start` (epoch ms). `by_tenant`: of a budget over
-    several tenants, what each has used; "" has none, None are all those that have used least.
+    """The used part of a budget in the window that began at `start` (epoch ms).
+
+    `by_tenant`: of a budget over several tenants, what each has used; "" has none, None are all those that have used
+    least.
     """
 
     budget: Budget
@@ -86,19 +90,21 @@ class State:
         return self.used / self.budget.limit
 
     def exhausted(self, tenant: str | None) -> bool:
-        """Whether nothing is left for a tenant. How much others have used, they say themselves: in a budget over
-        several tenants each of them counts for at most CLAIMED of the limit.
+        """Return True if nothing is left for a tenant.
+
+        The usage of others is claimed by themselves: in a budget over several tenants each of them counts for at most
+        CLAIMED of the limit.
         """
         most, own = int(self.budget.limit * CLAIMED), tenant or ""
         parts = [used if name in (own, None) else min(used, most) for name, used in self.by_tenant.items()]
         return (sum(parts) if parts else self.used) >= self.budget.limit
 
     def over(self, now: int) -> bool:
-        """Whether its window is over, and another one has begun."""
+        """Return True if its window is over, and another one has begun."""
         return now >= self.end
 
     def notices(self, now: int) -> list[NoticeRecord]:
-        """A notice for each level that is reached: the same ids, whoever makes them and how often."""
+        """Return a notice for each level that is reached: the same ids, whoever makes them and how often."""
         return [self._notice(level, now) for level in LEVELS if self.used * 100 >= self.budget.limit * level]
 
     def _notice(self, level: int, now: int) -> NoticeRecord:
@@ -132,15 +138,16 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a call may be made, and the budgets that are used up where it may not."""
+    """The answer to a call: allowed, or the budgets that are used up."""
 
     allowed: bool
     exhausted: tuple[State, ...] = ()
 
 
 def parse(text: str) -> tuple[Budget, ...]:
-    """A JSON list of {"name", "tokens" or "usd", "per", "tenant"?, "agent"?, "model"?} -> budgets. Raises ValueError
-    that names the entry.
+    """Return the budgets of a JSON list of {"name", "tokens" or "usd", "per", "tenant"?, "agent"?, "model"?}.
+
+    Raises ValueError that names the entry.
     """
     try:
         rows = json.loads(text)
@@ -182,6 +189,6 @@ def _budget(row: Any) -> Budget:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether two names are of one model: the same, or one is the other with a date or `latest` behind it."""
+    """Return True if two names are of one model: equal, or one is the other with a date or `latest` behind it."""
     short, long = sorted((one, other), key=len)
     return one == other or (long.startswith(short) and DATED.fullmatch(long, len(short)) is not None)

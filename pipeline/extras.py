@@ -17,7 +17,7 @@ from turnmill.extras import CLIENT, HTTP, install
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What `pip install turnmill[NAME]` is for; `modules` are those that nothing below it brings."""
+    """An extra: the use of `pip install turnmill[NAME]`, and the modules that nothing below it brings."""
 
     use: str
     modules: tuple[str, ...] = ()

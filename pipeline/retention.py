@@ -1,4 +1,4 @@
-"""How long the store keeps threads: `90d`, or by tenant, `90d,acme=30d,globex=forever`. Pure."""
+"""The retention of threads in the store: `90d`, or by tenant, `90d,acme=30d,globex=forever`. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Retention:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ValueError that says what is wrong."""
+        """Return the retention of a text. Raises ValueError that says what is wrong."""
         default: int | None = None
         tenants: dict[str, int | None] = {}
         for number, part in enumerate(one.strip() for one in text.split(",")):
@@ -38,20 +38,20 @@ class Retention:
 
     @property
     def bounded(self) -> bool:
-        """Whether any thread expires at all."""
+        """True if any thread expires at all."""
         return self.default is not None or any(one is not None for one in self.tenants.values())
 
     def of(self, tenant: str | None) -> int | None:
-        """How long the threads of a tenant are kept."""
+        """Return how long the threads of a tenant are kept."""
         return self.tenants.get(tenant or "", self.default)
 
     def begin(self, tenant: str | None, now: int) -> int | None:
-        """What has ended before this time has expired, in epoch ms; None where nothing expires."""
+        """Return the time before which turns have expired, in epoch ms; None where nothing expires."""
         kept = self.of(tenant)
         return None if kept is None else now - kept
 
     def expired(self, tenant: str | None, ended_at: int, now: int) -> bool:
-        """Whether what ended then has expired. What has no known time (0) never does."""
+        """Return True if a turn that ended at `ended_at` has expired. One without a known time (0) never does."""
         begin = self.begin(tenant, now)
         return begin is not None and 0 < ended_at < begin
 

@@ -96,7 +96,7 @@ def _budgets(value: str) -> str:
 
 
 def _text_or_file(value: str) -> str:
-    """What a setting says, or the file that it names. Raises ValueError without the value: it may hold secrets."""
+    """Return a setting's text, or that of the file that it names. Raises ValueError without the secret value."""
     if value.lstrip().startswith("["):
         return value
     try:
@@ -380,7 +380,7 @@ class Settings(ClientSettings):
 
     @property
     def kept_for(self) -> Retention:
-        """How long threads are kept: `store_retention`, read."""
+        """The retention of threads: `store_retention`, parsed."""
         return Retention() if self.store_retention is None else Retention.parse(self.store_retention)
 
     @property
@@ -417,12 +417,12 @@ def load(environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings
 
 
 def tool_home(name: Literal["JAVA_HOME", "KAFKA_HOME"]) -> Path | None:
-    """Where another program is installed, by its own standard variable."""
+    """Return the folder of another program, by its own standard variable."""
     return Path(os.environ[name]) if os.environ.get(name) else None
 
 
 def _user_cache() -> Path:
-    """Where programs of this user keep what can be had again (XDG's base directories; Apple's on macOS)."""
+    """Return the folder of this user's caches (XDG's base directories; Apple's on macOS)."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
     named = os.environ.get("XDG_CACHE_HOME", "")

@@ -13,8 +13,10 @@ Waiting = asyncio.Future[None]
 
 
 class Slots:
-    """At most `size` callers are in at once. A tenant leaves some free for the next one (`Shares.allows`); of tenants
-    that wait, the one that holds the fewest slots gets the next.
+    """A pool of `size` slots, shared by tenants.
+
+    A tenant leaves some free for the next one (`Shares.allows`); of tenants that wait, the one that holds the fewest
+    slots gets the next.
     """
 
     def __init__(self, size: int) -> None:

@@ -42,8 +42,10 @@ Network = IPv4Network | IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address, and what it hears. `tenant`: only its events, "" those without one; None: all. The secrets are whole
-    keys as receivers have them, and are in no text of it.
+    """An address and the events that it receives.
+
+    `tenant`: only its events, "" those without one; None: all. The secrets are whole keys as receivers have them, and
+    are in no text of it.
     """
 
     id: str
@@ -58,7 +60,7 @@ class Webhook:
 
     @property
     def host(self) -> str:
-        """What logs say of the address: its path and query may hold a secret of the receiver's."""
+        """The host of the address, for logs: path and query may hold a secret of the receiver's."""
         return urlsplit(self.url).hostname or ""
 
     @property
@@ -67,14 +69,16 @@ class Webhook:
         return self.id if self.tenant is None or self.id.startswith(SETTING) else self.tenant
 
     def hears(self, event: Event) -> bool:
-        """Whether an event is for it."""
+        """Return True if an event is for it."""
         return event.type in self.events and self.tenant in (None, event.tenant or "")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that webhooks hear. `lane`: what is delivered in order, which is its thread; `at` in epoch ms. `place`:
-    topic, partition and offset of the record that it comes from. `thread`: whose turn it says, and with which it goes.
+    """An event for webhooks.
+
+    `lane`: deliveries of one lane, its thread, come in order; `at` in epoch ms. `place`: topic, partition and offset of
+    the record that it comes from. `thread`: whose turn it reports, and with which it is erased.
     """
 
     id: str
@@ -88,14 +92,15 @@ class Event:
 
 
 def lane_of(tenant: str | None, of: str) -> str:
-    """-> the lane of a thread, or a budget. A tenant's name may hold anything, and a column no NUL and no half of a
-    surrogate pair.
+    """Return the lane of a thread, or a budget, as a hash.
+
+    A tenant's name may hold anything, and a column no NUL and no half of a surrogate pair.
     """
     return hashlib.sha256(f"{tenant or ''}\n{of}".encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 def signature(secrets: Sequence[str], webhook_id: str, timestamp: int, body: bytes) -> str:
-    """-> the header webhook-signature: one `v1,…` of each secret. `timestamp` in epoch seconds."""
+    """Return the header webhook-signature: one `v1,…` of each secret. `timestamp` in epoch seconds."""
     signed = b"%s.%d.%s" % (webhook_id.encode(), timestamp, body)
     digests = [hmac.new(key_of(secret), signed, hashlib.sha256).digest() for secret in secrets]
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
@@ -113,12 +118,12 @@ def key_of(secret: str) -> bytes:
 
 
 def secret_of(key: bytes) -> str:
-    """The bytes of a key -> `whsec_…`."""
+    """Return the bytes of a key as `whsec_…`."""
     return SECRET_PREFIX + base64.b64encode(key).decode()
 
 
 def checked_url(url: str) -> str:
-    """-> the same. Raises ValueError that says what is wrong, without the URL's path."""
+    """Return the same URL. Raises ValueError that says what is wrong, without the URL's path."""
     parts = urlsplit(url)
     try:
         port = parts.port
@@ -134,7 +139,7 @@ def checked_url(url: str) -> str:
 
 
 def checked_events(events: Sequence[str] | None) -> tuple[str, ...]:
-    """-> which events, all by default. Raises ValueError for an unknown one."""
+    """Return the events, all by default. Raises ValueError for an unknown one."""
     unknown = [name for name in events or () if name not in EVENTS]
     if unknown or events == []:
         raise ValueError(
@@ -144,8 +149,9 @@ def checked_events(events: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def parse(text: str) -> tuple[Webhook, ...]:
-    """A JSON list of {"name", "url", "secret" or "secrets", "events"?, "tenant"?} -> webhooks. Raises ValueError that
-    names the entry, and no secret.
+    """Return the webhooks of a JSON list of {"name", "url", "secret" or "secrets", "events"?, "tenant"?}.
+
+    Raises ValueError that names the entry, and no secret.
     """
     try:
         rows = json.loads(text)
@@ -191,10 +197,10 @@ def networks(text: str) -> tuple[Network, ...]:
 
 
 def reachable(address: str, scheme: str, allowed: Sequence[Network]) -> bool:
-    """Whether a webhook may be delivered to an IP address: to a public one by https, to one of `allowed` by both.
+    """Return True if a webhook may be delivered to an IP address.
 
-    Loopback, private, link-local (of clouds' metadata), shared, reserved and multicast addresses are not public; nor
-    is an IPv6 address that carries such an IPv4 one.
+    To a public one by https, to one of `allowed` by http, too. Loopback, private, link-local (of clouds' metadata),
+    shared, reserved and multicast addresses are not public; nor is an IPv6 address that carries such an IPv4 one.
     """
     try:
         ip = ip_address(address.partition("%")[0])
@@ -211,7 +217,7 @@ def _is_public(ip: Address) -> bool:
 
 
 def _carried(ip: Address) -> tuple[IPv4Address, ...]:
-    """The IPv4 addresses that an IPv6 one stands for."""
+    """Return the IPv4 addresses that an IPv6 one stands for."""
     if isinstance(ip, IPv4Address):
         return ()
     if ip.ipv4_mapped is not None:
@@ -226,5 +232,5 @@ def _carried(ip: Address) -> tuple[IPv4Address, ...]:
 
 
 def body(kind: str, at_iso: str, data: Mapping[str, Any]) -> bytes:
-    """-> the JSON of an event, as the specification has it."""
+    """Return the JSON of an event, as the specification has it."""
     return orjson.dumps({"type": kind, "timestamp": at_iso, "data": data})

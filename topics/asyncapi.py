@@ -38,8 +38,9 @@ def document(
     partitions: int | None = None,
     replicas: int | None = None,
 ) -> Document:
-    """-> the document of the topics under `prefix`, as plain JSON values. `brokers` are host:port each; `operations`
-    are what the pipeline does with them.
+    """Return the document of the topics under `prefix`, as plain JSON values.
+
+    `brokers` are host:port each; `operations` are what the pipeline does with the topics.
     """
     mode: JsonSchemaMode = "validation"
     models = [(model, mode) for used in MODELS.values() for model in used]

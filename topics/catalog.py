@@ -24,7 +24,7 @@ class Topic:
     max_message_bytes: int = 1_048_588
 
     def full_name(self, prefix: str) -> str:
-        """The name on the broker."""
+        """Return the name on the broker."""
         return f"{prefix}.{self.name}"
 
     def config(self) -> dict[str, str]:

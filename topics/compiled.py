@@ -1,4 +1,4 @@
-"""Whether the core runs compiled, and whether what was compiled is what its sources say now.
+"""The state of the core: compiled or interpreted, and compiled from the present sources or from others.
 
 `compiled_core.py` writes the stamp: how the file names of extension modules end, and the hash of each source.
 """
@@ -17,13 +17,15 @@ WAY_OUT: Final = "compile it again (`make compile`), or remove it (`make interpr
 
 
 def digest(source: Path) -> str:
-    """-> the hash of a source, as it stands in the stamp."""
+    """Return the hash of a source, as the stamp has it."""
     return sha256(source.read_bytes()).hexdigest()
 
 
 def check(root: Path = ROOT) -> Literal["compiled", "interpreted"]:
-    """-> how the core runs that lies in `root`. ImportError where a source is not the one that was compiled: what runs
-    would not be what the source says. All sources are read, in some milliseconds.
+    """Return how the core runs that lies in `root`.
+
+    Raises ImportError where a source is not the one that was compiled: what runs would not be what the source says. All
+    sources are read, in some milliseconds.
     """
     try:
         stamp = json.loads((root / STAMP).read_bytes())

@@ -27,7 +27,7 @@ class DeadLetter:
     redriven: int = 0
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """-> Kafka headers, text in UTF-8."""
+        """Return Kafka headers, text in UTF-8."""
         fields = {
             "reason": self.reason.value,
             "detail": self.detail[:MAX_DETAIL],
@@ -43,7 +43,7 @@ class DeadLetter:
 def from_record(
     key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] | Sequence[tuple[str, bytes]]
 ) -> DeadLetter:
-    """A record of the topic -> DeadLetter. Raises KeyError or ValueError where the headers are not ours."""
+    """Return the dead letter of a record of the topic. Raises KeyError or ValueError where the headers are not ours."""
     found = {
         name.removeprefix(PREFIX): text.decode("utf-8", "replace") for name, text in headers if name.startswith(PREFIX)
     }

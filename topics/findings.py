@@ -39,7 +39,7 @@ def joined(path: str, *steps: str | int) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a message quotes it: on one line, short, and ASCII. Containers are named, not spelled out."""
+    """Return a value as a message quotes it: on one line, short, and ASCII. Containers are named, not spelled out."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):
@@ -49,7 +49,7 @@ def shown(value: Any) -> str:
 
 
 def objects(owner: Any, key: str, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """-> (path, item) for the objects in the list under `key`; the schema check reports other items."""
+    """Yield (path, item) for the objects in the list under `key`; the schema check reports other items."""
     found = owner.get(key)
     if isinstance(found, list):
         for number, item in enumerate(found):
@@ -58,7 +58,7 @@ def objects(owner: Any, key: str, path: str = "") -> Iterator[tuple[str, dict[st
 
 
 def texts(*keys: str, of: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """-> (path, text) for each of `keys` that holds a text."""
+    """Yield (path, text) for each of `keys` that holds a text."""
     for key in keys:
         if isinstance(of.get(key), str):
             yield joined(path, key), of[key]

@@ -25,7 +25,7 @@ LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 def dumps(value: Any) -> str:
-    """-> JSON text in ASCII or UTF-8; NUL and lone surrogates come out as escapes."""
+    """Return JSON text in ASCII or UTF-8; NUL and lone surrogates come out as escapes."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -33,7 +33,7 @@ def dumps(value: Any) -> str:
 
 
 def trimmed(data: bytes) -> bytes:
-    """-> a result of `orjson.dumps` that is to be kept, in as much memory as it needs.
+    """Return a result of `orjson.dumps` that is to be kept, in as much memory as it needs.
 
     orjson leaves the room behind its text in which it was written: 4 KB behind a small one, nine times a large one.
     """
@@ -41,7 +41,10 @@ def trimmed(data: bytes) -> bytes:
 
 
 def size_of(value: Any, levels: int = 6) -> int:
-    """How many bytes `dumps` gives. What lies so many levels down is encoded piece by piece, never all at once."""
+    """Return how many bytes `dumps` gives.
+
+    Values `levels` down are encoded one by one, never all at once.
+    """
     if levels and value and isinstance(value, dict):
         return 1 + sum(len(dumps(key).encode()) + 2 + size_of(item, levels - 1) for key, item in value.items())
     if levels and value and isinstance(value, list):
@@ -50,7 +53,7 @@ def size_of(value: Any, levels: int = 6) -> int:
 
 
 def line(value: Any) -> str:
-    """-> JSON text that is one line to every reader."""
+    """Return JSON text that is one line to every reader."""
     return dumps(value).translate(LINE_ENDS)
 
 

@@ -1,4 +1,4 @@
-"""The notices topic: what is no turn, and consumers want to hear. (`id` is the same each time a notice comes.)
+"""The notices topic: occurrences that are no turn, each with an `id` that stays the same when it comes again.
 
 | type | key | data |
 |---|---|---|
@@ -55,12 +55,12 @@ class NoticeRecord(TypedDict):
 
 
 def key_of(record: NoticeRecord) -> bytes:
-    """-> the record's key."""
+    """Return the record's key."""
     return str(record.get("thread_id") or record["data"].get("budget") or record["id"]).encode("utf-8", "replace")
 
 
 def encode(record: NoticeRecord) -> bytes:
-    """-> record value."""
+    """Return the record's value."""
     try:
         return json_text.trimmed(orjson.dumps(record))
     except TypeError:  # lone surrogates in a tenant's name

@@ -49,7 +49,7 @@ class StateMark(BaseModel):
 
 
 def _model(record: type, described: Mapping[str, Any]) -> type[BaseModel]:
-    """A TypedDict as a model; `described`: field -> a ThreadProtocol model that describes it more closely."""
+    """Return a TypedDict as a model; `described`: field -> a ThreadProtocol model that describes it more closely."""
     # A TypedDict's own `__required_keys__` has all of them where annotations are text.
     marks = get_type_hints(record, include_extras=True)
     hints = {**get_type_hints(record), **described}
@@ -62,7 +62,7 @@ def _model(record: type, described: Mapping[str, Any]) -> type[BaseModel]:
 
 
 def _without_default(schema: dict[str, Any]) -> None:
-    """A field that may be missing is never null."""
+    """Remove the default: a field that may be missing is never null."""
     del schema["default"]
 
 
@@ -78,7 +78,7 @@ MODELS: Final[Mapping[str, Sequence[type[BaseModel]]]] = {
 
 
 def dead_letter_headers() -> dict[str, Any]:
-    """-> JSON Schema of a dead letter's headers; its key and value are any bytes."""
+    """Return the JSON Schema of a dead letter's headers; its key and value are any bytes."""
     sample = dead_letter.DeadLetter(Reason.UNDECODABLE, "", "", 0, 0, 0, None, None)
     names = [name for name, _ in sample.headers()]
     properties: dict[str, Any] = {name: {"type": "string"} for name in names}

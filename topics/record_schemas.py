@@ -31,12 +31,12 @@ VERSIONS: Final[Mapping[str, int]] = {
 
 
 def schema_id(topic: Topic) -> str:
-    """-> the `$id` of the schema of a topic's records."""
+    """Return the `$id` of the schema of a topic's records."""
     return f"urn:turnmill:schema:{topic.name}:{VERSIONS[topic.name]}"
 
 
 def made(topic: Topic) -> dict[str, Any]:
-    """-> the schema as the code has it now: of a record's value; of the headers, where the value is any bytes."""
+    """Return the schema as the code has it now: of a record's value; of the headers, where the value is any bytes."""
     head = {"$schema": DRAFT, "$id": schema_id(topic), "title": topic.value, "description": topic.summary}
     if topic is DEAD_LETTERS:
         return {**head, "description": f"{topic.summary} These are its headers.", **dead_letter_headers()}
@@ -47,15 +47,15 @@ def made(topic: Topic) -> dict[str, Any]:
 
 
 def texts() -> dict[str, str]:
-    """-> name of a file -> what it must hold."""
+    """Return what each file must hold, by its name."""
     return {name(topic): json.dumps(made(topic), indent=2, ensure_ascii=False) + "\n" for topic in CATALOG}
 
 
 def name(topic: Topic) -> str:
-    """-> the file of a topic's schema."""
+    """Return the file name of a topic's schema."""
     return f"{topic.name}.v{VERSIONS[topic.name]}.json"
 
 
 def packaged(topic: Topic) -> str:
-    """-> the schema as the package holds it."""
+    """Return the schema as the package holds it."""
     return (files("topics") / "schemas" / name(topic)).read_text("utf-8")

@@ -44,9 +44,10 @@ class Clocks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last, `clocks`
-    the run's own behind it. `read`: the raw offset up to which the events of a parked run were read, and their
-    telemetry and dead letters sent; None: it was not parked.
+    """Raw records of one open run, in the order they were read; `at` is the broker's time (ms) of the last.
+
+    `clocks`: the run's own times behind it. `read`: the raw offset up to which the events of a parked run were read,
+    and their telemetry and dead letters sent; None: it was not parked.
 
     A large segment is split into several parts. Its value is a line of JSON, {"v", "tenant", "at", "sizes", "clocks",
     "read"?, "traceparent"?}, and behind it the records as they came, byte for byte: decoding could refuse them, or
@@ -69,8 +70,9 @@ class Segment:
 
 
 class Closed(NamedTuple):
-    """A run that is over. All events up to `seq` were seen, `at` is broker ms; a complete one can't be reopened, nor
-    one that was cut off because it was too large.
+    """A run that is over. All events up to `seq` were seen, `at` is broker ms.
+
+    A complete one can't be reopened, nor one that was cut off because it was too large.
     """
 
     offset: int
@@ -97,7 +99,7 @@ def closed_key(run: RunKey, closed: Closed) -> str:
 
 
 def encode(run: RunKey, entry: Segment | Closed) -> bytes:
-    """-> record value."""
+    """Return the record's value."""
     head: dict[str, Any] = {"v": VERSION, "tenant": run.tenant, "at": entry.at}
     if isinstance(entry, Closed):
         mark = {**head, "seq": entry.seq, "complete": entry.complete, "revision": entry.revision}

@@ -39,7 +39,7 @@ class TelemetryRecord(TypedDict):
 
 
 def encode(record: TelemetryRecord) -> bytes:
-    """-> record value."""
+    """Return the record's value."""
     try:
         return json_text.trimmed(orjson.dumps(record))
     except TypeError:  # lone surrogates, integers over 64 bits, deep nesting

@@ -66,7 +66,7 @@ AnyMessage = Annotated[
 
 
 class UserTurn(Open):
-    """What a user submitted. Keys of `client_metadata` carry a namespace."""
+    """A user's turn: what was submitted. Keys of `client_metadata` carry a namespace."""
 
     turn_type: Literal["user"]
     submitted_at: Timestamp
@@ -82,7 +82,7 @@ class Interruption(Open):
 
 
 class AgentTurn(Open):
-    """What an agent did in answer; `completed_at` only where it is complete, `interruption` only where it is not."""
+    """An agent's turn; `completed_at` only where it is complete, `interruption` only where it is not."""
 
     turn_type: Literal["agent"]
     agent_id: str
@@ -120,7 +120,7 @@ class ThreadLink(Open):
 
 
 class Relationships(Open):
-    """What a thread has to do with others."""
+    """A thread's relations to others."""
 
     links: list[ThreadLink] | None = None
 
@@ -140,6 +140,6 @@ class Thread(Open):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a thread document."""
+    """Return the JSON Schema (2020-12) of a thread document."""
     schema = Thread.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}

@@ -11,7 +11,10 @@ from topics.json_text import Fields
 
 
 def endings(document: Fields) -> Iterator[Finding]:
-    """An interrupted turn has an interruption and no `completed_at`; a complete one has `completed_at`."""
+    """Yield findings on ends: an interrupted turn has an interruption and no `completed_at`.
+
+    A complete one has that.
+    """
     old = document.get("version") == "0.0.3"
     for path, turn in objects(document, "turns"):
         if turn.get("turn_type") != "agent":
@@ -37,7 +40,7 @@ def endings(document: Fields) -> Iterator[Finding]:
 
 
 def complete_cycles(document: Fields) -> Iterator[Finding]:
-    """The request behind a response answers all its calls.
+    """Yield findings on calls that the request behind their response doesn't answer.
 
     Only a complete turn may end with open calls: its client runs them. Earlier open calls are a warning there, and an
     error in an interrupted turn.

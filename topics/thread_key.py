@@ -13,7 +13,7 @@ class ThreadKey(NamedTuple):
 
     @classmethod
     def of(cls, thread_id: str, tenant: str | None) -> Self:
-        """The key of what a record says of itself."""
+        """Return the key of the ids that a record has."""
         return cls(thread_id, tenant or None)
 
     @property
@@ -27,6 +27,6 @@ class ThreadKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The key that has this text."""
+        """Return the key that has this text."""
         name, slash, tenant = text.partition("/")
         return cls(name.replace("%2F", "/").replace("%25", "%"), tenant if slash else None)

@@ -14,7 +14,7 @@ URL_KINDS: Final = ("image-url", "audio-url", "video-url", "document-url")
 
 
 def other_than(*known: str) -> Any:
-    """A string that is none of `known`: keeps the branches of a schema's `oneOf` apart."""
+    """Return a field for a string that is none of `known`: keeps the branches of a schema's `oneOf` apart."""
     return Field(json_schema_extra={"not": {"enum": list(known)}})
 
 
@@ -118,7 +118,7 @@ class FileContent(Open):
 
 
 class TextPart(Open):
-    """What the model said."""
+    """A text of the model."""
 
     part_kind: Literal["text"]
     content: str
@@ -126,7 +126,7 @@ class TextPart(Open):
 
 
 class ThinkingPart(Open):
-    """What the model thought; `signature` lets its provider accept it again."""
+    """A thought of the model; `signature` lets its provider accept it again."""
 
     part_kind: Literal["thinking"]
     content: str | None = None
@@ -145,7 +145,7 @@ class ToolCallPart(Open):
 
 
 class ToolReturnPart(Open):
-    """What a call gave back, or where that is kept."""
+    """The result of a call, or where it is kept."""
 
     part_kind: Literal["tool-return"]
     tool_name: str
@@ -166,7 +166,7 @@ class RetryPromptPart(Open):
 
 
 class UserPromptPart(Open):
-    """What the user said."""
+    """A prompt of the user."""
 
     part_kind: Literal["user-prompt"]
     content: Annotated[Annotated[str, Tag("str")] | Annotated[list[UserContent], Tag("list")], TEXT_OR_LIST]

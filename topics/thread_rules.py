@@ -27,7 +27,7 @@ ANSWERS: Final = frozenset({"tool-return", "retry-prompt"})
 
 
 def check(document: Any) -> list[Finding]:
-    """The faults of a thread document of 0.0.4 or 0.0.3; empty where it is valid."""
+    """Return the faults of a thread document of 0.0.4 or 0.0.3; empty where it is valid."""
     findings = schema_findings(document)
     if isinstance(document, dict):
         for find in RULES + INVARIANTS:

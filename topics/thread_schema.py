@@ -21,7 +21,7 @@ BRANCHES: Final = frozenset(
 
 
 def schema_findings(document: Any) -> list[Finding]:
-    """The schema's findings for any JSON value; a 0.0.3 document is checked as its 0.0.4 equivalent."""
+    """Return the schema's findings for any JSON value; a 0.0.3 document is checked as its 0.0.4 equivalent."""
     if not isinstance(document, dict):
         return [Finding("schema", "error", "", f"A thread document is a JSON object, not {shown(document)}")]
     try:
@@ -32,7 +32,7 @@ def schema_findings(document: Any) -> list[Finding]:
 
 
 def _as_current(document: dict[str, Any]) -> dict[str, Any]:
-    """The document as 0.0.4, changed only where the models need it, so that all paths stay the same."""
+    """Return the document as 0.0.4, changed only where the models need it, so that all paths stay the same."""
     turns = document.get("turns")
     if document.get("version") != "0.0.3" or not isinstance(turns, list):
         return document

@@ -18,7 +18,7 @@ MESSAGE_FIELDS: Final = frozenset({"message_type", "timestamp", "agent_id", "par
 
 
 def upgrade(document: Any) -> Fields:
-    """A 0.0.3 or 0.0.4 document -> 0.0.4, without the mapping document's forms.
+    """Return a 0.0.3 or 0.0.4 document as 0.0.4, without the mapping document's forms.
 
     Agent turns become complete ones, `tool_calls` becomes `tool_call`, and a first request that repeats the user's
     prompt is not read twice. Raises InvalidRecord where it is no document of these versions.
@@ -29,7 +29,7 @@ def upgrade(document: Any) -> Fields:
 
 
 def downgrade(document: Any) -> Fields:
-    """A 0.0.4 (or 0.0.3) document -> 0.0.3: interrupted turns are dropped, the others lose what 0.0.4 added.
+    """Return a document as 0.0.3: interrupted turns are dropped, the others lose what 0.0.4 added.
 
     Raises InvalidRecord where it is no document of these versions.
     """
@@ -89,7 +89,7 @@ def _with_finish_reason(message: Any) -> Any:
 
 
 def _prompts_before(turns: list[Any], number: int) -> list[Any]:
-    """The parts of the user turn just before turn `number`."""
+    """Return the parts of the user turn just before turn `number`."""
     before = turns[number - 1] if number else None
     if isinstance(before, dict) and before.get("turn_type") == "user" and isinstance(before.get("parts"), list):
         parts: list[Any] = before["parts"]
@@ -98,7 +98,7 @@ def _prompts_before(turns: list[Any], number: int) -> list[Any]:
 
 
 def _without_repetition(message: Any, prompts: list[Any]) -> list[Any]:
-    """-> [the message without `prompts`, which it repeats]; [] where nothing is left of it."""
+    """Return [the message without `prompts`, which it repeats]; [] where nothing is left of it."""
     if not isinstance(message, dict) or message.get("message_type") != "request" or not prompts:
         return [message]
     parts = message.get("parts")
@@ -111,7 +111,7 @@ def _without_repetition(message: Any, prompts: list[Any]) -> list[Any]:
 
 
 def _repeats(part: Any, prompt: Any) -> bool:
-    """Whether `part` repeats `prompt`: the time may differ, and one text may be written as a list of one."""
+    """Return True if `part` repeats `prompt`: the time may differ, and one text may be written as a list of one."""
     if not isinstance(part, dict) or not isinstance(prompt, dict):
         return False
     return all(

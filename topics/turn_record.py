@@ -51,7 +51,7 @@ class TurnRecord(TypedDict):
 
 
 def encode(record: TurnRecord) -> bytes:
-    """-> record value; floats, key order and text exactly as assembled, so that a replay gives the same bytes."""
+    """Return the record's value; floats, key order and text exactly as assembled: a replay gives the same bytes."""
     try:
         return json_text.trimmed(orjson.dumps(record))
     except TypeError:  # more levels of nesting than orjson writes

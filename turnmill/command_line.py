@@ -49,7 +49,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "archive": Command("archive", "The tables that TURNMILL_ARCHIVE=iceberg+… names."),
+    "archive": Command("archive", "Look after the tables that TURNMILL_ARCHIVE=iceberg+… names."),
     "assemble": Command("tools", "Assemble recorded streams, without a broker."),
     "bench": Command("all", "Measure throughput, latency and memory on a local Kafka."),
     "convert": Command("tools", "Convert documents between versions of ThreadProtocol."),
@@ -69,7 +69,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "schema": Command("tools", "Print the JSON Schema of a thread document, or of a topic's records."),
     "search": Command("worker", "Search in what was said."),
     "settings": Command("tools", "Show every TURNMILL_* variable and its value."),
-    "store": Command("worker", "The thread store that TURNMILL_STORE names."),
+    "store": Command("worker", "Look after the thread store that TURNMILL_STORE names."),
     "tenants": Command("worker", "Erase a tenant, and look for what is left of it."),
     "threads": Command("worker", "List, show and delete stored threads."),
     "topics": Command("worker", "List, create and describe the topics."),

@@ -18,13 +18,14 @@ DAY: Final = 86_400.0  # seconds
 
 @click.group()
 def archive() -> None:
-    """The tables that TURNMILL_ARCHIVE=iceberg+… names."""
+    """Look after the tables that TURNMILL_ARCHIVE=iceberg+… names."""
 
 
 @archive.command(short_help="Join small files into large ones.")
 def compact() -> None:
-    """Join the small files of each day into large ones; safe while workers run. Older snapshots keep the small ones
-    until `expire`.
+    """Join the small files of each day into large ones; safe while workers run.
+
+    Older snapshots keep the small ones until `expire`.
     """
     done = asyncio.run(lake_of(load(), _none).compact())
     for name, found in done.items():

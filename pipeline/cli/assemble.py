@@ -69,7 +69,7 @@ def assemble(dialect: str, form: str, files: Sequence[Path]) -> None:
 
 
 def find_dialect(file: Path) -> Dialect:
-    """-> what its FILE.run.json says it is, or else its first events. Raises CallerError."""
+    """Return the dialect that FILE.run.json names, or that the first events show. Raises CallerError."""
     named = run_info(file).get("dialect")
     if named is not None:
         if not isinstance(named, str) or named not in DIALECTS:
@@ -120,7 +120,7 @@ def assemble_file(file: Path, dialect: Dialect, form: Format) -> dict[str, Any]:
 
 
 def read_file(file: Path) -> bytes:
-    """-> the file's bytes. Raises CallerError where it can't be read."""
+    """Return the file's bytes. Raises CallerError where it can't be read."""
     try:
         return file.read_bytes()
     except OSError as error:
@@ -128,7 +128,10 @@ def read_file(file: Path) -> bytes:
 
 
 def run_info(file: Path) -> dict[str, Any]:
-    """-> the run's context from FILE.run.json; empty without that file. Raises CallerError where it is malformed."""
+    """Return the run's context from FILE.run.json; empty without that file.
+
+    Raises CallerError where it is malformed.
+    """
     sidecar = file.with_name(f"{file.name}.run.json")
     if not sidecar.exists():
         return {}

@@ -169,7 +169,7 @@ def _events(settings: Settings, events: Found) -> list[Finding]:
 
 
 def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
-    """Whether the state topic is compacted, and keeps closed runs for TURNMILL_DEDUPE_WINDOW."""
+    """Check that the state topic is compacted, and keeps closed runs for TURNMILL_DEDUPE_WINDOW."""
     name = STATE.full_name(settings.topic_prefix)
     for topic in found:
         if topic.name == name and "compact" not in topic.config.get("cleanup.policy", ""):
@@ -184,7 +184,7 @@ def state_finding(settings: Settings, found: Iterable[Found]) -> list[Finding]:
 
 
 def lag_finding(group: str, role: str, rows: Sequence[PartitionLag]) -> Finding:
-    """How far a role has read; an error where retention removed records that it had not read."""
+    """Report how far a role has read; an error where retention removed records that it had not read."""
     check, lag = f"group {group}", sum(row.lag for row in rows)
     lost = {row.partition: row.begin - row.committed for row in rows if row.committed and row.committed < row.begin}
     if lost:
@@ -208,7 +208,10 @@ def clock_finding(ahead: int, seconds: float) -> Finding:
 
 
 def ledger_finding(settings: Settings, ledger: Ledger, waiting: int, now: int) -> Finding:
-    """The loss ledger. `waiting`: records that the assemble and store roles have not read yet; `now`: epoch ms."""
+    """Report the loss ledger.
+
+    `waiting`: records that the assemble and store roles have not read yet; `now`: epoch ms.
+    """
     seen = f"runs {ledger.runs:,} = stored {ledger.stored:,} + dead letters {ledger.dead:,} + open {ledger.open:,}"
     seen += f" + deleted {ledger.erased:,}" if ledger.erased else ""
     quiet_since = now - int(settings.idle_timeout * 1000) - SLACK_MS

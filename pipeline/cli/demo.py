@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def balances(self) -> bool:
-        """Whether every published run is stored, a dead letter, or open."""
+        """True if every published run is stored, a dead letter, or open."""
         known = self.ledger.stored + self.ledger.dead + self.open_turns
         return self.published.runs == self.ledger.runs == known
 
@@ -209,7 +209,7 @@ def _what_next(settings: Settings, worker: Child) -> None:
 
 
 def _near(path: Path) -> Path:
-    """The path relative to the working directory, where it is below it."""
+    """Return the path relative to the working directory, where it is below it."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

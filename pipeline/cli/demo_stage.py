@@ -20,9 +20,9 @@ Say = Callable[[str], None]
 
 
 def settings_of_demo(base: Settings) -> Settings:
-    """Settings with free ports and an own folder, so that the demo touches no other broker or store; else defaults.
+    """Return settings with free ports and an own folder, so that the demo touches no other broker or store.
 
-    Who has not named a folder does not look for a new one where the command was called: it is in the cache then.
+    Without TURNMILL_HOME the folder is in the cache: nobody looks for a new one in the working directory.
     """
     broker, port = free_ports(2)
     cache = base.cache_folder
@@ -33,8 +33,10 @@ def settings_of_demo(base: Settings) -> Settings:
 
 @contextmanager
 def stage(settings: Settings, say: Say, *, keep: bool) -> Iterator[Callable[[], Child]]:
-    """Start a broker in a fresh folder -> a function that starts the worker. Both end with the block; with `keep`, only
-    where the block fails. Without `keep`, a watchdog ends them even where this process is killed.
+    """Start a broker in a fresh folder; yield a function that starts the worker.
+
+    Both end with the block; with `keep`, only where the block fails. Without `keep`, a watchdog ends them even where
+    this process is killed.
     """
     with ExitStack() as stack:
         try:

@@ -48,7 +48,7 @@ Say = Callable[[str, str], None]  # (what, more about it)
 
 @dataclass(slots=True)
 class Stage:
-    """What runs. `url` is the gateway's; `worker` is another process after each kill."""
+    """The running processes. `url` is the gateway's; `worker` is another process after each kill."""
 
     settings: Settings
     worker: Child
@@ -78,8 +78,9 @@ def check_local(settings: Settings) -> None:
 
 @contextmanager
 def stage(settings: Settings, say: Say) -> Iterator[Stage]:
-    """Start everything; stop it with the block, a broker that ran before excepted. A watchdog ends all processes even
-    where this one is killed. Raises CallerError where something is in the way.
+    """Start everything; stop it with the block, a broker that ran before excepted.
+
+    A watchdog ends all processes even where this one is killed. Raises CallerError where something is in the way.
     """
     home = settings.home.absolute()
     home.mkdir(parents=True, exist_ok=True)
@@ -147,7 +148,7 @@ class Kills:
 
     @property
     def file(self) -> Path:
-        """Where the gateway reads them."""
+        """The file from which the gateway reads the kills."""
         return self.stage.settings.home.absolute() / "dev" / KILLS
 
     @property
@@ -221,8 +222,10 @@ async def _caught_up(settings: Settings, ends: Ends) -> bool:
 
 
 async def _balance(settings: Settings, worker: Child) -> str:
-    """Return the ledger in words. It balances where the worker assembles just the runs that it counts as open; while
-    agents go on talking, the two are counted at different moments, so it is tried some times.
+    """Return the ledger in words.
+
+    It balances where the worker assembles just the runs that it counts as open. While agents go on talking, the two are
+    counted at different moments, so it is tried some times.
     """
     async with await ThreadStore.open(settings.store_url) as store:
         for _ in range(TRIES):

@@ -104,7 +104,7 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
 async def _overview(
     settings: Settings, reason: str | None, limit: int, *, as_json: bool
 ) -> tuple[Counter[str], list[Filed]]:
-    """-> the number of letters by reason, and the newest `limit`. With `as_json`, print all of them instead."""
+    """Return the number of letters by reason, and the newest `limit`. With `as_json`, print all of them instead."""
     counts, newest = Counter[str](), list[Filed]()
     async for filed in filed_letters(settings):
         if reason is not None and _reason(filed) != reason:
@@ -120,7 +120,7 @@ async def _overview(
 
 
 async def _chosen(settings: Settings, places: Collection[tuple[int, int]]) -> list[Filed]:
-    """The letters at `places`, (partition, offset) each. Raises CallerError for a place without a letter."""
+    """Return the letters at `places`, (partition, offset) each. Raises CallerError for a place without a letter."""
     found = {(f.partition, f.offset): f async for f in filed_letters(settings) if (f.partition, f.offset) in places}
     missing = sorted(set(places) - set(found))
     if missing:
@@ -158,7 +158,7 @@ async def _redrive(
 
 
 def _thread(letter: DeadLetter) -> ThreadKey | None:
-    """The thread that an event or a turn says it is of; of what can't be read, that of its key, without a tenant."""
+    """Return the thread that an event or a turn names; of an unreadable record, that of its key, without a tenant."""
     try:
         value = loads(letter.value or b"")
     except InvalidRecord:

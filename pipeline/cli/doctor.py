@@ -89,7 +89,10 @@ def _examined(*, ledger: bool) -> list[Finding]:
 
 
 async def examine(settings: Settings, *, ledger: bool = False) -> list[Finding]:
-    """-> the findings of all checks. What can't be reached is a finding, too, and the other checks go on."""
+    """Return the findings of all checks.
+
+    A service that can't be reached is a finding, too, and the other checks go on.
+    """
     findings = _unusable(settings) or settings_findings(settings)
     findings += wire_findings(settings)
     store = await _store(settings) if _exists(settings) else _no_store(settings)
@@ -144,7 +147,7 @@ async def _records(settings: Settings, found: list[Found], *, stored: bool, ledg
 
 
 async def _ahead(settings: Settings, found: list[Found]) -> int:
-    """-> the number of partitions of the events topic with a record dated later than now + AHEAD."""
+    """Return the number of partitions of the events topic with a record dated later than now + AHEAD."""
     name = EVENTS.full_name(settings.topic_prefix)
     later = int((time.time() + AHEAD) * 1000)
     places = {TopicPartition(name, row.id): later for topic in found if topic.name == name for row in topic.partitions}
@@ -171,7 +174,7 @@ def _archive_of(settings: Settings) -> TurnArchive | None:
 
 
 async def _archive(settings: Settings) -> list[Finding]:
-    """What an archive of tables has; of one of Parquet nothing is said."""
+    """Report on an archive of tables; on one of Parquet nothing is said."""
     if settings.archive is None or not settings.archive.startswith(LAKE):
         return []
     try:
@@ -191,7 +194,7 @@ async def _archive(settings: Settings) -> list[Finding]:
 
 
 async def _nobody(threads: Sequence[ThreadKey]) -> set[ThreadKey]:
-    """The doctor writes nothing."""
+    """Return no thread: the doctor writes nothing."""
     return set()
 
 
@@ -207,7 +210,7 @@ def _no_store(settings: Settings) -> Finding:
 
 
 def _failure(check: str, error: TurnmillError) -> Finding:
-    """An error as a finding: its message holds the advice."""
+    """Return an error as a finding: its message has the advice."""
     return Finding("error", check, str(error))
 
 

@@ -54,9 +54,11 @@ def gateway(context: click.Context, dev: Path | None) -> None:
 )
 @click.option("--tenant", help="The tenant that it is bound to; without one it reaches all.")
 def token(name: str, scopes: tuple[str, ...], tenant: str | None) -> None:
-    """Make a token for NAME. It is printed once, to standard error; the line with its hash goes to standard output:
+    """Make a token for NAME.
 
-    turnmill gateway token acme-worker --scope publish --tenant acme >> tokens.jsonl
+    It is printed once, to standard error; the line with its hash goes to standard output:
+
+        turnmill gateway token acme-worker --scope publish --tenant acme >> tokens.jsonl
     """
     secret, line = new_token(name, tuple(cast("Scope", scope) for scope in dict.fromkeys(scopes)), tenant)
     click.echo(f"token: {secret}", err=True)

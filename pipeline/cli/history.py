@@ -56,7 +56,7 @@ def import_(
 
 
 def _history(place: str, value: Any) -> tuple[Any, str | None]:
-    """-> (messages, the conversation's id where the file holds it). Raises CallerError for another shape."""
+    """Return (messages, the conversation's id where the file holds it). Raises CallerError for another shape."""
     if not isinstance(value, dict):
         return value, None
     if "messages" not in value:

@@ -25,7 +25,7 @@ class Unreadable(Exception):
 
 
 def read(name: str) -> bytes:
-    """-> the bytes of a file, or of standard input for `-`. Raises Unreadable."""
+    """Return the bytes of a file, or of standard input for `-`. Raises Unreadable."""
     try:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
@@ -33,7 +33,7 @@ def read(name: str) -> bytes:
 
 
 def documents(data: bytes) -> Iterator[tuple[int | None, Any]]:
-    """-> (None, document), or (line, document) for each line. Raises Unreadable where it stops being JSON."""
+    """Yield (None, document), or (line, document) for each line. Raises Unreadable where it stops being JSON."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -85,7 +85,7 @@ def place(source: str, line: int | None, column: int = 0) -> str:
 
 
 def each_value(names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """-> (place, JSON value) of all files. Raises CallerError where one can't be read."""
+    """Yield (place, JSON value) of all files. Raises CallerError where one can't be read."""
     for name in names:
         try:
             for line, value in documents(read(name)):
@@ -95,7 +95,7 @@ def each_value(names: Iterable[str]) -> Iterator[tuple[str, Any]]:
 
 
 def each_object(names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """-> (place, JSON object) of all files. Raises CallerError where one can't be read, or holds something else."""
+    """Yield (place, JSON object) of all files. Raises CallerError where one can't be read, or holds something else."""
     for found, value in each_value(names):
         if not isinstance(value, dict):
             raise CallerError(f"{found}: a JSON object is expected, one in the file or on each line")

@@ -30,7 +30,7 @@ class Moment(click.ParamType):
     name = "TIME"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """-> epoch ms."""
+        """Return the time, epoch ms."""
         if isinstance(value, int):
             return value
         now = now_ms()

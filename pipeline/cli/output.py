@@ -11,7 +11,10 @@ PIPE_WIDTH: Final = 160  # columns, where the output is no terminal
 
 
 def wide_console() -> Console:
-    """A console on standard output; without a terminal, at least PIPE_WIDTH wide, for scripts that grep tables."""
+    """Return a console on standard output.
+
+    Without a terminal, at least PIPE_WIDTH wide, for scripts that grep tables.
+    """
     from rich.console import Console  # noqa: PLC0415  # commands of the client alone need not have it
 
     console = Console(highlight=False)
@@ -21,5 +24,5 @@ def wide_console() -> Console:
 
 
 def many(count: int, noun: str) -> str:
-    """-> `1 record`, `2,000 records`."""
+    """Return a count with its noun: `1 record`, `2,000 records`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -33,7 +33,7 @@ Advance = Callable[[int], object]  # called with the number of events that were 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was published: `bytes` of record values, `seconds` until the broker had confirmed all records."""
+    """The numbers of a publication: `bytes` of record values, `seconds` until the broker had confirmed all records."""
 
     runs: int
     events: int
@@ -53,7 +53,7 @@ class Speed(click.ParamType):
     name = "N|max"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
-        """-> the factor."""
+        """Return the factor."""
         if value == "max":
             return None
         try:
@@ -141,7 +141,7 @@ def publish(
 
 @contextmanager
 def _bar(total: int) -> Iterator[Advance]:
-    """-> what moves a progress bar; on a terminal only."""
+    """Yield a function that moves a progress bar; on a terminal only."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -150,7 +150,7 @@ def _bar(total: int) -> Iterator[Advance]:
 
 
 def repeated(recordings: Sequence[Recording], times: int, *, same_thread: bool) -> Iterator[Recording]:
-    """The recordings, `times` times: each time after the first under new ids."""
+    """Yield the recordings, `times` times: each time after the first under new ids."""
     yield from recordings
     for number in range(2, times + 1):
         for recording in recordings:

@@ -52,7 +52,10 @@ class Stream:
         return len(self.events)
 
     def copy(self, number: int, *, same_thread: bool) -> Stream:
-        """The same run under new ids: `number` is appended to the run's and, without `same_thread`, the thread's id."""
+        """Return the same run under new ids.
+
+        `number` is appended to the run's and, without `same_thread`, the thread's id.
+        """
         thread_id = self.thread_id if same_thread else f"{self.thread_id}-{number}"
         return replace(self, run_id=f"{self.run_id}-{number}", thread_id=thread_id)
 
@@ -73,7 +76,7 @@ class Envelopes:
         return self.records[0][0]
 
     def copy(self, number: int, *, same_thread: bool) -> Envelopes:
-        """The same runs under new ids, as in Stream.copy."""
+        """Return the same runs under new ids, as in Stream.copy."""
         thread_id = self.thread_id if same_thread else thread_uuid(f"{self.thread_id}-{number}")[0]
         records = []
         for ts, value in self.records:
@@ -110,8 +113,9 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
 
 
 def read(file: Path, dialect: str | None, overrides: dict[str, str]) -> Found:
-    """One file -> its recordings. `dialect` and `overrides` win over FILE.run.json. Where neither names the dialect,
-    it is recognised by the first events.
+    """Return the recordings of a file. `dialect` and `overrides` win over FILE.run.json.
+
+    Where neither names the dialect, it is recognised by the first events.
     """
     data = sys.stdin.buffer.read() if file == STDIN else read_file(file)
     name = "stdin" if file == STDIN else str(file)
@@ -185,7 +189,7 @@ def check(framed: Sequence[Framed], dialect: Dialect) -> tuple[list[str], list[s
 
 
 def _looks_like(data: bytes, wire: str) -> list[str]:
-    """A hint, if the first events are those of another wire than `wire`, which the caller named."""
+    """Return a hint, if the first events are those of another wire than `wire`, which the caller named."""
     try:
         other = recognise(data)
     except UnknownWire:

@@ -114,7 +114,7 @@ def _report(settings: Settings, seen: Seen, counts: dict[str, int], *, dry_run: 
 async def _replay(
     settings: Settings, stretch: Stretch, original: str, advance: Callable[[int, int], object], *, dry_run: bool
 ) -> tuple[Seen, dict[str, int]]:
-    """-> what was read, and how many turns were new, changed, unchanged, erased, late or expired.
+    """Return what was read, and how many turns were new, changed, unchanged, erased, late or expired.
 
     `original`: the URL of the store that knows the erased threads; a replay into another store leaves them out, too.
     """
@@ -163,7 +163,7 @@ async def _replay(
 
 
 async def _store(settings: Settings, *, dry_run: bool) -> ThreadStore | None:
-    """The store to write to; None in a dry run where it does not exist yet."""
+    """Return the store to write to; None in a dry run where it does not exist yet."""
     url = settings.store_url
     return await _existing(url) if dry_run else await ThreadStore.open(url, search=settings.search)
 
@@ -177,7 +177,7 @@ async def _existing(url: str) -> ThreadStore | None:
 
 
 async def _as_delivered(record: TurnRecord, offload: Offload | None) -> TurnRecord:
-    """The record as the store role gets it from the turns topic: with references to large values."""
+    """Return the record as the store role gets it from the turns topic: with references to large values."""
     value = turn_record.encode(record)
     if offload is not None and len(value) >= offload.threshold:
         value = await offload(value)
@@ -188,7 +188,7 @@ class Unwritten(ContentStore):
     """A content store for dry runs: it gives references and writes nothing."""
 
     async def put(self, key: ThreadKey, data: bytes, media_type: str) -> Ref:
-        """-> the reference that the object would have."""
+        """Return the reference that the object would have."""
         return self.ref(key, data, media_type)
 
 

@@ -13,8 +13,9 @@ from turnmill import command_line
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...]) -> None:
-    """Run COMMAND, whose Python programs publish what they say to the providers of their models:
-    `turnmill run -- python my_agent.py`.
+    """Run COMMAND, and publish what its Python programs say to the providers of their models.
+
+        turnmill run -- python my_agent.py
 
     COMMAND takes the place of this process: signals reach it, and its exit status is the one of this command.
     """

@@ -105,7 +105,7 @@ def waiting_table(found: list[Waiting]) -> Table:
 
 
 def _span(milliseconds: int) -> str:
-    """-> `8 s`, `12 min`, `3 h`."""
+    """Return a duration as `8 s`, `12 min`, `3 h`."""
     seconds = milliseconds / 1000
     if seconds < 120:
         return f"{seconds:.0f} s"

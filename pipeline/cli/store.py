@@ -28,7 +28,7 @@ SHOWN: Final = 20  # wrong sums
 
 @click.group()
 def store() -> None:
-    """The thread store that TURNMILL_STORE names."""
+    """Look after the thread store that TURNMILL_STORE names."""
 
 
 @store.command(short_help="Bring the store's schema up to date.")
@@ -120,8 +120,9 @@ async def _sums(url: str, *, repair: bool) -> Compared:
 
 @store.command(short_help="Keep the words of turns that miss them, for searches.")
 def index() -> None:
-    """Keep the words of all turns that were stored with TURNMILL_SEARCH=off, so that searches find them; with
-    TURNMILL_SEARCH=off delete those that are kept. The store role does the same, bit by bit: this doesn't wait.
+    """Index the words of all turns that were stored with TURNMILL_SEARCH=off, so that searches find them.
+
+    With TURNMILL_SEARCH=off, delete those that are kept. The store role does the same, bit by bit: this doesn't wait.
 
     It can be stopped and given again, and workers go on meanwhile.
     """
@@ -139,7 +140,7 @@ async def _index(url: str, search: str) -> int:
 
 
 async def _migrate(url: str) -> str | None:
-    """-> the revision before."""
+    """Return the revision before."""
     async with ThreadStore(url) as opened:
         return await opened.migrate()
 

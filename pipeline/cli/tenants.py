@@ -33,8 +33,9 @@ def tenants() -> None:
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 def erase(name: str, *, yes: bool) -> None:
-    """Delete a tenant's threads for good: turns, usage, sums of usage, large values, and what the archive has of them;
-    then look for what is left, as `tenants check` does. NAME '' means the threads without a tenant.
+    """Delete a tenant's threads for good: turns, usage, sums, large values, and the archive's rows of them.
+
+    Then look for remnants, as `tenants check` does. NAME '' means the threads without a tenant.
 
     Nothing that comes of these threads later is stored. Threads that are held stay, and are named: exit status 1. Let
     the tenant's agents stop first. A command that was stopped in the middle can be given again.
@@ -102,7 +103,7 @@ def _say_topics(settings: Settings) -> None:
 
 
 def until(topic: Found, now: int) -> str:
-    """How long a topic keeps what it has now, epoch ms."""
+    """Return how long a topic keeps what it has now (epoch ms), in words."""
     kept = int(topic.config.get("retention.ms", "-1"))
     if kept < 0:
         return "keeps what it has for ever: retention.ms is -1"

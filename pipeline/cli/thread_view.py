@@ -36,7 +36,7 @@ Fields = Mapping[str, Any]
 
 
 def view(document: Fields, children: Sequence[ThreadSummary] = ()) -> Iterator[RenderableType]:
-    """The whole thread, piece by piece; `children` are the threads that it spawned."""
+    """Yield the whole thread, piece by piece; `children` are the threads that it spawned."""
     agents: Fields = document["agents"]
     yield Text(plain(document.get("title") or "Thread"), style="bold") + Text(f"  {document['thread_id']}", style="dim")
     metadata = document.get("metadata") or {}
@@ -58,7 +58,7 @@ def view(document: Fields, children: Sequence[ThreadSummary] = ()) -> Iterator[R
 
 
 def nested(turns: Sequence[Fields]) -> Iterator[tuple[int, Fields]]:
-    """-> (depth, turn) of each: the turns of a child run follow those of the run that started it."""
+    """Yield (depth, turn) of each: the turns of a child run follow those of the run that started it."""
     runs: dict[str, list[Fields]] = {}
     for number, turn in enumerate(turns):
         runs.setdefault(str(turn.get("meta:run_id", f"turn {number}")), []).append(turn)
@@ -151,7 +151,7 @@ def usage_line(usage: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A JSON value on one line, a text as it is; cut after MAX_VALUE characters."""
+    """Return a JSON value on one line, a text as it is; cut after MAX_VALUE characters."""
     text = plain(value if isinstance(value, str) else json_text.dumps(value))
     return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}… ({len(text):,} characters)"
 

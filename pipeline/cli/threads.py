@@ -216,8 +216,9 @@ def export(
 
 
 def _line(form: Format, options: Mapping[str, Any], *, branch: str | None, partial: bool) -> Line:
-    """-> a function from a document to the printed object. Raises CallerError for options that don't fit the format;
-    the function raises it where a thread has no such branch.
+    """Return a function from a document to the printed object.
+
+    Raises CallerError for options that don't fit the format; the function raises it where a thread has no such branch.
     """
     try:
         checked = form.checked(options)
@@ -273,7 +274,7 @@ async def _document(store: ThreadStore, given: str, tenant: str | None) -> tuple
 async def _family(
     store: ThreadStore, contents: ContentStore | None, given: str, tenant: str | None
 ) -> tuple[dict[str, Any], Sequence[ThreadSummary]]:
-    """-> the thread's document, and the threads that it spawned."""
+    """Return the thread's document, and the threads that it spawned."""
     key, document = await _document(store, given, tenant)
     whole = document if contents is None else await contents.inlined(key, document)
     return whole, await store.spawned(key)

@@ -109,7 +109,7 @@ def asyncapi() -> None:
 
 
 def _table(*columns: str) -> Table:
-    """A table without lines whose `columns` are not broken."""
+    """Return a table without lines whose `columns` are not broken."""
     return Table(*(Column(name, no_wrap=True) for name in columns), box=None, pad_edge=False, collapse_padding=True)
 
 

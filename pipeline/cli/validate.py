@@ -32,7 +32,7 @@ class Report:
 
     @property
     def valid(self) -> bool:
-        """Whether the document is without errors; warnings are allowed."""
+        """True if the document is without errors; warnings are allowed."""
         return not any(finding.severity == "error" for finding in self.findings)
 
 

@@ -19,7 +19,7 @@ BOOTSTRAP: Final = "bootstrap.checkpoint"
 
 
 def is_formatted(data: Path) -> bool:
-    """Whether this is the data folder of some cluster."""
+    """Return True if this is the data folder of some cluster."""
     return (data / META).exists()
 
 
@@ -45,7 +45,7 @@ def keep(kept: Path, data: Path) -> None:
 
 
 def new_id() -> str:
-    """An id as Kafka makes them: 16 bytes in URL-safe base64; none that begins like an option."""
+    """Return an id as Kafka makes them: 16 bytes in URL-safe base64; none that begins like an option."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text

@@ -1,5 +1,6 @@
-"""Kafka's jars: those of KAFKA_HOME, else exactly those that kafka.jars names, downloaded once into the
-cache, and compared with their SHA-256 before each use.
+"""Kafka's jars: those of KAFKA_HOME, else those that kafka.jars names.
+
+These are downloaded once into the cache, and compared with their SHA-256 before each use.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Progress = Callable[[str], None]
 
 
 def jars(settings: Settings, progress: Progress, received: Received = lambda _more, _total: None) -> Path:
-    """The folder of Kafka's jars. The first call without KAFKA_HOME downloads them into the cache.
+    """Return the folder of Kafka's jars. The first call without KAFKA_HOME downloads them into the cache.
 
     Raises CallerError for a KAFKA_HOME that is no Kafka 4, and for a failed download.
     """

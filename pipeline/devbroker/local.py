@@ -34,7 +34,7 @@ SIZES = (1, 3)
 
 
 def silent(_: str) -> None:
-    """The progress callback of those who don't want to know."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def stop(settings: Settings) -> bool:
 
 
 def status(settings: Settings) -> dict[Node, int | None]:
-    """-> the process id of each node of the cluster of TURNMILL_HOME, None where it is down; empty without one."""
+    """Return the process id of each node of the cluster of TURNMILL_HOME, None where it is down; empty without one."""
     known = _read(_folder(settings))
     return {node: pid_of(node) for node in known[1]} if known else {}
 
@@ -116,7 +116,7 @@ def running(
     extra: Mapping[str, str] | None = None,
     progress: Progress = silent,
 ) -> Iterator[Cluster]:
-    """A cluster that ends with the block, and dies with this process. `extra`: see properties.server_properties."""
+    """Run a cluster that ends with the block, and dies with this process. `extra`: see properties.server_properties."""
     if any(status(settings).values()):
         raise CallerError(f"a broker of {_folder(settings)} runs already: `turnmill down` stops it")
     with processes.watchdog() as group:

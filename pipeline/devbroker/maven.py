@@ -17,7 +17,7 @@ LAYOUT: Final = "-Dmdep.useRepositoryLayout=true"
 
 
 def maven_jars(settings: Settings, pom: Path, name: str) -> Path:
-    """The folder of a pom's jars in the cache, `name` and the pom's fingerprint. Raises CallerError."""
+    """Return the folder of a pom's jars in the cache, `name` and the pom's fingerprint. Raises CallerError."""
     cache = settings.cache_folder
     libs = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if not libs.is_dir():

@@ -1,5 +1,7 @@
-"""From where jars are downloaded: TURNMILL_MAVEN_REPOSITORY; else, as Maven itself does, the mirror of Maven Central
-that ~/.m2/settings.xml names; else Maven Central. https://maven.apache.org/guides/mini/guide-mirror-settings.html
+"""The repository that jars are downloaded from.
+
+TURNMILL_MAVEN_REPOSITORY; else, as Maven itself does, the mirror of Maven Central that ~/.m2/settings.xml names; else
+Maven Central. https://maven.apache.org/guides/mini/guide-mirror-settings.html
 """
 
 from __future__ import annotations
@@ -34,17 +36,17 @@ class Repository:
         return f"{self.url.rstrip('/')}/{path}"
 
     def shown(self, path: str) -> str:
-        """The same, fit to be printed."""
+        """Return the address of a path, fit to be printed."""
         return without_password(self.address(path))
 
     @property
     def advice(self) -> str:
-        """How to have another one."""
+        """Advice on how to use another repository."""
         return f"The repository is named by {self.named_by}; {VARIABLE}=https://user:password@host/path names another."
 
 
 def repository(settings: Settings) -> Repository:
-    """The repository to download from. Raises CallerError for a settings.xml that can't be read."""
+    """Return the repository to download from. Raises CallerError for a settings.xml that can't be read."""
     if settings.maven_repository is not None:
         return Repository(settings.maven_repository, None, VARIABLE)
     file = Path.home() / ".m2" / "settings.xml"
@@ -58,8 +60,9 @@ def repository(settings: Settings) -> Repository:
 
 
 def mirror_of_central(text: str, environ: Mapping[str, str], file: str) -> Repository | None:
-    """A settings.xml -> the mirror of Maven Central that it names, if any. Raises ParseError, and ValueError where a
-    password is encrypted.
+    """Return the mirror of Maven Central that a settings.xml names, if any.
+
+    Raises ParseError, and ValueError where a password is encrypted.
     """
     root = ET.fromstring(re.sub(r'\sxmlns="[^"]*"', "", text, count=1))  # noqa: S314  # the user's own file
     mirrors = root.findall("./mirrors/mirror")
@@ -86,6 +89,6 @@ def _login(root: ET.Element, server_id: str, environ: Mapping[str, str]) -> tupl
 
 
 def _text(element: ET.Element, name: str, environ: Mapping[str, str]) -> str:
-    """The text of an element inside, with variables filled in as Maven does; empty where there is none."""
+    """Return the text of an inner element, with variables filled in as Maven does; empty where there is none."""
     text = (element.findtext(name) or "").strip()
     return re.sub(r"\$\{env\.([^}]+)\}", lambda found: environ.get(found[1], found[0]), text)

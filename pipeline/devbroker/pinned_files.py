@@ -51,7 +51,7 @@ class Pinned:
 
 
 class _Broken(Exception):
-    """This try has failed; the next one may not."""
+    """A failed attempt; the next one may succeed."""
 
 
 def parse(text: str) -> list[Pinned]:
@@ -61,12 +61,12 @@ def parse(text: str) -> list[Pinned]:
 
 
 def render(files: Iterable[Pinned]) -> str:
-    """-> what `parse` reads."""
+    """Return the text that `parse` reads."""
     return "".join(f"{file.sha256} {file.size:>8} {file.path}\n" for file in files)
 
 
 def digest(file: Path) -> str:
-    """-> the SHA-256 of a file, in hex."""
+    """Return the SHA-256 of a file, in hex."""
     with file.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
 
@@ -127,7 +127,7 @@ class _Download:
     stop: threading.Event
 
     def size(self, file: Pinned) -> int:
-        """How many bytes of a file are there."""
+        """Return how many bytes of a file are there."""
         for path in (self.folder / file.name, self._part(file)):
             with suppress(FileNotFoundError):
                 return path.stat().st_size

@@ -16,7 +16,10 @@ RANGE = range(20_000, 30_000)
 
 
 def bindable(host: str, port: int) -> bool:
-    """Whether a server could listen there now. Raises OSError where it never could (no address of this machine)."""
+    """Return True if a server could listen there now.
+
+    Raises OSError where it never could (no address of this machine).
+    """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does
@@ -31,7 +34,7 @@ def bindable(host: str, port: int) -> bool:
 
 
 def free_ports(count: int, host: str = "127.0.0.1", *, beside: Collection[int] = ()) -> list[int]:
-    """-> `count` different ports that are free now, none of those `beside` which something is about to listen on.
+    """Return `count` different ports that are free now, none of those `beside` which something is about to listen on.
 
     They are chosen at random, and not by a seed that a program may have set, so that parallel callers rarely meet.
     """
@@ -45,7 +48,7 @@ def free_ports(count: int, host: str = "127.0.0.1", *, beside: Collection[int] =
 
 
 def next_addresses(first: str, count: int) -> list[str]:
-    """-> `first` and the next free ports of its host, host:port each."""
+    """Return `first` and the next free ports of its host, host:port each."""
     host, first_port = first.rpartition(":")[0], host_port(first)[1]
     found = [first]
     for port in range(first_port + 1, min(first_port + 1000, 65536)):

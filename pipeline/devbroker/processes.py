@@ -32,8 +32,10 @@ WATCH = "while read -r _; do :; done; kill -KILL 0"
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """How nodes are started. `group`: the process group of a watchdog; None for a session that outlives us. `kept`: the
-    file that formatting.py keeps of these jars; None where they are not ours.
+    """The way to start nodes.
+
+    `group`: the process group of a watchdog; None for a session that outlives us. `kept`: the file that formatting.py
+    keeps of these jars; None where they are not ours.
     """
 
     java: Path
@@ -87,7 +89,7 @@ class Launcher:
 
 @contextmanager
 def watchdog() -> Iterator[int]:
-    """-> a process group that is killed when the block is left, or when this process dies, even by SIGKILL."""
+    """Yield a process group that is killed when the block is left, or when this process dies, even by SIGKILL."""
     process = subprocess.Popen(["/bin/sh", "-c", WATCH], stdin=subprocess.PIPE, process_group=0)  # noqa: S603
     try:
         yield process.pid
@@ -98,7 +100,7 @@ def watchdog() -> Iterator[int]:
 
 
 def pid_of(node: Node) -> int | None:
-    """The process id of a node that runs; None for a stale pid file, whoever has that id by now."""
+    """Return the process id of a node that runs; None for a stale pid file, whoever has that id by now."""
     try:
         pid = int(node.pid_file.read_text())
     except (OSError, ValueError):
@@ -107,7 +109,7 @@ def pid_of(node: Node) -> int | None:
 
 
 def _command_line(pid: int) -> str:
-    """The arguments of a process; empty where it is gone, or dead and not yet reaped."""
+    """Return the arguments of a process; empty where it is gone, or dead and not yet reaped."""
     if Path("/proc/self/cmdline").exists():
         return command_line(Path(f"/proc/{pid}"))
     command = ["/bin/ps", "-ww", "-o", "args=", "-p", str(pid)]  # macOS
@@ -115,7 +117,7 @@ def _command_line(pid: int) -> str:
 
 
 def command_line(process: Path) -> str:
-    """The same, of a process's folder in /proc.
+    """Return the arguments of a process by its folder in /proc.
 
     One that is just becoming another program has no arguments for a moment: it is looked at again, not taken for dead.
     """
@@ -161,7 +163,7 @@ def stop(nodes: Sequence[Node]) -> bool:
 
 
 def last_lines(log: Path, count: int = 15) -> str:
-    """-> the end of a log, and where the whole of it is."""
+    """Return the end of a log, and where the whole of it is."""
     try:
         lines = log.read_text(errors="replace").splitlines()[-count:]
     except OSError:

@@ -26,7 +26,7 @@ class Node:
 
     @property
     def log(self) -> Path:
-        """What it writes, from its latest start on."""
+        """The node's log, from its latest start on."""
         return self.folder / "server.log"
 
     @property
@@ -36,7 +36,7 @@ class Node:
 
 
 def server_properties(node: Node, nodes: Sequence[Node], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """-> Kafka's configuration of `node` in the cluster of `nodes`; `extra` as in APPENDED."""
+    """Return Kafka's configuration of `node` in the cluster of `nodes`; `extra` as in APPENDED."""
     copies = str(min(3, len(nodes)))
     in_sync = str(min(2, len(nodes)))
     ours = {
@@ -78,7 +78,7 @@ def server_properties(node: Node, nodes: Sequence[Node], extra: Mapping[str, str
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """-> the text of a Java properties file, in ASCII, sorted by key."""
+    """Return the text of a Java properties file, in ASCII, sorted by key."""
     return "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in sorted(properties.items()))
 
 

@@ -58,14 +58,14 @@ class App(FastAPI):
     """FastAPI, whose OpenAPI document describes errors as problems (RFC 9457)."""
 
     def openapi(self) -> dict[str, Any]:
-        """-> the OpenAPI document."""
+        """Return the OpenAPI document."""
         if self.openapi_schema is None:
             self.openapi_schema = problems.only_problems(super().openapi())
         return self.openapi_schema
 
 
 def create_app(settings: Settings, dev: Path | None = None) -> FastAPI:
-    """-> the app; it connects to broker and store when they are first needed. Raises CallerError for bad settings.
+    """Return the app; it connects to broker and store when they are first needed. Raises CallerError for bad settings.
 
     `dev`: the folder of `turnmill dev`, in the gateway that it starts.
     """

@@ -26,7 +26,7 @@ class PartitionPlace(BaseModel):
 
 
 class RoleLag(BaseModel):
-    """What a role has still to read."""
+    """A role's lag."""
 
     role: str
     group: str
@@ -43,7 +43,7 @@ class BrokerStatus:
         self._found: tuple[float, tuple[list[RoleLag], int]] | None = None
 
     async def get(self, settings: Settings) -> tuple[list[RoleLag], int]:
-        """-> lag of each role, number of dead letters. Raises BrokerError."""
+        """Return the lag of each role, and the number of dead letters. Raises BrokerError."""
         async with self._lock:
             if self._found is None or time.monotonic() - self._found[0] > FRESH:
                 self._found = (time.monotonic(), await _broker(settings))

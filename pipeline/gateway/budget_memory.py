@@ -1,4 +1,4 @@
-"""What is used of the budgets, in the gateway's memory: so that to ask costs no query."""
+"""The used part of the budgets in the gateway's memory, so that a check costs no query."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ log = logging.getLogger(__name__)
 
 
 class Budgets:
-    """What is used of the budgets, as it was a few seconds ago. While the store is away, what was known last holds;
-    what was never known refuses nothing.
+    """The used part of the budgets, some seconds old.
+
+    While the store is away, the last known numbers count; a budget that was never known refuses nothing.
     """
 
     def __init__(self, budgets: tuple[Budget, ...], store: Callable[[], Awaitable[ThreadStore]]) -> None:
@@ -63,8 +64,9 @@ class Budgets:
         self.states, self.at = {one.budget.name: one for one in found}, now
 
     def counting(self, tenant: str | None, agent: str | None, models: Collection[str] | None) -> tuple[Budget, ...]:
-        """The budgets that count a call to one of these models; None: nobody knows to which. `tenant`: None or "" for
-        none.
+        """Return the budgets that count a call to one of these models; None: the model is unknown.
+
+        `tenant`: None or "" for none.
         """
 
         def counts(one: Budget) -> bool:
@@ -74,14 +76,14 @@ class Budgets:
         return tuple(filter(counts, self.budgets))
 
     def verdict(self, tenant: str | None, budgets: Collection[Budget]) -> Verdict:
-        """Whether a call of a tenant may be made that these count; answered from memory."""
+        """Return whether these budgets allow a tenant's call; answered from memory."""
         now = now_ms()
         known = (self.states.get(one.name) for one in budgets)
         exhausted = tuple(one for one in known if one and one.exhausted(tenant) and not one.over(now))
         return Verdict(not exhausted, exhausted)
 
     def allowed(self, tenant: str | None, agent: str | None = None, model: str | None = None) -> Verdict:
-        """The same by the names of agent and model."""
+        """Return the same by the names of agent and model."""
         return self.verdict(tenant, self.counting(tenant, agent, () if model is None else (model,)))
 
     async def _look(self) -> None:

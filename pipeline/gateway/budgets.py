@@ -41,8 +41,9 @@ class Listed(BaseModel):
 
 
 class Answer(BaseModel):
-    """`allowed`: whether no budget that would count is used up; `exhausted`: those that are, as far as the caller may
-    see them.
+    """The answer of a check.
+
+    `allowed`: no budget that would count is used up; `exhausted`: those that are, as far as the caller may see them.
     """
 
     allowed: bool
@@ -55,7 +56,7 @@ Name = Annotated[str | None, Query(max_length=500)]
 
 @router.get("", summary="Budgets, and what is used of them", responses=documented("forbidden"))
 async def list_budgets(gateway: TheGateway, principal: Reader, tenant: Tenant = None) -> Listed:
-    """A token that is bound to a tenant sees the budgets of that tenant alone."""
+    """List the budgets. A token that is bound to a tenant sees the budgets of that tenant alone."""
     bound = principal.bounded(tenant)
     await gateway.budgets.known()
     mine = [one for one in gateway.budgets.states.values() if bound is None or one.budget.tenant == bound]

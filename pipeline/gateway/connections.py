@@ -1,4 +1,4 @@
-"""What the gateway's routes share: settings, authentication, and the connections to broker and store.
+"""The shared state of the gateway's routes: settings, authentication, and the connections to broker and store.
 
 Connections are made when they are first needed, so the gateway starts, and answers with the reason, while the broker
 or the store is away.
@@ -61,7 +61,7 @@ class Opened(Generic[T]):
         self.value: T | None = None
 
     async def get(self) -> T:
-        """-> the connection. Raises the error of connecting."""
+        """Return the connection. Raises the error of connecting."""
         if self.value is not None:
             return self.value
         async with self._lock:
@@ -78,8 +78,9 @@ class Opened(Generic[T]):
 
 @dataclass(slots=True)
 class Erasure:
-    """Whether a thread was deleted, as far as the gateway knows. `asked`: when it asked the store last; `wanted`: when
-    a reader needed the answer last (times of time.monotonic()).
+    """The gateway's knowledge of a thread's deletion.
+
+    `asked`: when it asked the store last; `wanted`: when a reader needed the answer last (times of time.monotonic()).
     """
 
     asked: float = -math.inf
@@ -88,8 +89,9 @@ class Erasure:
 
 
 class Erased:
-    """Which threads were deleted, as far as live streams and figures need it: each is asked for every few seconds at
-    most, and all together whose turn comes soon.
+    """The deleted threads, as far as live streams and figures need them.
+
+    Each is asked for every few seconds at most, together with all others that are soon due.
     """
 
     def __init__(self, store: Callable[[], Awaitable[ThreadStore]]) -> None:
@@ -97,7 +99,7 @@ class Erased:
         self._known: OrderedDict[ThreadKey, Erasure] = OrderedDict()  # asked for the longest ago first
 
     async def among(self, threads: Sequence[ThreadKey]) -> set[ThreadKey]:
-        """Those of these that were deleted; while the store is away, those of which that is known."""
+        """Return the deleted ones of these threads; while the store is away, those that are known to be."""
         now = time.monotonic()
         for one in threads:
             self._known.setdefault(one, Erasure()).wanted = now
@@ -121,8 +123,9 @@ class Erased:
         return known.asked <= late and not known.erased  # it stays so
 
     def _soon_unsure(self, now: float, but: set[ThreadKey]) -> list[ThreadKey]:
-        """Others that were asked for half of the time ago, and are still wanted: hundreds of readers, each with its own
-        thread, would ask a hundred times a second.
+        """Return other threads that are soon due, and are still wanted.
+
+        Hundreds of readers, each with its own thread, would otherwise ask a hundred times a second.
         """
         half = now - ERASED_HOLDS / 2
         found: list[ThreadKey] = []
@@ -138,7 +141,7 @@ class Gateway:
     """The app's one state: `request.app.state.gateway`."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises CallerError for settings that contradict each other or can't be read."""
+        """Prepare the connections. Raises CallerError for settings that contradict each other or can't be read."""
         self.settings = settings
         self.authenticator = Authenticator(settings)
         self.rate = Rate(settings.gateway_rate)
@@ -165,11 +168,11 @@ class Gateway:
         self._publisher = Opened(lambda: Publisher(settings.model_copy(update={"publish_url": None})).__aenter__())
 
     async def store(self) -> ThreadStore:
-        """The thread store. Raises StoreError."""
+        """Return the thread store. Raises StoreError."""
         return await self._store.get()
 
     async def publisher(self) -> Publisher:
-        """The publisher that all uploads share. Raises BrokerError."""
+        """Return the publisher that all uploads share. Raises BrokerError."""
         return await self._publisher.get()
 
     @contextmanager
@@ -212,8 +215,9 @@ class Gateway:
             await self._store.value.close()
 
     async def find(self, conversation_id: str, tenant: str | None) -> ThreadKey:
-        """-> the stored thread that a caller means who is bounded to `tenant` (None: to none, "": to threads without
-        one). Raises Problem, also where several tenants have such a thread; StoreError.
+        """Return the stored thread that a caller bounded to `tenant` means (None: to none, "": to threads without one).
+
+        Raises Problem, also where several tenants have such a thread; StoreError.
         """
         found = only_one(conversation_id, await self.stored(conversation_id, tenant))
         if found is None:
@@ -221,12 +225,12 @@ class Gateway:
         return found
 
     async def stored(self, conversation_id: str, tenant: str | None) -> set[ThreadKey]:
-        """-> the stored threads of this name; `tenant` None: of all tenants. Raises StoreError."""
+        """Return the stored threads of this name; `tenant` None: of all tenants. Raises StoreError."""
         return set(await (await self.store()).find(conversation_id, tenant))
 
 
 def only_one(conversation_id: str, found: Collection[ThreadKey]) -> ThreadKey | None:
-    """-> the thread that is meant, None where there is none. Raises Problem where several tenants have one."""
+    """Return the thread that is meant, None where there is none. Raises Problem where several tenants have one."""
     if len(found) > 1:
         tenants = sorted(one.tenant or "" for one in found)[:TENANTS_NAMED]
         raise Problem(
@@ -239,14 +243,14 @@ def only_one(conversation_id: str, found: Collection[ThreadKey]) -> ThreadKey | 
 
 
 def unknown_thread(conversation_id: str) -> Problem:
-    """The thread does not exist, or is another tenant's: callers can't tell the two apart."""
+    """Return the problem of a thread that doesn't exist, or is another tenant's: callers can't tell the two apart."""
     return Problem(
         "unknown-thread", f"no thread {conversation_id!r:.200} is stored: GET /v1/threads lists those that are"
     )
 
 
 def gateway_of(request: Request) -> Gateway:
-    """-> the app's gateway."""
+    """Return the app's gateway."""
     gateway: Gateway = request.app.state.gateway
     return gateway
 

@@ -32,14 +32,14 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/docs")
 async def docs(request: Request) -> Response:
-    """The page."""
+    """Return the page."""
     document: dict[str, Any] = request.app.openapi()
     return Response("".join(_page(document)).encode(), headers=PAGE)
 
 
 @router.get("/docs.css")
 async def style() -> Response:
-    """How it looks."""
+    """Return its style sheet."""
     return Response(STYLE, headers={"Cache-Control": "no-cache"}, media_type="text/css")
 
 
@@ -103,7 +103,7 @@ def _operation(operation: dict[str, Any]) -> Iterator[str]:
 
 
 def _takes(schema: dict[str, Any]) -> str:
-    """What values a JSON schema allows, in words."""
+    """Return the values that a JSON schema allows, in words."""
     if "anyOf" in schema:
         return _takes(next(one for one in schema["anyOf"] if one.get("type") != "null"))
     if "enum" in schema:

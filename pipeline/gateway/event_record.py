@@ -29,7 +29,7 @@ class EventRecord:
     __slots__ = ("_envelope", "_value", "at", "fresh", "headers", "offset", "partition", "run", "said")
 
     def __init__(self, partition: int, offset: int, at: int, value: bytes | None, headers: Headers = ()) -> None:
-        """A record as it was read; `at`: broker ms."""
+        """Hold a record as it was read; `at`: broker ms."""
         self.partition = partition
         self.offset = offset
         self.at = at

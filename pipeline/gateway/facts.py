@@ -23,7 +23,7 @@ End = Literal["complete", "aborted", "error", "disconnected", "open"]
 
 
 class Facts(BaseModel):
-    """What is known of a run beside its stream, as parameters of the query."""
+    """Facts about a run beside its stream, as parameters of the query."""
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -39,7 +39,7 @@ class Facts(BaseModel):
 
 
 class FactHeaders(BaseModel):
-    """The same as headers, for clients that do not make their URLs; the query wins."""
+    """Facts about a run as headers, for clients that do not make their URLs; the query wins."""
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -105,7 +105,7 @@ def facts_of(where: Where, headers: FactHeaders, in_body: dict[str, Any]) -> tup
 
 
 def info_of(facts: Facts, request: Any, tenant: str | None) -> RunInfo:
-    """The facts and the request -> the envelope's `run`."""
+    """Return the facts and the request as the envelope's `run`."""
     known = facts.model_dump(exclude={"agent_id"}, exclude_none=True)
     if facts.parent_thread_id is not None:
         known["parent_thread_id"] = thread_uuid(facts.parent_thread_id, tenant)[0]

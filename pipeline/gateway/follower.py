@@ -46,7 +46,7 @@ class Listener(Protocol):
 
     @property
     def name(self) -> str:
-        """What it knows, as the log and errors say it, in the plural."""
+        """The reader's name in the log and in errors, in the plural."""
 
     @property
     def topics(self) -> Sequence[Topic]:
@@ -54,7 +54,7 @@ class Listener(Protocol):
 
     @property
     def runs(self) -> Literal["none", "seen", "open"]:
-        """How it uses the index of runs."""
+        """The reader's use of the index of runs."""
 
     async def starts(self, consumer: AIOKafkaConsumer) -> Offsets:
         """Begin anew: return where its past begins in each partition of its topics. Raises the client's errors."""
@@ -245,6 +245,9 @@ class Follower:
             listener.take(place, records, behind)
 
     def _event_record(self, one: Any) -> EventRecord:
-        """A record that is too large has no value here: the worker makes a dead letter of it."""
+        """Return a record as it was read.
+
+        One that is too large has no value here: the worker makes a dead letter of it.
+        """
         value = one.value if len(one.value or b"") <= self._settings.max_record_bytes else None
         return EventRecord(one.partition, one.offset, one.timestamp, value, one.headers)

@@ -1,6 +1,4 @@
-"""Around every route: admission of requests, a bound on headers, security headers, metrics, and an answer where the
-gateway fails.
-"""
+"""The layer around every route: admission, a bound on headers, security headers, metrics, and answers to failures."""
 
 from __future__ import annotations
 

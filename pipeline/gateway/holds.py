@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1/threads", tags=["threads"])
 
 
 class Hold(BaseModel):
-    """Whether a thread is held; `changed`: whether it was otherwise before."""
+    """The state of a thread's hold; `changed`: it was otherwise before."""
 
     thread_id: str
     held: bool
@@ -28,8 +28,9 @@ class Hold(BaseModel):
     "/{thread_id}/hold", summary="Hold a thread", responses=documented("unknown-thread", "conflict", "forbidden")
 )
 async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
-    """Until it is released the thread is neither deleted nor does it expire, whatever the retention. Each hold is a
-    line in the audit log.
+    """Hold a thread: until it is released it is neither deleted nor does it expire, whatever the retention.
+
+    Each hold is a line in the audit log.
     """
     found = await gateway.find(thread_id, principal.bounded(tenant))
     store = await gateway.store()
@@ -46,7 +47,7 @@ async def hold_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId
     responses=documented("unknown-thread", "conflict", "forbidden"),
 )
 async def release_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Hold:
-    """The thread may be deleted again, and expires with its age."""
+    """Release a thread: it may be deleted again, and expires with its age."""
     found = await gateway.find(thread_id, principal.bounded(tenant))
     changed = await (await gateway.store()).release(found)
     return _held(principal, found, held=False, changed=changed)

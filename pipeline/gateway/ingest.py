@@ -44,7 +44,7 @@ class Refusal(BaseModel):
 
 
 class Report(BaseModel):
-    """What became of an upload. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
+    """The result of an upload. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
 
     thread_id: Annotated[str, Field(description="The thread's UUID.")]
     run_id: str

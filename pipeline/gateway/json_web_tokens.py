@@ -31,7 +31,7 @@ OK: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a token says that matters here."""
+    """The claims of a token that matter here."""
 
     name: str
     scopes: tuple[str, ...]
@@ -55,7 +55,7 @@ class JwtVerifier:
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
-        """-> a verifier, None where no JWKS is set. Raises CallerError for half of what is needed."""
+        """Return a verifier, None where no JWKS is set. Raises CallerError for half of the settings."""
         url, issuer, audience = (
             settings.gateway_jwks_url,
             settings.gateway_jwt_issuer,
@@ -72,7 +72,7 @@ class JwtVerifier:
         return cls(url, issuer, audience, "" if tenant == "none" else tenant, settings.gateway_jwt_scope_claim)
 
     async def verify(self, token: str) -> Claims:
-        """Raises Problem: 401 for a token that is not good, 503 where the issuer's keys can't be had."""
+        """Return the claims. Raises Problem: 401 for a bad token, 503 where the issuer's keys can't be had."""
         try:
             header = jwt.get_unverified_header(token)
             key = await self._key(header.get("kid"))
@@ -132,8 +132,9 @@ class JwtVerifier:
         return self._keys.get(kid)
 
     async def _refresh(self) -> None:
-        """Ask the issuer. What is known holds for a day where it does not answer. No redirect is followed: it may lead
-        to where keys come without TLS, or to our own network.
+        """Fetch the issuer's keys. Known ones hold for a day where it doesn't answer.
+
+        No redirect is followed: it may lead to where keys come without TLS, or to our own network.
         """
         try:
             timeout = aiohttp.ClientTimeout(WITHIN)

@@ -48,14 +48,14 @@ class Rate:
 
 
 class AtOnce:
-    """How many requests of each caller are open; at most `most`."""
+    """The number of each caller's open requests; at most `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: Counter[Hashable] = Counter()
 
     def begin(self, caller: Hashable) -> Callable[[], None]:
-        """-> what is to be called at the request's end. Raises Problem where too many are open."""
+        """Count a request; return a function to be called at its end. Raises Problem where too many are open."""
         if self._open[caller] >= self._most:
             raise Problem(
                 "rate-limited",
@@ -80,7 +80,7 @@ class BodyTooLarge(Exception):
 
 
 async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[bytes]:
-    """The body's chunks as they come from ASGI's `receive`; `idle` in seconds, `most` in bytes.
+    """Yield the body's chunks as they come from ASGI's `receive`; `idle` in seconds, `most` in bytes.
 
     Raises ClientDisconnect, BodyTooSlow and BodyTooLarge.
     """

@@ -1,4 +1,4 @@
-"""What tenants publish while the broker is away: it goes to the gateway's spool, of which each has a share."""
+"""Records that tenants publish while the broker is away, in the gateway's spool, of which each has a share."""
 
 from __future__ import annotations
 

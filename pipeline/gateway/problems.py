@@ -86,7 +86,7 @@ class Problem(Exception):
         self.more = more
 
     def response(self) -> Response:
-        """-> the answer."""
+        """Return the response."""
         kind = KINDS[self.kind]
         headers = {"Cache-Control": "no-store", **self.headers}
         return Response(body(self.kind, self.detail, **self.more), kind.status, headers, MEDIA_TYPE)
@@ -114,14 +114,14 @@ class ProblemBody(BaseModel):
 
 
 def body(kind: str, detail: str, **more: Any) -> bytes:
-    """-> the JSON object."""
+    """Return the JSON object."""
     known = KINDS[kind]
     text = detail.encode("utf-8", "replace").decode()
     return orjson.dumps({"type": f"/docs#{kind}", "title": known.title, "status": known.status, "detail": text, **more})
 
 
 def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """-> `responses` of a route: these kinds, and those that every route may answer with."""
+    """Return `responses` of a route: these kinds, and those that every route may answer with."""
     found: dict[int | str, dict[str, Any]] = {}
     for name in dict.fromkeys(kinds):
         kind = KINDS[name]
@@ -135,8 +135,9 @@ def documented(*kinds: str) -> dict[int | str, dict[str, Any]]:
 
 
 def only_problems(document: dict[str, Any]) -> dict[str, Any]:
-    """An OpenAPI document without the media type that FastAPI adds to errors, and without errors that a route can't
-    have: the app declares the same ones for all routes.
+    """Return an OpenAPI document without the media type that FastAPI adds to errors, and without impossible errors.
+
+    The app declares the same errors for all routes.
     """
     for methods in document["paths"].values():
         for operation in methods.values():
@@ -164,7 +165,7 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def of(error: Exception) -> Problem:
-    """An error -> the problem that answers it."""
+    """Return the problem that answers an error."""
     match error:
         case Problem():
             return error
@@ -183,7 +184,7 @@ def of(error: Exception) -> Problem:
 
 
 def unavailable(detail: str) -> Problem:
-    """The broker or the store is away."""
+    """Return the problem of a broker or a store that is away."""
     return Problem("unavailable", detail, headers={"Retry-After": str(RETRY_AFTER)})
 
 

@@ -35,7 +35,7 @@ router = APIRouter(prefix="/v1", tags=["runs"])
 
 
 class Taken(BaseModel):
-    """What became of a batch. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
+    """The result of a batch. It is safe: the broker has confirmed it, or it is in the gateway's spool on disk."""
 
     records: Annotated[int, Field(description="That were published.")]
     refusals: Annotated[list[Refusal], Field(description="All that were not, and never will be; more than 1,000: 413.")]
@@ -66,7 +66,7 @@ class Batch:
 
     @property
     def reasons(self) -> Counter[str]:
-        """How many were refused, by reason."""
+        """The number of refused records by reason."""
         return Counter(refused.reason for refused in self.refusals)
 
 
@@ -111,8 +111,9 @@ async def publish(request: Request, gateway: TheGateway, principal: Sender) -> T
 
 
 def read(body: bytes, principal: Principal) -> Batch:
-    """JSON lines -> records as the events topic holds them. A line that is none does not stop the others; more than
-    REFUSALS of them do.
+    """Return the records in JSON lines as the events topic holds them.
+
+    A malformed line does not stop the others; more than REFUSALS of them do.
     """
     batch = Batch()
     for number, line in enumerate(BytesIO(body), 1):
@@ -137,7 +138,7 @@ def read(body: bytes, principal: Principal) -> Batch:
 
 
 def owned(value: Any, principal: Principal) -> dict[str, Any]:
-    """A record as it was sent -> one whose threads have ids, and whose tenant is the token's. Raises InvalidRecord."""
+    """Return a record whose threads have ids, and whose tenant is the token's. Raises InvalidRecord."""
     if isinstance(value, dict):
         tenant = value.get("tenant") or None
         if principal.tenant is not None:

@@ -1,4 +1,4 @@
-"""Which runs are open, for all who ask: the gateway's index of runs, kept up by the state topic as well.
+"""The open runs: the gateway's index of runs, kept up by the state topic as well.
 
 It begins when somebody asks for the first time, or with the first scrape of `/metrics`, and goes on from then.
 """

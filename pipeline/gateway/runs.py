@@ -57,7 +57,7 @@ async def list_runs(
     silent: Annotated[bool, Query(description="Of open runs, those silent for longer than is usual.")] = False,  # noqa: FBT002  # FastAPI passes it by name
     limit: Annotated[int, Query(ge=1, le=1000, description="Runs.")] = 100,
 ) -> Response:
-    """Times are milliseconds since 1970. Runs of threads that were deleted are left out.
+    """List open or waiting runs. Times are milliseconds since 1970. Runs of threads that were deleted are left out.
 
     Until the gateway has read what the open runs have said, it answers 503.
     """

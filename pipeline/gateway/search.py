@@ -51,7 +51,9 @@ async def search(
     limit: Annotated[int, Query(ge=1, le=MOST, description="Hits on a page.")] = 20,
     cursor: Annotated[str | None, Query(max_length=200, description="`next` of the page before.")] = None,
 ) -> SearchPage:
-    """The newest turns that have the words; of these the best first. `next` asks for more; it is null on the last page.
+    """Return the newest turns that have the words; of these the best first.
+
+    `next` asks for more; null on the last page.
 
     Times are milliseconds since 1970. `snippet` is HTML: text, escaped, with hits between `<mark>` and `</mark>`.
     """

@@ -1,4 +1,4 @@
-"""Who calls: bearer tokens -> a principal with scopes and, perhaps, a tenant.
+"""Authentication: bearer tokens -> a principal with scopes and, perhaps, a tenant.
 
 A principal with a tenant reaches that tenant's threads and nothing else; one without reaches all (give every token a
 tenant where there are several). Tokens are random, so a plain SHA-256 of them is enough to keep.
@@ -40,7 +40,7 @@ VARIABLE: Final = "TURNMILL_GATEWAY_TOKENS"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls. `tenant` None reaches all tenants."""
+    """The caller. `tenant` None reaches all tenants."""
 
     name: str
     scopes: frozenset[str]
@@ -49,7 +49,7 @@ class Principal:
 
     @property
     def text(self) -> str:
-        """How the audit log names it."""
+        """The name in the audit log."""
         return f"{self.name!r} of tenant {self.tenant!r}"
 
     @property
@@ -58,7 +58,7 @@ class Principal:
         return self.tenant, self.name
 
     def bounded(self, asked: str | None) -> str | None:
-        """-> the tenant that a query is bounded to, None for all. Raises Problem where another one is asked for."""
+        """Return the tenant that a query is bounded to, None for all. Raises Problem where another one is asked for."""
         if self.tenant is None or asked in (None, self.tenant):
             return self.tenant or asked
         raise Problem("forbidden", f"this token is bound to its own tenant: leave out tenant={asked!r:.80}")
@@ -79,13 +79,13 @@ class TokenLine(BaseModel):
 
 
 def new_token(name: str, scopes: tuple[Scope, ...], tenant: str | None) -> tuple[str, TokenLine]:
-    """-> a new token of 256 random bits, and the line that lets it in."""
+    """Return a new token of 256 random bits, and the line that lets it in."""
     token = PREFIX + secrets.token_urlsafe(32)
     return token, TokenLine(name=name, sha256=hashed(token), scopes=scopes, tenant=tenant)
 
 
 def hashed(token: str) -> str:
-    """-> SHA-256, in hexadecimal digits."""
+    """Return the SHA-256, in hexadecimal digits."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
@@ -114,7 +114,7 @@ class TokenTable:
     """The tokens of TURNMILL_GATEWAY_TOKENS; a file is read again when it has changed, and kept when it is broken."""
 
     def __init__(self, setting: str) -> None:
-        """`setting`: JSON lines, or the path of a file of them. Raises CallerError."""
+        """Read the tokens of `setting`: JSON lines, or the path of a file of them. Raises CallerError."""
         self._path = None if setting.lstrip().startswith("{") else Path(setting)
         self._stamp: object = None
         self._tokens = parse_tokens(setting, VARIABLE) if self._path is None else {}
@@ -124,7 +124,10 @@ class TokenTable:
             raise CallerError(f"{VARIABLE} holds no token: `turnmill gateway token` makes one")
 
     def find(self, token: str) -> Principal | None:
-        """-> who has this token. Looked up by hash: how long that takes says nothing about other tokens."""
+        """Return the owner of this token.
+
+        It is looked up by hash: the time that takes says nothing about other tokens.
+        """
         if self._path is not None:
             with contextlib.suppress(CallerError):  # the tokens that were there still hold
                 self._load(self._path)
@@ -148,7 +151,10 @@ class Authenticator:
     """Tokens of the settings, or JSON Web Tokens, or, on loopback alone, nobody asks."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raises CallerError where a gateway that others can reach would be open to all of them."""
+        """Prepare authentication.
+
+        Raises CallerError where a gateway that others can reach would be open to all of them.
+        """
         tokens = settings.gateway_tokens
         self._table = TokenTable(tokens.get_secret_value()) if tokens is not None else None
         self._jwt = JwtVerifier.of(settings)
@@ -162,7 +168,7 @@ class Authenticator:
         self._origins = frozenset(settings.gateway_origin_list)
 
     async def principal(self, token: str | None, advice: str = BEARER) -> Principal:
-        """Raises Problem, 401 without a good token."""
+        """Return the caller. Raises Problem, 401 without a good token."""
         if self.open:
             return ANONYMOUS
         if not token:
@@ -176,9 +182,11 @@ class Authenticator:
         return found
 
     def guard(self, headers: Mapping[str, str]) -> None:
-        """Without tokens, a browser would let any page act on the gateway of whoever looks at it: by a form or `fetch`
-        across origins, or by a name of its own that points to 127.0.0.1 (DNS rebinding). Raises Problem, 403, on every
-        path; another port of this machine is another origin, too.
+        """Refuse pages of other origins while there are no tokens. Raises Problem, 403, on every path.
+
+        A browser would otherwise let any page act on the gateway of its user: by a form or `fetch` across origins, or
+        by a name of its own that points to 127.0.0.1 (DNS rebinding). Another port of this machine is another origin,
+        too.
         """
         if not self.open:
             return
@@ -208,7 +216,7 @@ bearer = HTTPBearer(
 
 
 class Admission(Protocol):
-    """What lets callers in."""
+    """The services that admit callers."""
 
     authenticator: Authenticator
     rate: Rate
@@ -220,7 +228,10 @@ async def authenticated(
     needs: SecurityScopes,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Principal:
-    """The principal of a request, who has the scope that the route needs, and a request left. Raises Problem."""
+    """Return the principal of a request, who has the scope that the route needs. Raises Problem.
+
+    The request counts towards the caller's rate.
+    """
     token = credentials.credentials if credentials else None
     return await admitted(request.app.state.gateway, request.scope, token, needs.scopes, BEARER)
 
@@ -228,7 +239,10 @@ async def authenticated(
 async def admitted(
     gateway: Admission, request: ASGIScope, token: str | None, needs: Sequence[str], advice: str
 ) -> Principal:
-    """Who has this token, one of the scopes `needs`, and a request left. `advice`: how to send one. Raises Problem."""
+    """Return the owner of this token, who has one of the scopes `needs`. `advice`: how to send one. Raises Problem.
+
+    The request counts towards the caller's rate.
+    """
     principal = await gateway.authenticator.principal(token, advice)
     if principal.scopes.isdisjoint(needs):
         challenge = f'Bearer realm="turnmill", error="insufficient_scope", scope="{needs[0]}"'
@@ -267,7 +281,10 @@ async def _still(
     principal: Reader,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Still:
-    """-> whether the caller may go on, asked again: tokens are revoked and expire while a stream is open."""
+    """Return a function that tells whether the caller may go on.
+
+    Tokens are revoked and expire while a stream is open.
+    """
     authenticator: Authenticator = request.app.state.gateway.authenticator
     token = credentials.credentials if credentials else None
 

@@ -27,8 +27,10 @@ BACKLOG: Final = 2048
 
 
 class Protocol(H11Protocol):
-    """HTTP/1.1. uvicorn itself waits for ever: for the headers of a request, for the rest of a body that was refused,
-    and for a reader to take its answer.
+    """HTTP/1.1 with bounds on waiting.
+
+    uvicorn itself waits for ever: for the headers of a request, for the rest of a body that was refused, and for a
+    reader to take its answer.
     """
 
     header_seconds: float
@@ -73,7 +75,7 @@ class Protocol(H11Protocol):
             self.loop.call_later(REST, self._close_unread, self.cycle)
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP."""
+        """Answer bytes that are no HTTP."""
         if len(self.conn.trailing_data[0]) >= self.header_bytes:
             self._refuse_connection("headers-too-large", f"the headers may have {self.header_bytes:,} bytes")
         else:
@@ -161,7 +163,7 @@ class Server(uvicorn.Server):
 
 
 def listen(settings: Settings) -> socket.socket:
-    """-> a socket on TURNMILL_GATEWAY_HOST and _PORT. Raises CallerError that names the setting to change."""
+    """Return a socket on TURNMILL_GATEWAY_HOST and _PORT. Raises CallerError that names the setting to change."""
     host, port = settings.gateway_host, settings.gateway_port
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -171,6 +173,6 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    """-> where it listens, as a browser takes it."""
+    """Return the address where it listens, as a browser takes it."""
     name: tuple[Any, ...] = listening.getsockname()
     return f"http://[{name[0]}]:{name[1]}" if ":" in name[0] else f"http://{name[0]}:{name[1]}"

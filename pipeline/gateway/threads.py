@@ -69,7 +69,7 @@ class ThreadTree(BaseModel):
 
 
 class Deleted(BaseModel):
-    """What is gone."""
+    """The result of a deletion."""
 
     thread_id: str
     objects: Annotated[int, Field(description="Large values that were kept in the content store.")]
@@ -92,7 +92,7 @@ async def list_threads(
     external_id: Annotated[str | None, Query(max_length=1000, description="Only with this conversation id.")] = None,
     search: Annotated[str | None, Query(max_length=200, description="In title, first prompt, ids; any case.")] = None,
 ) -> ThreadPage:
-    """The last updated first. `cursor` of the answer asks for the next page; it is null on the last one.
+    """List threads, the last updated first. `cursor` of the answer asks for the next page; null on the last one.
 
     Times are milliseconds since 1970.
     """
@@ -201,7 +201,7 @@ async def read_thread(
     responses=documented("unknown-thread", "conflict", "forbidden"),
 )
 async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tenant: Tenant = None) -> ThreadTree:
-    """The threads that were spawned from this one, those that were spawned from them, and so on."""
+    """Return the threads that were spawned from this one, those that were spawned from them, and so on."""
     store = await gateway.store()
     found = await gateway.find(thread_id, principal.bounded(tenant))
     root = await store.summary(found)
@@ -229,9 +229,10 @@ async def tree(gateway: TheGateway, principal: Reader, thread_id: ThreadId, tena
     "/{thread_id}", summary="Delete a thread", responses=documented("unknown-thread", "conflict", "forbidden")
 )
 async def delete_thread(gateway: TheGateway, principal: Admin, thread_id: ThreadId, tenant: Tenant = None) -> Deleted:
-    """Turns, usage, large values, and what the archive has of it: gone for good, and nothing that comes of it later is
-    stored. So are threads that only its sub-agents have spoken in. Each deletion is a line in the audit log. An answer
-    other than 200 leaves it to be asked for again.
+    """Delete turns, usage, large values, and the archive's rows of a thread, for good; later records are not stored.
+
+    Threads that only its sub-agents have spoken in go with it. Each deletion is a line in the audit log. After an
+    answer other than 200, ask again.
     """
     found = await gateway.find(thread_id, principal.bounded(tenant))
     try:

@@ -52,7 +52,7 @@ class Upload:
 
     @property
     def end(self) -> End:
-        """How the run ended by its stream; `disconnected` where that holds no end."""
+        """The end of the run by its stream; `disconnected` where that has no end."""
         return self._ended or "disconnected"
 
     async def feed(self, chunk: bytes) -> None:

@@ -27,7 +27,7 @@ WebhookId = Annotated[str, Path(max_length=100)]
 
 
 class Wanted(BaseModel):
-    """What is asked for."""
+    """The wanted webhook."""
 
     url: str = Field(max_length=LONGEST_URL, description="`https://…`, at a public address.")
     events: list[str] | None = Field(None, max_length=20, description=f"Any of {', '.join(EVENTS)}; all by default.")
@@ -98,7 +98,7 @@ async def read_webhook(gateway: TheGateway, principal: Admin, webhook_id: Webhoo
     responses=documented("not-found", "forbidden", "conflict"),
 )
 async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> Fresh:
-    """The new secret is shown once. For a day the one before signs, too: each request has both signatures."""
+    """Give a webhook a new secret, which is shown once. For 24 hours, deliveries are signed with both."""
     found = await _found(gateway, principal, webhook_id)
     secret, now = secret_of(secrets.token_bytes(KEY_BYTES)), now_ms()
     if not await (await gateway.store()).rotate_webhook(found.id, secret, now, now + OLD_SECRET_MS):
@@ -114,7 +114,7 @@ async def rotate_secret(gateway: TheGateway, principal: Admin, webhook_id: Webho
     responses=documented("not-found", "forbidden", "conflict"),
 )
 async def delete_webhook(gateway: TheGateway, principal: Admin, webhook_id: WebhookId) -> None:
-    """What waits for it is dropped."""
+    """Delete a webhook; its waiting deliveries are dropped."""
     found = await _found(gateway, principal, webhook_id)
     if not await (await gateway.store()).drop_webhook(found.id):
         raise _missing(webhook_id)

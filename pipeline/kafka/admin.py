@@ -26,7 +26,7 @@ TOPIC_CONFIG = 1  # DescribeConfigs' source of a value that was set for the topi
 
 
 async def topic_changes(settings: Settings, *, grow: bool = False) -> list[Change]:
-    """The changes that `apply_topics` would make."""
+    """Return the changes that `apply_topics` would make."""
     async with connected(settings) as client:
         wants = await _wants(client, settings)
         return plan(wants, await _found(client, [want.name for want in wants]), grow=grow)
@@ -76,7 +76,7 @@ async def check_topics(settings: Settings) -> None:
 
 
 async def describe_topics(settings: Settings) -> list[Found]:
-    """The catalog's topics that exist, in its order, with offsets."""
+    """Return the catalog's topics that exist, in its order, with offsets."""
     async with connected(settings) as client:
         names = [topic.full_name(settings.topic_prefix) for topic in CATALOG]
         found = await _found(client, names)
@@ -110,7 +110,7 @@ async def _found(client: Any, names: Sequence[str]) -> dict[str, Found]:
 
 
 async def _create(client: Any, wants: Sequence[Wanted]) -> bool:
-    """-> whether all of them were created; False where one is there already."""
+    """Create topics; return False where one exists already."""
     if not wants:
         return True
     new = [NewTopic(w.name, w.partitions, w.replication, topic_configs=dict(w.config)) for w in wants]

@@ -36,7 +36,7 @@ class ClusterInfo:
 
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[Any]:
-    """-> a started admin client. Failures within the block become errors with advice."""
+    """Yield a started admin client. Failures within the block become errors with advice."""
     client = AIOKafkaAdminClient(**client_options(settings), request_timeout_ms=int(ANSWER * 1000))
     try:
         try:
@@ -63,13 +63,13 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
 
 
 async def cluster_info(settings: Settings) -> ClusterInfo:
-    """The cluster at TURNMILL_BROKERS."""
+    """Return the cluster at TURNMILL_BROKERS."""
     async with connected(settings) as client:
         return await cluster_of(client)
 
 
 async def cluster_of(client: Any) -> ClusterInfo:
-    """The cluster of a connected client."""
+    """Return the cluster of a connected client."""
     described = await client.describe_cluster()
     brokers = sorted((b["node_id"], f"{b['host']}:{b['port']}") for b in described["brokers"])
     return ClusterInfo(described["cluster_id"], tuple(brokers))

@@ -44,13 +44,17 @@ def outgoing_letter(prefix: str, topic: str, partition: int, refused: Refused) -
 
 
 def without_value(letter: Outgoing) -> Outgoing:
-    """What to send of a dead letter that its topic does not take: it still says why, and where the record is."""
+    """Return a dead letter without its value, where its topic does not take that: it still says why.
+
+    Where it is.
+    """
     return letter._replace(value=b"") if letter.value else letter
 
 
 class DeadLetterLog:
-    """Logs that records of a topic, or events of them, become dead letters: LINES of a reason a minute, and how many
-    more there were.
+    """A log of records, or events of them, that become dead letters.
+
+    It writes LINES of a reason a minute, and how many more there were.
     """
 
     def __init__(self, topic: str) -> None:
@@ -69,7 +73,7 @@ class DeadLetterLog:
 
 
 def _about(record: Record) -> dict[str, object]:
-    """The log ids of a record's run (AgentEvent or TurnRecord), as far as the record can be read."""
+    """Return the log ids of a record's run (AgentEvent or TurnRecord), as far as the record can be read."""
     fields: dict[str, object] = {}
     if record.value is not None and len(record.value) <= RECORD_BYTES:
         with suppress(InvalidRecord):

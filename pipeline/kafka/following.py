@@ -1,4 +1,4 @@
-"""What reads topics for as long as its process lives begins again after each failure."""
+"""Reading topics for as long as the process lives, again after each failure."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class PartitionLag:
 
 
 async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> list[PartitionLag]:
-    """The place of consumer group `group` in each partition of `topics`, by topic and partition."""
+    """Return the position of consumer group `group` in each partition of `topics`, by topic and partition."""
     async with connected(settings) as client:
         partitions = await partitions_of(client, [topic.full_name(settings.topic_prefix) for topic in topics])
         places = [TopicPartition(name, row.id) for name, rows in partitions.items() for row in rows]
@@ -55,10 +55,11 @@ async def group_lag(settings: Settings, group: str, topics: Iterable[Topic]) -> 
 
 
 async def begin_group(settings: Settings, group: str, topic: Topic, since: int | None = None) -> None:
-    """Have a consumer group that has read nothing so far begin at the end of a topic, or with the records since a time
-    (epoch ms). Raises KafkaError.
+    """Have a consumer group that has read nothing begin at the end of a topic, or with the records since a time.
 
-    Its place is committed at once, so that a partition that comes later is read from its beginning.
+    `since` in epoch ms. Raises KafkaError.
+
+    Its position is committed at once, so that a partition that comes later is read from its beginning.
     """
     rows = await group_lag(settings, group, [topic])
     if any(row.committed is not None for row in rows):
@@ -79,8 +80,9 @@ async def begin_group(settings: Settings, group: str, topic: Topic, since: int |
 
 
 async def bounds(settings: Settings, topics: Iterable[Topic]) -> Bounds:
-    """Each partition of these topics -> (begin, end); (0, 0) for one without a leader. A missing topic has no
-    partitions.
+    """Return (begin, end) of each partition of these topics; (0, 0) for one without a leader.
+
+    A missing topic has no partitions.
     """
     async with connected(settings) as client:
         found = await partitions_of(client, [topic.full_name(settings.topic_prefix) for topic in topics])

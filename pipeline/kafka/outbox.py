@@ -33,7 +33,7 @@ class Outgoing(NamedTuple):
 
 
 class Producer(Protocol):
-    """What the outbox needs of a producer."""
+    """The interface that the outbox needs of a producer."""
 
     async def send_batch(
         self, topic: str, partition: int, records: Sequence[Outgoing]

@@ -31,8 +31,9 @@ LOOK_AGAIN: Final = 60.0  # seconds between two checks of the topics' partitions
 
 @asynccontextmanager
 async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
-    """-> a started consumer; `options` are aiokafka's. A failure within the block becomes a BrokerError, or a
-    CallerError where the settings are the cause.
+    """Yield a started consumer; `options` are aiokafka's.
+
+    A failure within the block becomes a BrokerError, or a CallerError where the settings are the cause.
     """
     async with answering(settings):
         consumer = new_consumer(settings, **options)
@@ -45,7 +46,10 @@ async def reader(settings: Settings, **options: Any) -> AsyncIterator[AIOKafkaCo
 
 
 def new_consumer(settings: Settings, **options: Any) -> AIOKafkaConsumer:
-    """A consumer without a group, not started yet. Where retention removed its offset, it goes on at the next one."""
+    """Return a consumer without a group, not started yet.
+
+    Where retention removed its offset, it goes on at the next one.
+    """
     options = {"enable_auto_commit": False, "auto_offset_reset": "earliest", **options}
     return bounded(AIOKafkaConsumer(**client_options(settings), **options))
 
@@ -129,8 +133,9 @@ async def offsets_at(consumer: AIOKafkaConsumer, at: int, ends: Mapping[TopicPar
 async def offsets_since(
     settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], seconds: float, most: int = LARGEST
 ) -> dict[TopicPartition, int]:
-    """Partition -> the first offset of the last `seconds`, or that of the last `most` records; its end where there is
-    none. Raises BrokerError, and the client's errors.
+    """Return the first offset of the last `seconds`, or that of the last `most` records, by partition.
+
+    A partition's end where there is none. Raises BrokerError, and the client's errors.
     """
     ends = {place: end for place, (_, end) in (await bounds(settings, topics)).items()}
     since = await offsets_at(consumer, int((time.time() - seconds) * 1000), ends)
@@ -140,7 +145,7 @@ async def offsets_since(
 async def follow(
     settings: Settings, consumer: AIOKafkaConsumer, topics: Collection[Topic], starts: Mapping[TopicPartition, int]
 ) -> AsyncGenerator[dict[TopicPartition, list[Any]]]:
-    """Polls from these offsets on: partition -> records; empty after POLL_MS without any.
+    """Yield the polls from these offsets on: partition -> records; empty after POLL_MS without any.
 
     Ends when the topics have other partitions than `starts`. Raises the client's errors, and BrokerError.
     """

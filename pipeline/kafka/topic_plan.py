@@ -14,8 +14,9 @@ Action = Literal["create", "configure", "grow", "left"]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition as the broker reports it. `leader` is a broker's id, None without one; `begin` and `end` are
-    offsets, None where no leader could be asked.
+    """One partition as the broker reports it.
+
+    `leader` is a broker's id, None without one; `begin` and `end` are offsets, None where no leader could be asked.
     """
 
     id: int
@@ -28,8 +29,9 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One topic as the broker reports it. `config`: the values in force, with the broker's defaults; `own`: those that
-    were set for this topic.
+    """One topic as the broker reports it.
+
+    `config`: the values in force, with the broker's defaults; `own`: those that were set for this topic.
     """
 
     name: str
@@ -70,8 +72,10 @@ def wanted(
     brokers: int,
     retention_ms: Mapping[str, int],
 ) -> list[Wanted]:
-    """The catalog under `prefix`; `replication` None: 3, or the number of brokers where there are fewer.
-    `retention_ms`: of topics where it is another than the catalog's.
+    """Return the catalog under `prefix`.
+
+    `replication` None: 3, or the number of brokers where there are fewer. `retention_ms`: of topics where it is another
+    than the catalog's.
     """
     copies = replication or min(DEFAULT_REPLICATION, brokers)
     return [
@@ -86,7 +90,7 @@ def wanted(
 
 
 def plan(wants: Sequence[Wanted], found: Mapping[str, Found], *, grow: bool) -> list[Change]:
-    """-> every difference, in the order of `wants`. No change ever deletes or shrinks a topic."""
+    """Return every difference, in the order of `wants`. No change ever deletes or shrinks a topic."""
     changes = []
     for want in wants:
         topic = found.get(want.name)

@@ -1,1 +1,1 @@
-"""How the pipeline is watched: metrics, telemetry, log lines, traces."""
+"""Metrics, telemetry, log lines and traces of the pipeline."""

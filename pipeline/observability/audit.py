@@ -15,12 +15,12 @@ audit: Final = logging.getLogger("pipeline.audit")
 
 
 def about(key: ThreadKey) -> dict[str, Any]:
-    """The fields of a line about a thread."""
+    """Return the fields of a line about a thread."""
     return {"thread_id": key.thread_id, "tenant": key.tenant}
 
 
 def local_user() -> str:
-    """Who gives a command, as a line names them."""
+    """Return the user who gives a command, as a line names them."""
     try:
         return f"{getpass.getuser()!r} on the command line"
     except (OSError, KeyError):  # a container's user may have no name

@@ -6,7 +6,7 @@ import errno
 
 
 def why_not_listening(host: str, port: int, error: OSError, prefix: str = "TURNMILL") -> str:
-    """-> a sentence for the user; the settings are `prefix` with _HOST and _PORT."""
+    """Return why a port could not be opened, as a sentence; the settings are `prefix` with _HOST and _PORT."""
     where = f"{host}:{port}"
     if error.errno == errno.EADDRINUSE:
         return f"{where} is in use by another program: set {prefix}_PORT to another port, or to 0 for a free one"

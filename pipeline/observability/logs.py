@@ -16,8 +16,10 @@ IDS: Final = ("thread_id", "run_id", "trace_id")
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the ids of the run that the line is about, the error; and
-    the name of this process, where a worker has several.
+    """A formatter of one JSON object a line.
+
+    Time, level, logger, message, the ids of the run that the line is about, the error; and the name of this process,
+    where a worker has several.
     """
 
     def __init__(self, process: str | None = None) -> None:
@@ -25,7 +27,7 @@ class JsonFormatter(logging.Formatter):
         self._process = {} if process is None else {"process": process}
 
     def format(self, record: logging.LogRecord) -> str:
-        """-> the line."""
+        """Return the line."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,

@@ -381,7 +381,7 @@ class Metrics:
 
 
 def table() -> list[tuple[str, str, str, str]]:
-    """-> rows (name, kind, labels, meaning), for the documentation."""
+    """Return rows (name, kind, labels, meaning), for the documentation."""
     return [(metric.name, metric.kind, ", ".join(metric.labels), metric.help) for metric in TABLE]
 
 
@@ -399,7 +399,10 @@ class _Bounds:
         self._lock = Lock()
 
     def fit(self, metric: Metric, labels: dict[str, str | None]) -> tuple[str, ...]:
-        """-> the values of the metric's labels, in its order. ValueError for other labels than the metric's."""
+        """Return the values of the metric's labels, in its order.
+
+        Raises ValueError for other labels than the metric's.
+        """
         if labels.keys() != set(metric.labels):
             raise ValueError(f"{metric.name} has the labels {metric.labels}, not {tuple(labels)}")
         with self._lock:

@@ -19,8 +19,10 @@ class _Kind:
 
 
 class RepeatedWarning:
-    """Logs `most` warnings of a kind at once, and so many every EVERY seconds; the first line after a pause has the
-    number of those that were left out. There are to be few kinds: each is remembered.
+    """A warning that is logged `most` times at once, and so many times every EVERY seconds.
+
+    The first line after a pause has the number of those that were left out. There are to be few kinds: each is
+    remembered.
     """
 
     def __init__(self, log: logging.Logger, most: int = 1) -> None:

@@ -53,7 +53,10 @@ class TelemetryMeter:
 
 
 def _labels(record: TelemetryRecord, reading: Reading) -> Labels:
-    """-> the labels; model and provider as the event names them for its response, else as the run did at its start."""
+    """Return the labels.
+
+    Model and provider as the event names them for its response, else as the run did at its start.
+    """
     found: dict[str, Any] = {
         "model": reading.text(MODEL) or record.get("model_name"),
         "provider": reading.text(PROVIDER) or record.get("provider_name"),
@@ -131,7 +134,7 @@ class Seen:
         self._count = 0
 
     def first(self, record: TelemetryRecord) -> bool:
-        """Whether this is the first time; a record without a proper seq can't be told apart and always is."""
+        """Return True if this is the first time; a record without a proper seq can't be recognised and always is."""
         seq = record.get("seq")
         if not isinstance(seq, int):
             return True
@@ -148,7 +151,7 @@ class Seen:
         return True
 
     def _slot(self, slots: array[int], known: int) -> int:
-        """-> the slot that holds it, or the free one where it belongs."""
+        """Return the slot that holds it, or the free one where it belongs."""
         slot = known & (self._size - 1)
         while slots[slot] not in (0, known):
             slot = (slot + 1) & (self._size - 1)

@@ -52,7 +52,7 @@ class TurnSpan:
 
 
 def turn_span(record: TurnRecord) -> TurnSpan | None:
-    """-> the span of an agent's turn; None for any other record."""
+    """Return the span of an agent's turn; None for any other record."""
     turn = record["turn"]
     if turn is None or turn.get("turn_type") != "agent":
         return None

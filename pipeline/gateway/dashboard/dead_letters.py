@@ -87,7 +87,7 @@ async def original(
     partition: Annotated[int, Path(ge=0, le=2**31 - 1)],
     offset: Annotated[int, Path(ge=0, le=2**63 - 1)],
 ) -> Response:
-    """As they came, to be saved: never as something that a browser would show."""
+    """Return the original bytes, to be saved: never as something that a browser would show."""
     _of_all(principal)
     place = TopicPartition(DEAD_LETTERS.full_name(gateway.settings.topic_prefix), partition)
     begin, end = (await bounds(gateway.settings, [DEAD_LETTERS])).get(place, (0, 0))
@@ -129,7 +129,7 @@ def _letter(record: Any) -> Letter | None:
 
 @asynccontextmanager
 async def _reader(settings: Settings) -> AsyncIterator[AIOKafkaConsumer]:
-    """A consumer for one request. Raises BrokerError where the block takes longer than WITHIN."""
+    """Yield a consumer for one request. Raises BrokerError where the block takes longer than WITHIN."""
     try:
         async with (
             asyncio.timeout(WITHIN),

@@ -45,7 +45,7 @@ ANY: Final = Series(None, None, None)
 
 
 def like(series: Series, only: Series) -> bool:
-    """Whether `series` matches `only`; None there matches anything, and an empty name what has none."""
+    """Return True if `series` matches `only`; None there matches anything, and an empty name what has none."""
     return all(wanted in (None, own or "") for own, wanted in zip(series, only, strict=True))
 
 
@@ -56,7 +56,7 @@ class _Second:
     tenants: Counter[str | None] = field(default_factory=Counter)  # series of each
 
     def room(self, series: Series, most: int) -> Series:
-        """-> the series under which this one is summed."""
+        """Return the series under which this one is summed."""
         if series in self.sums:
             return series
         own = most if len(self.sums) < most else most // FEW if len(self.sums) < 2 * most else 0
@@ -89,7 +89,7 @@ class Figures:
             sums[INDEX[name]] += count
 
     def seconds(self, first: int, last: int) -> Iterable[tuple[int, Mapping[Series, list[int]]]]:
-        """-> (second, {series: sums in the order of FIELDS}) of each second with figures, ascending."""
+        """Yield (second, {series: sums in the order of FIELDS}) of each second with figures, ascending."""
         for at in range(max(first, last - self._window + 1), last + 1):
             slot = self._ring[at % self._window]
             if slot.at == at and slot.sums:
@@ -111,7 +111,7 @@ class Reading:
         self._numbers: dict[str | None, int] = {}
 
     def rows(self, first: int, last: int) -> list[list[int]]:
-        """-> rows [second, group, *sums in the order of FIELDS]; group -1 is `other`."""
+        """Return rows [second, group, *sums in the order of FIELDS]; group -1 is `other`."""
         held = list(self._figures.seconds(first, last))
         self._name_groups(held)
         rows = []
@@ -132,7 +132,7 @@ class Reading:
         return TOTAL if self._by == "total" else getattr(series, self._by)
 
     def _name_groups(self, held: Iterable[tuple[int, Mapping[Series, list[int]]]]) -> None:
-        """Number new groups, the greatest first: by tokens, then by events."""
+        """Give new groups their numbers, the greatest first: by tokens, then by events."""
         if len(self.groups) == self._room:
             return
         size: dict[str | None, tuple[int, ...]] = {}

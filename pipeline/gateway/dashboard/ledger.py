@@ -1,4 +1,4 @@
-"""`GET /v1/ledger`: is every run that was seen stored, a dead letter, or open?"""
+"""`GET /v1/ledger`: the loss ledger, in which every run on the topic is stored, a dead letter, or open."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ledger(BaseModel):
 
 @router.get("", summary="Take stock of all runs", responses=documented("forbidden", "conflict"))
 async def ledger(gateway: TheGateway, principal: Admin) -> Ledger:
-    """Reads the events topic whole, and so takes a moment. For tokens without a tenant."""
+    """Read the events topic whole, and so take a moment. For tokens without a tenant."""
     if principal.tenant is not None:
         raise Problem("forbidden", "the ledger is of all tenants: use a token without one")
     settings = gateway.settings

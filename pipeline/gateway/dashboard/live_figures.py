@@ -46,13 +46,14 @@ async def live(
     tenant: Annotated[str | None, Query(max_length=200, description="Only this tenant's; empty: of none.")] = None,
     follow: Annotated[bool, Query(description="Go on with what comes; else it ends with one whole message.")] = True,  # noqa: FBT002  # FastAPI passes it by name
 ) -> Response:
-    """Server-sent events `figures`: `{"now", "whole", "fields", "groups", "rows", "open", "runs", "catching_up",
-    "trouble", "skipped"}`.
+    """Stream server-sent events `figures`.
+
+    Their data is `{"now", "whole", "fields", "groups", "rows", "open", "runs", "catching_up", "trouble", "skipped"}`.
 
     A row is [epoch second, number in `groups` or -1 for the others, …figures in the order of `fields`]; it replaces the
     one of the same second and group. A message that is `whole`, as the first, has the last 15 minutes, any other the
     newest seconds. `open` counts the open runs, `runs` are those that began last; times in epoch ms. `catching_up`:
-    what was before somebody looked is still being read.
+    earlier records are still being read.
 
     The stream ends when the token no longer holds, and after an hour. Runs of threads that were deleted are left out.
     """

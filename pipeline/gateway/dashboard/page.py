@@ -53,13 +53,13 @@ def files() -> dict[str, StaticFile]:
 
 @router.get("/")
 async def page(if_none_match: Annotated[str | None, Header()] = None) -> Response:
-    """The page itself; what it shows comes from `/v1`, with the caller's token."""
+    """Return the page itself; its data come from `/v1`, with the caller's token."""
     return _answer("index.html", if_none_match)
 
 
 @router.get("/static/{path:path}")
 async def static(path: str, if_none_match: Annotated[str | None, Header()] = None) -> Response:
-    """A file of the page."""
+    """Return a file of the page."""
     return _answer(path, if_none_match)
 
 

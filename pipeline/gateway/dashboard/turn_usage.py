@@ -1,4 +1,4 @@
-"""What each turn of a thread used, and what it cost."""
+"""The usage and the cost of each turn of a thread."""
 
 from __future__ import annotations
 

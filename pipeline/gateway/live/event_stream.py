@@ -21,7 +21,10 @@ HEADERS: Final = {
 
 
 class EventStream(Response):
-    """What `frames` gives, until it ends or the reader is gone; `cut` is called where that one is too slow."""
+    """A response that sends `frames` until they end or the reader is gone.
+
+    `cut` is called if the reader is too slow.
+    """
 
     def __init__(
         self, frames: AsyncGenerator[bytes], cut: Callable[[], None], headers: Mapping[str, str] = HEADERS
@@ -69,6 +72,9 @@ def frame(data: bytes, event_id: str | None = None, name: str | None = None) -> 
 
 
 def comment(text: str, retry_ms: int | None = None, event_id: str | None = None) -> bytes:
-    """What readers pass over; `retry_ms`: how long they wait before they connect again; `event_id`: behind what."""
+    """Return a frame that readers skip.
+
+    `retry_ms`: how long they wait before they connect again; `event_id`: the id that they resume behind.
+    """
     head = (f"id: {event_id}\n" if event_id else "") + (f"retry: {retry_ms}\n" if retry_ms is not None else "")
     return f"{head}: {text}\n\n".encode()

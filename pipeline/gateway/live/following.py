@@ -24,8 +24,9 @@ ASK_AGAIN: Final = 5.0  # seconds between two looks at whether the reader may go
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What a reader follows: a thread's records from `start` on; `stop` is the end of the topic when it came, `still`
-    says whether it may go on.
+    """A reader's position: a thread's records from `start` on.
+
+    `stop` is the end of the topic when it came, `still` tells whether it may go on.
     """
 
     thread: ThreadKey
@@ -53,11 +54,11 @@ class Live:
 
     @property
     def stopping(self) -> bool:
-        """Whether they were told to end."""
+        """True if the readers were told to end."""
         return self._stopping
 
     async def follow(self, thread: ThreadKey, after: Place | None, replay: str, still: Still) -> Following:
-        """Raises BrokerError, and Problem for a place that is not there."""
+        """Begin to follow a thread. Raises BrokerError, and Problem for a place that doesn't exist."""
         await self._tail.ready()
         partition = self._tail.partition_of(thread.thread_id)
         recent = self._tail.recent
@@ -73,8 +74,9 @@ class Live:
         return Following(thread, partition, start, stop, Reading(after, hidden, stop), runs, still)
 
     async def records(self, following: Following, *, follow: bool, silence: float) -> AsyncGenerator[list[EventRecord]]:
-        """Records of the thread, in order; an empty list after `silence` seconds. Ends when the gateway stops, and when
-        the reader may not go on.
+        """Yield records of the thread, in order; an empty list after `silence` seconds.
+
+        Ends when the gateway stops, and when the reader may not go on.
         """
         recent, partition, position = self._tail.recent, following.partition, following.start
         asked, ends = time.monotonic(), time.monotonic() + LASTS
@@ -105,7 +107,7 @@ class Live:
             self._count(-1)
 
     async def at(self, following: Following, place: Place) -> EventRecord | None:
-        """-> the thread's record at a place that is there; None where it is another thread's. Raises BrokerError."""
+        """Return the thread's record at a place; None where it is another thread's. Raises BrokerError."""
         thread, partition, offset = following.thread, following.partition, place.offset
         if offset >= self._tail.recent.floor[partition]:
             found = self._tail.recent.since(thread, offset)

@@ -30,7 +30,7 @@ class InOrder:
         self.size = 0  # bytes in memory
 
     def take(self, frame: Frame) -> list[Frame]:
-        """-> the frames whose turn it is now; each seq comes once."""
+        """Return the frames that are due now; each seq comes once."""
         if frame.seq < self._next:
             return []
         heappush(self._waiting, frame)
@@ -42,7 +42,7 @@ class InOrder:
         return found
 
     def rest(self) -> list[Frame]:
-        """-> all that still waits: nothing more will come."""
+        """Return all that still wait: nothing more will come."""
         found: list[Frame] = []
         while self._waiting:
             self._next = self._waiting[0].seq

@@ -33,7 +33,7 @@ class Place:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """-> the place, None where the text is none."""
+        """Return the place, None where the text is none."""
         match = PLACE.fullmatch(text)
         return cls(*map(int, match.groups())) if match else None
 
@@ -61,7 +61,7 @@ class Ranges:
     stops: list[int] = field(default_factory=list)
 
     def add(self, start: int, count: int) -> list[int]:
-        """-> those of start … start+count-1 that are new; they are seen now."""
+        """Return the new ones of start … start+count-1; they are seen now."""
         stop = start + count
         if self.stops and self.stops[-1] == start:  # nearly always: the next ones
             self.stops[-1] = stop
@@ -83,7 +83,7 @@ class Ranges:
 
 @dataclass(slots=True)
 class Seen:
-    """What a reader was given of one run."""
+    """The events of one run that a reader was given."""
 
     events: Ranges = field(default_factory=Ranges)
     ends: set[tuple[int, str]] = field(default_factory=set)
@@ -104,7 +104,7 @@ class Reading:
         self._seen: dict[str, Seen] = {}
 
     def events(self, record: EventRecord) -> list[LiveEvent]:
-        """-> what is new in a record."""
+        """Return the new events in a record."""
         envelope = record.envelope
         if envelope is None:
             return []
@@ -126,7 +126,7 @@ class Reading:
 
 
 class Recent:
-    """What the tail has read. `most`: bytes of records that are held."""
+    """The recent records of the topic. `most`: bytes of records that are held."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -139,7 +139,7 @@ class Recent:
         self.position: dict[int, int] = {}  # partition -> the offset that comes next
 
     def begin(self, partition: int, offset: int) -> None:
-        """A partition will be read from here; what is held of it is forgotten."""
+        """Begin to read a partition at an offset; records of it that are held are forgotten."""
         self._forget(partition)
         self.floor[partition] = self.position[partition] = offset
 
@@ -166,7 +166,7 @@ class Recent:
         return thread
 
     def since(self, thread: ThreadKey, offset: int) -> list[EventRecord]:
-        """The thread's records from `offset` on, which must not be before the floor of its partition."""
+        """Return the thread's records from `offset` on, which must not be before the floor of its partition."""
         found: list[EventRecord] = []
         for record in reversed(self._threads.get(thread, ())):
             if record.offset < offset:

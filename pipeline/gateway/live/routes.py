@@ -87,8 +87,10 @@ async def live(
         str | None, Query(alias="last_event_id", max_length=100, description="The same; the header wins.")
     ] = None,
 ) -> Response:
-    """Events come from the broker, before they are stored, and each once. Their ids are the same from every gateway: a
-    reader that breaks off goes on, here or elsewhere, exactly behind the id that it got last.
+    """Stream events from the broker, before they are stored, each once.
+
+    Their ids are the same from every gateway: a reader that breaks off goes on, here or elsewhere, exactly behind the
+    id that it got last.
     """
     after = _place(last_event_id or from_id)
     thread = await _thread(gateway, thread_id, principal.bounded(tenant))
@@ -132,7 +134,7 @@ async def _frames(
 
 
 def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
-    """The event's frame: made once for all who read along."""
+    """Return the event's frame: made once for all who read along."""
     known = record.said.get((event.place.index, shows))
     if known is not None:
         return known
@@ -151,8 +153,10 @@ def _native(record: EventRecord, event: LiveEvent, *, shows: bool) -> bytes:
 async def _resumed(
     gateway: Gateway, following: Following, dialect: Dialect, after: Place | None, number: int | None
 ) -> Response:
-    """The stream of the newest active run as its SDK's client reads it; with `after`, the rest of the run that this
-    place is in. `number`: that of the last event which the client has of the newest answer.
+    """Return the stream of the newest active run as its SDK's client reads it.
+
+    With `after`, the rest of the run that this place is in. `number`: that of the last event which the client has of
+    the newest answer.
     """
     resume = dialect.resume or Resume()
     if after is None:
@@ -181,7 +185,7 @@ async def _resumed(
 
 
 async def _newest(gateway: Gateway, following: Following, resume: Resume, run_id: str) -> int:
-    """The seq with which the newest answer of a run begins, as far as the run is there."""
+    """Return the seq with which the newest answer of a run begins, as far as the run is there."""
     found = 0
     async for records in gateway.live.records(following, follow=False, silence=KEEP_ALIVE):
         for event in (event for record in records for event in following.reading.events(record)):
@@ -193,8 +197,9 @@ async def _newest(gateway: Gateway, following: Following, resume: Resume, run_id
 async def _frames_of_run(
     gateway: Gateway, following: Following, dialect: Dialect, run_id: str, seq: int, number: int | None
 ) -> AsyncGenerator[bytes]:
-    """The run's events from `seq` on, in this order: a client of the SDK fails at a delta before its start. Those up to
-    `number` are left out, and the stream is over where another answer begins.
+    """Yield the run's events from `seq` on, in this order: a client of the SDK fails at a delta before its start.
+
+    Those up to `number` are left out, and the stream is over where another answer begins.
 
     Without an `end` the stream is over a moment after the event that usually is the last.
     """
@@ -232,7 +237,7 @@ async def _frames_of_run(
 
 
 def _own_frame(event: LiveEvent, dialect: Dialect, resume: Resume, number: int | None) -> Frame:
-    """The event for its SDK's client; without data, where that one has it already, or is not to have it."""
+    """Return the event for its SDK's client; without data, where that has it already, or must not have it."""
     at = resume.number(event.event) if number is not None else None
     known = number is not None and at is not None and at <= number
     data = frame(encode(event.event), str(event.place)) if resume.told(event.event) and not known else b""
@@ -249,9 +254,11 @@ def _place(text: str | None) -> Place | None:
 
 
 async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) -> ThreadKey:
-    """The thread that is meant: `tenant` None is any, and the empty one is none. A UUID is as it is; another id as the
-    gateway would make one of it, unless a stored thread declares it. A deleted thread is unknown, though the topic may
-    still have something of it. Raises Problem, also where several tenants have one, and BrokerError.
+    """Return the thread that is meant: `tenant` None is any, and the empty one is none.
+
+    A UUID is as it is; another id as the gateway would make one of it, unless a stored thread declares it. A deleted
+    thread is unknown, though the topic may still have something of it. Raises Problem, also where several tenants have
+    one, and BrokerError.
     """
     await gateway.tail.ready()
     uuid, external_id = thread_uuid(conversation_id, tenant)
@@ -271,12 +278,15 @@ async def _thread(gateway: Gateway, conversation_id: str, tenant: str | None) ->
 
 
 async def _has(gateway: Gateway, following: Following, place: Place | None) -> bool:
-    """Whether the caller's place is in the thread: who has never read of it, can't make us look for it everywhere."""
+    """Return True if the caller's place is in the thread: a caller that never read it can't make us search for it."""
     return place is not None and await gateway.live.at(following, place) is not None
 
 
 async def _check_known(gateway: Gateway, conversation_id: str, thread: ThreadKey) -> None:
-    """A thread whose runs are long over is stored; another one may be about to begin, but who asks must say so."""
+    """Check that a thread is known.
+
+    One whose runs are long over is stored; another may be about to begin, if the caller says so.
+    """
     try:
         found = await (await gateway.store()).summary(thread)
     except StoreError:

@@ -87,12 +87,12 @@ class EventTail:
         return self._follower.runs.threads(thread_id, self._follower.runs.now - self._window)
 
     def partition_of(self, thread_id: str) -> int:
-        """As Kafka's own clients place a key, and ours."""
+        """Return the partition of a thread, as Kafka's own clients and ours choose it."""
         return int((murmur2(thread_id.encode()) & 0x7FFFFFFF) % len(self.recent.position))
 
     @asynccontextmanager
     async def heard(self, thread: ThreadKey) -> AsyncIterator[asyncio.Event]:
-        """-> an event that is set when the thread has new records."""
+        """Yield an event that is set when the thread has new records."""
         event = asyncio.Event()
         self._readers.setdefault(thread, set()).add(event)
         try:
@@ -110,7 +110,7 @@ class EventTail:
                 event.set()
 
     async def page(self, thread: ThreadKey, partition: int, start: int, stop: int) -> tuple[list[EventRecord], int]:
-        """Records of a thread from the broker -> those of one page, and the offset behind it, at most `stop`.
+        """Return a page of a thread's records from the broker, and the offset behind it, at most `stop`.
 
         A page ends after SCAN bytes of whatever threads, so that a reader who looks for few records in many has a
         consumer no longer than others, and waits behind them for the next page: tenants get one in turn.
@@ -136,7 +136,7 @@ class EventTail:
         return found, stop
 
     async def span(self, partition: int, tenant: str | None) -> tuple[int, int]:
-        """-> the first offset that is there, and the one that comes next. Raises BrokerError."""
+        """Return the first offset that exists, and the one that comes next. Raises BrokerError."""
         place = TopicPartition(self._topic, partition)
         async with self._consumer(tenant) as consumer:
             begin, end = await asyncio.gather(consumer.beginning_offsets([place]), consumer.end_offsets([place]))

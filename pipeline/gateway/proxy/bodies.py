@@ -25,7 +25,7 @@ SLOWEST: Final = 16_384  # bytes a second, on average: a body that drips would h
 
 @dataclass(slots=True)
 class Taken:
-    """What one request holds of the room that all requests to models share."""
+    """One request's part of the room that all requests to models share."""
 
     room: Room
     tenant: str | None
@@ -53,7 +53,7 @@ def taken(room: Room, tenant: str | None) -> Iterator[Taken]:
 
 
 async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[bytes]:
-    """A body's chunks as they come; `idle` in seconds, `most` in bytes. Raises Problem, and ClientDisconnect."""
+    """Yield a body's chunks as they come; `idle` in seconds, `most` in bytes. Raises Problem, and ClientDisconnect."""
     try:
         async for chunk in limits.chunks(receive, idle, most):
             yield chunk
@@ -64,7 +64,7 @@ async def chunks(receive: Receive, idle: float, most: int) -> AsyncIterator[byte
 
 
 async def whole(receive: Receive, idle: float, taken: Taken) -> bytes:
-    """A body of at most PROXIED_BYTES, which comes at SLOWEST at least. Raises as `chunks` does."""
+    """Return a body of at most PROXIED_BYTES, which comes at SLOWEST at least. Raises as `chunks` does."""
     found, began = [], monotonic()
     async for chunk in chunks(receive, idle, PROXIED_BYTES):
         taken.more(len(chunk))
@@ -76,7 +76,7 @@ async def whole(receive: Receive, idle: float, taken: Taken) -> bytes:
 
 
 def length(headers: list[tuple[bytes, bytes]]) -> str | None:
-    """How long a body is that is passed on as it comes; None: unknown, or there is none.
+    """Return the length of a body that is passed on as it comes; None: unknown, or there is none.
 
     A request may claim a length beside `Transfer-Encoding`, which then says how it is framed: the claim does not count.
     """
@@ -85,5 +85,5 @@ def length(headers: list[tuple[bytes, bytes]]) -> str | None:
 
 
 def is_there(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a request has a body."""
+    """Return True if a request has a body."""
     return b"transfer-encoding" in dict(headers) or length(headers) not in (None, "0")

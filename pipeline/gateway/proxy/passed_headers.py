@@ -1,4 +1,4 @@
-"""Which headers pass, in both directions. Pure.
+"""The headers that pass, in both directions. Pure.
 
 Each side has a connection of its own, so what is about the connection (RFC 9110, 7.6.1), or about how a body is framed
 on it, does not pass. Cookies belong to the gateway's host, which several upstreams share; so do the rules for browsers.
@@ -32,14 +32,14 @@ RULES: Final = frozenset(
 
 
 def upward(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """The request's headers, for the upstream: in their order, names as they came."""
+    """Return the request's headers for the upstream: in their order, names as they came."""
     held = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
     named = _named(held)
     return [(name, value) for name, value in held if not _stops(name.lower(), named, NOT_UP)]
 
 
 def downward(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The answer's headers, for the client; names in lower case, as ASGI wants them."""
+    """Return the answer's headers for the client; names in lower case, as ASGI wants them."""
     held = [(name.lower(), value) for name, value in headers]
     if any(name == b"transfer-encoding" for name, _ in held):  # a length beside it does not count
         held = [(name, value) for name, value in held if name != b"content-length"]
@@ -54,7 +54,7 @@ def downward(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]
 
 
 def of_call(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The request's headers as the capture wants them: it reads what tells of the conversation, and keeps none."""
+    """Return the request's headers for the capture: it reads those that name the conversation, and keeps none."""
     found: dict[str, str] = {}
     for name, value in headers:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -63,7 +63,7 @@ def of_call(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def readable(headers: Headers) -> Headers:
-    """The same for an answer that must be read: in none but the encodings that the gateway itself can decode."""
+    """Return the headers for an answer that must be read: in none but the encodings that the gateway can decode."""
     return [(name, _readable(value) if name.lower() == "accept-encoding" else value) for name, value in headers]
 
 

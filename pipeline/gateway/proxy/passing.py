@@ -63,7 +63,7 @@ class Proxy:
     """The ASGI app below `/proxy`."""
 
     def __init__(self, gateway: Gateway) -> None:
-        """Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
+        """Prepare the proxy. Raises CallerError where TURNMILL_GATEWAY_PROXY is wrong."""
         self._gateway = gateway
         self._upstreams = upstreams(gateway.settings.gateway_proxy)
         self.conversations = Conversations(CONVERSATIONS.size)
@@ -137,7 +137,7 @@ class Proxy:
             await self._pass_on(Outgoing(upstream, "POST", url, passed, asked, read), followed, receive, send)
 
     async def _admitted(self, scope: Scope) -> Principal:
-        """Who calls. The gateway's token has a header of its own: `Authorization` is the provider's."""
+        """Return the caller. The gateway's token has a header of its own: `Authorization` is the provider's."""
         headers = dict(scope["headers"])
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         if authorization.partition(" ")[2].startswith(PREFIX):
@@ -150,7 +150,7 @@ class Proxy:
         )
 
     def _meant(self, raw_path: bytes) -> tuple[Upstream, bytes]:
-        """-> the upstream of a path, and what is left of the path. Raises Problem."""
+        """Return the upstream of a path, and the rest of the path. Raises Problem."""
         name, slash, rest = raw_path.removeprefix(AFTER).partition(b"/")
         upstream = self._upstreams.get(unquote(name.decode("latin-1")))
         if upstream is None:
@@ -166,8 +166,9 @@ class Proxy:
         return self._gateway.budgets.counting(principal.tenant, headers.get("turnmill-agent"), models)
 
     def _check_budgets(self, call: Call, reading: Reading, principal: Principal) -> bool:
-        """Return whether a budget counts this call. Raise Problem where one is used up, or might be bypassed: by what
-        can't be read as the provider would read it, or is too large to be recorded.
+        """Return whether a budget counts this call. Raise Problem where one is used up, or might be bypassed.
+
+        It might be by a body that can't be read as the provider would read it, or is too large to be recorded.
         """
         unknown = reading.problem is not None or not reading.models
         budgets = self._counting(call.headers, principal, None if unknown else reading.models)
@@ -250,7 +251,7 @@ class Proxy:
                 answer.close()
 
     async def _asked(self, going: Outgoing, followed: Followed) -> aiohttp.ClientResponse:
-        """The head of the answer. Raises Problem."""
+        """Return the head of the answer. Raises Problem."""
         if self._session is None:
             self._session = session()
         within = self._gateway.settings.gateway_proxy_first_byte
@@ -311,8 +312,9 @@ def _path(url: str) -> str:
 
 
 def _told(scope: Scope, principal: Principal) -> dict[str, str]:
-    """What the capture may know of the request beside its body: names of headers in lower case. It publishes none, and
-    takes secrets among them out of what a server says; those in the query are of these.
+    """Return the facts that the capture may know beside the body: names of headers in lower case.
+
+    It publishes none, and removes secrets among them from a server's words; those in the query are of these.
     """
     found = of_call(scope["headers"])
     found.pop(HEADER.decode(), None)
@@ -322,7 +324,7 @@ def _told(scope: Scope, principal: Principal) -> dict[str, str]:
 
 
 def _client(scope: Scope, principal: Principal) -> str:
-    """Who sends: one that sends the same again may try again, another one does not."""
+    """Return the sender's name: the same one that sends a request again retries it, another one does not."""
     host = (scope.get("client") or ("",))[0]
     return f"{principal.tenant}\n{principal.name}\n{host}"
 

@@ -1,4 +1,4 @@
-"""What passes is published, and nothing of that is ever in the way of what passes."""
+"""Publishing of passing calls, which never delays what passes."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ log = logging.getLogger(__name__)
 
 
 class Followed(Protocol):
-    """A call that is passed on, as `turnmill.capture.capture.CapturedCall` takes it. `ended`: nothing more of it is
-    captured.
+    """A call that is passed on, as `turnmill.capture.capture.CapturedCall` takes it.
+
+    `ended`: nothing more is captured.
     """
 
     @property
     def ended(self) -> bool: ...
 
     def answered(self, status: int, headers: Mapping[str, str], /) -> None:
-        """The head of the answer."""
+        """Note the head of the answer."""
 
     def data(self, chunk: bytes, /) -> None:
-        """A piece of its body."""
+        """Note a piece of its body."""
 
     def finished(self) -> None:
-        """The body is whole."""
+        """Note that the body is complete."""
 
     def failed(self, error: str, /) -> None:
         """There is no answer, or no more of it."""
 
     def cancelled(self) -> None:
-        """The client wants no more of it."""
+        """Note that the client gave it up."""
 
 
 class _NotFollowed:

@@ -1,4 +1,4 @@
-"""What other gateways have found out about conversations: read from the headers of the events topic as they write it.
+"""The facts that other gateways found out about conversations, from the headers of the events topic.
 
 It is read from `TURNMILL_GATEWAY_LIVE_WINDOW` ago on. While the broker is away, the gateway knows what it has seen
 itself.

@@ -43,7 +43,7 @@ class Upstream:
     apis: tuple[Api, ...]
 
     def address(self, path: bytes, query: bytes) -> str:
-        """The URL of a path as it came, below the base. Raises NoSuchPath."""
+        """Return the URL of a path as it came, below the base. Raises NoSuchPath."""
         if not PLAIN.fullmatch(path) or not PLAIN.fullmatch(query) or b"#" in path + query:
             raise NoSuchPath("a path holds printable characters, others percent-encoded")
         if _leaves(path):
@@ -51,7 +51,7 @@ class Upstream:
         return self.base + path.decode() + (f"?{query.decode()}" if query else "")
 
     def dialect(self, method: str, path: bytes) -> str | None:
-        """The wire of a request that is published; None: it is passed on alone."""
+        """Return the wire of a request that is published; None: it is passed on alone."""
         if method != "POST":
             return None
         whole = urlsplit(self.base).path + path.decode("ascii", "replace")
@@ -59,7 +59,10 @@ class Upstream:
 
 
 def upstreams(setting: str) -> dict[str, Upstream]:
-    """The setting, read. Raises CallerError that says which entry is wrong; a password in it is not shown."""
+    """Return the upstreams of the setting.
+
+    Raises CallerError that says which entry is wrong; a password in it is not shown.
+    """
     found: dict[str, Upstream] = {}
     for entry in filter(None, (piece.strip() for piece in setting.split(","))):
         name, given, url = (piece.strip() for piece in entry.partition("="))
@@ -91,7 +94,7 @@ def _base(name: str, url: str) -> str:
 
 
 def _leaves(path: bytes) -> bool:
-    """Whether a server may read segments out of this path that go up: as it is, or decoded, once or more often."""
+    """Return True if a server may read segments of this path that go up: as it is, or decoded, once or more often."""
     for _ in range(DEPTH):
         segments = re.split(rb"[/\\]", path)
         if any(segment.partition(b";")[0] in (b".", b"..") for segment in segments):

@@ -23,7 +23,7 @@ log = logging.getLogger("turnmill.capture")
 
 
 def install() -> None:
-    """Hook the libraries that are imported, and those that will be; a second call changes nothing."""
+    """Install hooks into the libraries that are imported, and those that will be; a second call changes nothing."""
     for name in HOOKS:
         module = sys.modules.get(name)
         if module is not None:
