@@ -5,25 +5,27 @@ from __future__ import annotations
 import gc
 import logging
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
 import click
 
-from pipeline.errors import TurnmillError
+from pipeline.errors import CallerError, TurnmillError
 from pipeline.extras import missing, need
 from topics import CORE
 from turnmill.command_line import COMMANDS
 
-# The modules of pipeline.cli whose names are not those of their commands.
+# Commands whose modules are not called as they are; `bench` is of a checkout alone.
 MODULES: Final = {
-    "convert": "documents",
-    "down": "broker",
-    "export": "threads",
-    "hash": "documents",
-    "import": "history",
-    "schema": "validate",
-    "up": "broker",
+    "bench": "tests.bench.command",
+    "convert": "pipeline.cli.documents",
+    "down": "pipeline.cli.broker",
+    "export": "pipeline.cli.threads",
+    "hash": "pipeline.cli.documents",
+    "import": "pipeline.cli.history",
+    "schema": "pipeline.cli.validate",
+    "up": "pipeline.cli.broker",
 }
 
 
@@ -39,10 +41,14 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         if missing(extra := COMMANDS[cmd_name].extra):
-            return _absent(cmd_name, extra)
+            return _absent(cmd_name, lambda: need(extra, f"`turnmill {cmd_name}`"))
         gc.disable()  # what is imported stays: to look for garbage in it, now or later, would be a fifth of the start
         try:
-            module = import_module(f"pipeline.cli.{MODULES.get(cmd_name, cmd_name)}")
+            module = import_module(MODULES.get(cmd_name, f"pipeline.cli.{cmd_name}"))
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("tests"):
+                raise
+            return _absent(cmd_name, _only_in_a_checkout)
         finally:
             gc.freeze()
             gc.enable()
@@ -59,14 +65,18 @@ class Commands(click.Group):
             )
 
 
-def _absent(name: str, extra: str) -> click.Command:
-    """Stands in for a command whose extra is not installed: however it is called, it says so."""
+def _absent(name: str, say: Callable[[], None]) -> click.Command:
+    """Stand in for a command that is not there: however it is called, it says why."""
     return click.Command(
         name,
-        callback=lambda: need(extra, f"`turnmill {name}`"),
+        callback=say,
         add_help_option=False,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
+
+
+def _only_in_a_checkout() -> None:
+    raise CallerError("the benchmark is in no package: call it in a checkout of Turnmill, by `make bench`")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

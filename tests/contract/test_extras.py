@@ -88,7 +88,7 @@ def test_developers_have_all() -> None:
 @pytest.mark.parametrize("extra", [CLIENT, *(name for name in EXTRAS if name != "otlp")])
 def test_with_an_extra_alone_its_commands_can_be_imported(extra: str) -> None:
     commands = {name for name, command in COMMANDS.items() if command.extra == extra}
-    wanted = {f"pipeline.cli.{MODULES.get(name, name)}" for name in commands if extra != CLIENT}
+    wanted = {MODULES.get(name, f"pipeline.cli.{name}") for name in commands if extra != CLIENT}
     wanted.update(LATER.get(extra, ()), () if extra in (CLIENT, HTTP) else ("pipeline.__main__",))
     command = [sys.executable, "-m", "tests.support.with_extra", extra, *sorted(wanted)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -21,8 +21,8 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.parked_runs import park
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
-from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS
+from tests.bench.streams import STREAMS
 from topics import telemetry, turn_record
 from turnmill.envelope import LARGEST
 from turnmill.micro_batch import MicroBatch

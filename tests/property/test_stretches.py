@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pipeline.assembly.dialect import Handler
 from pipeline.assembly.offline import assemble
-from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS
+from tests.bench.streams import STREAMS
 from tests.corpus import compare_wires
 from tests.property.records import envelope
 from topics.turn_record import encode

@@ -33,14 +33,14 @@ LEFT = ("__pycache__", "images", "*.so", "compiled.json")
 def write(root: Path) -> None:
     """Add the wire's files to a tree."""
     for path, text in FILES.items():
-        assert path.startswith(f"{FOLDER}/"), "one folder"
+        assert path.startswith((f"{FOLDER}/", "tests/bench/samples/")), "one folder"
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
 
 
 def program(root: Path) -> Path:
     """A copy of the program, interpreted, in this folder, with one line and one folder more."""
-    for name in ("turnmill", "topics", "pipeline", "docs"):
+    for name in ("turnmill", "topics", "pipeline", "docs", "tests/bench"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns(*LEFT))
     for name in ("README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, root)

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.bench import history, report
-from pipeline.bench.history import BY_MODEL, History
-from pipeline.bench.results import Suite
-from pipeline.bench.suite import HISTORY, MEASUREMENTS, Plan
-from pipeline.bench.targets import aims
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.stores.usage_tallies import DAY
+from tests.bench import history, report
+from tests.bench.history import BY_MODEL, History
+from tests.bench.results import Suite
+from tests.bench.suite import HISTORY, MEASUREMENTS, Plan
+from tests.bench.targets import aims
 from tests.unit.bench.test_report import WHERE
 
 TURNS = 3_000

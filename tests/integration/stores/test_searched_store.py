@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from pipeline.bench import report, searched_store, searching
-from pipeline.bench.results import Suite
-from pipeline.bench.searched_store import EVERY, fill, order
-from pipeline.bench.searching import COMMON_WORD, RARE_WORD, Searches
-from pipeline.bench.suite import MEASUREMENTS, SEARCH, Plan
-from pipeline.bench.targets import aims
 from pipeline.errors import StoreError
 from pipeline.stores.engine import create_engine
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
+from tests.bench import report, searched_store, searching
+from tests.bench.results import Suite
+from tests.bench.searched_store import EVERY, fill, order
+from tests.bench.searching import COMMON_WORD, RARE_WORD, Searches
+from tests.bench.suite import MEASUREMENTS, SEARCH, Plan
+from tests.bench.targets import aims
 from tests.unit.bench.test_report import WHERE
 
 TURNS = 3_000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.bench import growth
-from pipeline.bench.results import Suite
-from pipeline.bench.tables import sheets
+from tests.bench import growth
+from tests.bench.results import Suite
+from tests.bench.tables import sheets
 
 
 async def test_each_size_is_measured_with_and_without_indexes(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.bench import lake
+from tests.bench import lake
 
 
 async def test_each_step_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

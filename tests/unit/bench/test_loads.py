@@ -10,9 +10,9 @@ import pytest
 from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
-from pipeline.bench.loads import AT_ONCE, LOADS, Load, Script, brief, fleet, staggered, text, unfinished
-from pipeline.bench.streams import STREAMS
 from pipeline.dialects import DIALECTS
+from tests.bench.loads import AT_ONCE, LOADS, Load, Script, brief, fleet, staggered, text, unfinished
+from tests.bench.streams import STREAMS
 
 
 def small(dialect: str, per_record: int, runs: int = 20) -> Load:

@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from pipeline.bench import report
-from pipeline.bench.capture import Captured
-from pipeline.bench.contenders import CONTENDERS
-from pipeline.bench.latency import Latency
-from pipeline.bench.loads import LOADS, Script, fleet
-from pipeline.bench.memory import Backlog, OpenTurns
-from pipeline.bench.proxy import Proxied
-from pipeline.bench.publishing import Publishing
-from pipeline.bench.result import Measured, percentile
-from pipeline.bench.results import Result, Suite
-from pipeline.bench.scale import Grown, Processes, Scale
-from pipeline.bench.suite import APART, MEASUREMENTS, Plan
-from pipeline.bench.targets import aims
 from pipeline.errors import CallerError
+from tests.bench import report
+from tests.bench.capture import Captured
+from tests.bench.contenders import CONTENDERS
+from tests.bench.latency import Latency
+from tests.bench.loads import LOADS, Script, fleet
+from tests.bench.memory import Backlog, OpenTurns
+from tests.bench.proxy import Proxied
+from tests.bench.publishing import Publishing
+from tests.bench.result import Measured, percentile
+from tests.bench.results import Result, Suite
+from tests.bench.scale import Grown, Processes, Scale
+from tests.bench.suite import APART, MEASUREMENTS, Plan
+from tests.bench.targets import aims
 
 WHERE: dict[str, Any] = {
     "core": "interpreted",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.bench import retention
-from pipeline.bench.results import Suite
-from pipeline.bench.tables import sheets
+from tests.bench import retention
+from tests.bench.results import Suite
+from tests.bench.tables import sheets
 
 
 async def test_a_backlog_expires_while_turns_are_written(tmp_path, monkeypatch):

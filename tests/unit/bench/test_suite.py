@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pipeline.bench import report
-from pipeline.bench.contenders import CONTENDERS
-from pipeline.bench.load_topics import Site
-from pipeline.bench.loads import LOADS
-from pipeline.bench.result import Contender, Measured
-from pipeline.bench.results import Suite
-from pipeline.bench.suite import _part, _result
 from pipeline.errors import BrokerError
 from pipeline.settings import load
+from tests.bench import report
+from tests.bench.contenders import CONTENDERS
+from tests.bench.load_topics import Site
+from tests.bench.loads import LOADS
+from tests.bench.result import Contender, Measured
+from tests.bench.results import Suite
+from tests.bench.suite import _part, _result
 from tests.unit.bench.test_report import WHERE
 
 

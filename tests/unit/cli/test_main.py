@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.__main__ import COMMANDS, cli, main
+from pipeline.errors import CallerError
 
 
 def helps(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -48,3 +49,10 @@ def test_a_home_that_cant_be_made_is_named(
         main()
     assert raised.value.code == 2
     assert capsys.readouterr().err.startswith(f"turnmill: {tmp_path / 'file'}")
+
+
+def test_the_benchmark_is_of_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tests.bench.command", raising=False)
+    monkeypatch.setitem(sys.modules, "tests.bench", None)
+    with pytest.raises(CallerError, match="call it in a checkout of Turnmill, by `make bench`"):
+        CliRunner().invoke(cli, ["bench", "--only", "turns"], catch_exceptions=False, standalone_mode=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ import pytest
 
 import pipeline.dialects
 from pipeline.assembly.dialect import Dialect, Shown
-from pipeline.dialects import DIALECTS, FORMATS, package_of
+from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.dialects.live_text import shown, text_of
 from pipeline.dialects.shared_hash import CARRIERS
+from tests.bench.streams import STREAMS
 from turnmill.wires import WIRES
 
 FOLDER = Path(pipeline.dialects.__file__).parent
@@ -65,7 +65,7 @@ def test_a_folder_says_all_that_is_asked_of_a_wire(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(WIRES.keys() - {SILENT}))
 def test_a_stream_shows_its_text_and_says_when_it_is_over(name: str) -> None:
     dialect = DIALECTS[name]
-    events = import_module(f"{package_of(name)}.sample").answer(["Hel", "lo"])
+    events = STREAMS[name](["Hel", "lo"])
     assert text_of(name, events) == "Hello"
     if name == "pydantic-ai":  # what a server streams of it has no result
         events.append({"event_kind": "agent_run_result"})

@@ -170,5 +170,5 @@ def test_asyncapi_has_it(program: Path) -> None:
 
 
 def test_a_benchmark_has_a_run_of_it(program: Path) -> None:
-    script = "from pipeline.bench.streams import STREAMS; print(len(STREAMS['toy'](['a', 'b'])))"
+    script = "from tests.bench.streams import STREAMS; print(len(STREAMS['toy'](['a', 'b'])))"
     assert toy_wire.run(program, "-c", script) == "3\n"

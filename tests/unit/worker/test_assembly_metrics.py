@@ -6,10 +6,10 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.assembly.results import Out
-from pipeline.bench.loads import unfinished
 from pipeline.dialects import DIALECTS
 from pipeline.observability.metrics import Metrics
 from pipeline.worker.assembly_metrics import AssemblyMetrics
+from tests.bench.loads import unfinished
 
 
 def partition(runs: int) -> Partition:
