@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import subprocess
 import uuid
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
@@ -18,13 +19,14 @@ from hypothesis import settings as hypothesis_settings
 from pipeline.devbroker.local import Cluster
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
-from tests.support.places import CACHE
+from tests.support.places import CACHE, ROOT
 from tests.support.servers import SharedServers, kafka, postgres, shared_kafka
 from turnmill.settings import PREFIX
 
 EXISTING_POSTGRES = os.environ.get("TURNMILL_TEST_POSTGRES")
 PARTITIONS = 4  # of the topics of a test: the broker makes and deletes hundreds of topics in a session
 SHARED = pytest.StashKey[SharedServers]()
+UNTRACKED = pytest.StashKey[set[str]]()  # before the first test
 
 
 def pytest_configure() -> None:
@@ -45,6 +47,26 @@ def pytest_configure() -> None:
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()  # else DuckDB writes, as the process ends, that all its types have leaked
+
+
+def untracked() -> set[str]:
+    """Return the paths of files that git neither knows nor ignores; none where this is no checkout."""
+    command = ("git", "status", "--porcelain", "--untracked-files=all", "--no-renames")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return {line.removeprefix("?? ") for line in done.stdout.splitlines() if line.startswith("?? ")}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if addresses(session.config) is None:
+        session.config.stash[UNTRACKED] = untracked()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run whose tests leave a file in the checkout, where one was committed once."""
+    if addresses(session.config) is None and (left := untracked() - session.config.stash[UNTRACKED]):
+        session.config.get_terminal_writer().line(f"\nleft in the checkout: {', '.join(sorted(left))}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist's

@@ -45,7 +45,7 @@ def graph(value: Any, seen: dict[int, int], changing: list[Any]) -> Any:
         if id(value) in seen:
             return ("again", seen[id(value)])
         seen[id(value)] = len(seen)
-        if not (is_dataclass(value) and value.__dataclass_params__.frozen):
+        if not (is_dataclass(value) and value.__dataclass_params__.frozen):  # type: ignore[attr-defined]
             changing.append(value)
     if isinstance(value, dict):
         return [(graph(key, seen, changing), graph(item, seen, changing)) for key, item in value.items()]

@@ -53,7 +53,7 @@ def texts(draw: st.DrawFn, key: str) -> Piece:
 @st.composite
 def tools(draw: st.DrawFn, key: str) -> Piece:
     name, given, metadata = draw(IDS), draw(OBJECTS), draw(METADATA)
-    flags = draw(st.sampled_from([{}, {"dynamic": True}, {"providerExecuted": True}, {"title": "T"}]))
+    flags: Fields = draw(st.sampled_from([{}, {"dynamic": True}, {"providerExecuted": True}, {"title": "T"}]))
     identity = {"toolCallId": key, "toolName": name}
     events: list[Fields] = []
     if draw(st.booleans()):

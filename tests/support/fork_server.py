@@ -27,7 +27,7 @@ from typing import IO, Any, Final, NamedTuple
 from tests.support.places import ROOT
 from turnmill.settings import PREFIX
 
-NOT_IMPORTED: Final = {"bench", "broker", "demo"}  # commands that no test runs by this way
+NOT_IMPORTED: Final = {"bench", "demo", "down", "up"}  # commands that no test runs by this way
 IMPORTED_LATE: Final = (  # what commands and roles import when they run
     *(f"pipeline.worker.{name}" for name in ("process", "worker", "assemble_role", "metrics_role", "store_role")),
     *("pipeline.stores.migrations", "alembic.command", "aiosqlite", "asyncpg", "genai_prices", "turnmill.delivery"),
@@ -202,10 +202,11 @@ def become(command: Command) -> None:
 
 
 def import_all() -> None:
-    from pipeline.__main__ import COMMANDS
+    from pipeline.__main__ import MODULES
+    from turnmill.command_line import COMMANDS
 
-    for name in sorted({entry.module for entry in COMMANDS.values()} - NOT_IMPORTED):
-        import_module(f"pipeline.cli.{name}")
+    for name in sorted(COMMANDS.keys() - NOT_IMPORTED):
+        import_module(MODULES.get(name, f"pipeline.cli.{name}"))
     for name in IMPORTED_LATE:
         import_module(name)
     assert threading.active_count() == 1, "a process with threads can't fork"

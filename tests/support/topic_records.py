@@ -36,7 +36,7 @@ async def publish(
     return count
 
 
-async def read_all(settings: Settings, topic: Topic) -> list[object]:
+async def read_all(settings: Settings, topic: Topic) -> list[Any]:
     """Every record of a topic, partition by partition."""
     consumer = AIOKafkaConsumer(bootstrap_servers=settings.broker_list, auto_offset_reset="earliest")
     await consumer.start()

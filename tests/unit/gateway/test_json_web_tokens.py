@@ -131,6 +131,7 @@ async def test_an_issuer_that_is_away_is_no_fault_of_the_caller(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     issuer.broken = True
+    monkeypatch.setattr("pipeline.gateway.json_web_tokens.RETRY", 3600.0)
     mine = verifier(issuer)
     for _ in range(5):
         assert await refusal(mine, token()) == "unavailable"

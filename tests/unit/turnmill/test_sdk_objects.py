@@ -153,7 +153,7 @@ def test_what_langgraph_streams_may_hold_messages() -> None:
         deep = {"a": deep}
     assert langgraph_event(deep) is deep
     with pytest.raises(InvalidRecord, match="tuple can't be written as JSON"):
-        langgraph_event((Told.model_construct(type=object()),))
+        langgraph_event((Told.model_construct(type=object()),))  # type: ignore[call-arg]
 
 
 @dataclass

@@ -92,7 +92,8 @@ async def test_what_gathers_meanwhile_is_one_group(sink: GroupWork, store: Store
 async def test_a_group_is_bound_and_so_is_what_waits(sink: GroupWork, store: Store) -> None:
     store.hold.clear()
     full = asyncio.ensure_future(hand_in(sink, 1, 0, 2 * AT_ONCE + 7))
-    await asyncio.sleep(0.01)
+    for _ in range(1_000):  # of the loop: it would be done after a few
+        await asyncio.sleep(0)
     assert not full.done()
     store.hold.set()
     await full

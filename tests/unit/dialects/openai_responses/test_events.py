@@ -142,7 +142,7 @@ def test_an_answer_that_was_cut_short() -> None:
 
 
 def test_reasoning_refusals_and_the_servers_own_tools_come_back() -> None:
-    output = [
+    output: list[Fields] = [
         {
             "type": "reasoning",
             "id": "rs_1",
