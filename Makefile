@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled wheel weigh bytecode setup tools clean
+.PHONY: help demo test coverage test-sdks test-browser screenshots lint format docs site jars chart test-chart image simulate chaos restarts soak attack fuzz bench compile interpreted test-compiled same-bytes test-all release wheel weigh bytecode setup tools clean
 
 UV_VERSION := 0.13.8
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
@@ -127,6 +127,19 @@ wheel: tools  ## The wheels of turnmill and turnmill-server, whose core is compi
 	@echo "turnmill-server: compiles the core, in about two minutes"
 	@HATCH_BUILD_HOOKS_ENABLE=1 $(UV) build --wheel --quiet --out-dir dist pipeline
 	@ls -1 dist/*.whl
+
+# Of simulated schedules, a few write at other simulated times, compiled.
+same-bytes: setup  ## What the interpreted and the compiled core make of all recorded streams: the same bytes (after make test-compiled)
+	@$(RUN) python -m tests.same_bytes --schedules 0 2>/dev/null >.cache/interpreted.txt
+	@cd .cache/compiled/copy && PYTHONPATH="$$PWD" .venv/bin/python -m tests.same_bytes --schedules 0 >../compiled.txt
+	@cmp .cache/interpreted.txt .cache/compiled/compiled.txt
+	@echo "the same of $$(wc -l <.cache/interpreted.txt) streams"
+
+test-all:  ## All long commands, one after the other: what passed last, when, and on which commit (hours; ONLY="site fuzz")
+	@.ci/test-all
+
+release: setup  ## Make a release in a clone, without publishing: make release VERSION=1.2.3 (TAG=1 takes its commit and tag over)
+	@.ci/release "$(VERSION)"
 
 weigh: setup  ## How large the client is with all that it needs, and how long its import takes
 	@$(RUN) python -m tests.weigh
