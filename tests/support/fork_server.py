@@ -27,7 +27,7 @@ from typing import IO, Any, Final, NamedTuple
 from tests.support.places import ROOT
 from turnmill.settings import PREFIX
 
-NOT_IMPORTED: Final = {"bench", "demo", "down", "up"}  # commands that no test runs by this way
+NOT_IMPORTED: Final = {"bench", "demo", "dev", "down", "up"}  # commands that no test runs by this way
 IMPORTED_LATE: Final = (  # what commands and roles import when they run
     *(f"pipeline.worker.{name}" for name in ("process", "worker", "assemble_role", "metrics_role", "store_role")),
     *("pipeline.stores.migrations", "alembic.command", "aiosqlite", "asyncpg", "genai_prices", "turnmill.delivery"),
