@@ -26,6 +26,7 @@ from topics.dead_letter import DeadLetter
 from topics.thread_key import ThreadKey
 from turnmill.envelope import loads
 from turnmill.errors import Reason
+from turnmill.kafka.unpacking import is_batch
 
 REASONS: Final = tuple(reason.value for reason in Reason)
 AT_ONCE: Final = 200  # letters held in memory while they are sent
@@ -89,8 +90,8 @@ def redrive(places: Sequence[str], reason: str | None, *, dry_run: bool) -> None
 
     For after the cause is mended: a newer worker, say, that knows the dialect. They stay on the dead-letters topic;
     what is refused again is there a second time, and what is stored already changes nothing. What is of an erased
-    thread is left out: it would be on the topics once more. So is a letter that has no record, as of a batch that is
-    too large or of a turn that another letter holds: its detail says where the record is.
+    thread is left out: it would be on the topics once more. So is a letter that has no record, as that of a whole batch
+    that is too large, or of a turn that another letter holds: its detail says where the record is.
     """
     if bool(places) == bool(reason):
         raise CallerError("say which: either PARTITION:OFFSET…, or --reason; `turnmill dlq list` shows them")
@@ -146,7 +147,7 @@ async def _redrive(
         waiting.clear()
 
     async for letter in _letters(settings, reason, places):
-        if letter.value == b"":
+        if letter.value == b"" or is_batch(letter.value or b""):
             left_out["without a record"] += 1
             continue
         waiting.append(letter)

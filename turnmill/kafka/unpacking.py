@@ -120,6 +120,11 @@ def screened(data: bytes, place: str, left: Allowance, most: int = UNPACKED_BYTE
     return b"".join((*kept, data[done:])) if done else data
 
 
+def is_batch(data: bytes) -> bool:
+    """Return True if this is one batch, or message of an older format, as it came, and so no record."""
+    return [(batch.start, batch.end) for batch in _batches(data)] == [(0, len(data))]
+
+
 def _batches(data: bytes) -> Iterator[Batch]:
     """Yield all complete batches. Bytes too short for their own header are left to aiokafka, which refuses them."""
     at = 0

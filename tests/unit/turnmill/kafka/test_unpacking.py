@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from turnmill.envelope import batch_refusal
 from turnmill.kafka import unpacking
-from turnmill.kafka.unpacking import Allowance, TooLarge, screened, unpacked_size
+from turnmill.kafka.unpacking import Allowance, TooLarge, is_batch, screened, unpacked_size
 
 PLACE: Final = TopicPartition("t", 3)
 CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
@@ -103,6 +103,13 @@ def test_a_batch_that_unpacks_to_too_much_becomes_one_record(packed: int, magic:
     assert ("t/3@12-14" if magic == 2 else "t/3@14-14") in why
     # From the middle of the batch on, as after a restart there.
     assert [record.offset for record in read(screened(large, "t/3", room(), 100_000), memory, 13)[0]] == [14]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_batch_can_be_told_from_a_record(magic: int) -> None:
+    one = batch([b"{}"], 1, magic=magic)
+    assert is_batch(one)
+    assert not any(map(is_batch, (one[:-1], one + one, b"", b"{}", b'{"v":1,"thread_id":"' + b"a" * 100 + b'"}')))
 
 
 def test_gigabytes_are_never_there() -> None:
