@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
+from io import BytesIO
 from itertools import chain
 from typing import Any, Final
 
@@ -70,18 +71,30 @@ def _whole(name: str, data: bytes, most: int) -> bytes:
 
         unpack = (cramjam.brotli if name == "br" else cramjam.zstd).decompress_into
         for size in sorted({min(most, FIRST_ROOM * len(data)), most}):
-            room = bytearray(size)
+            room = _room(size)
             try:
-                return bytes(memoryview(room)[: unpack(data, room)])
+                with room.getbuffer() as buffer:
+                    made = unpack(data, buffer)
             except cramjam.DecompressionError as error:
                 problem = error
+            else:
+                room.truncate(made)
+                return room.getvalue()
         raise Unreadable(f"the {name} can't be read, or has more than {most:,} bytes: {problem}") from problem
-    found = bytearray()
+    found = BytesIO()
     for piece in _step(name)(data):
-        found += piece
-        if len(found) > most:
+        found.write(piece)
+        if found.tell() > most:
             raise Unreadable(f"it has more than {most:,} bytes")
-    return bytes(found)
+    return found.getvalue()
+
+
+def _room(size: int) -> BytesIO:
+    """So many bytes, which are given back without a copy, which would be as large again."""
+    room = BytesIO()
+    room.seek(max(0, size - 1))
+    room.write(b"\0"[:size])
+    return room
 
 
 def _unchanged(chunk: bytes) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 
 import cramjam
@@ -101,6 +102,18 @@ def test_a_body_that_stands_for_far_more_is_not_unpacked(name: str) -> None:
     assert len(small) < 60_000
     with pytest.raises(Unreadable, match="has more than 1,000,000 bytes"):
         decoded(name, small, 1_000_000)
+
+
+@pytest.mark.parametrize("name", ["gzip", "br", "zstd"])
+def test_a_whole_body_is_there_once(name: str) -> None:
+    size = 8 << 20
+    data = {"gzip": gzip.compress, "br": cramjam.brotli.compress, "zstd": cramjam.zstd.compress}[name](bytes(size))
+    tracemalloc.start()
+    try:
+        assert decoded(name, bytes(data), size) == bytes(size)
+        assert tracemalloc.get_traced_memory()[1] < 2.3 * size  # with the one that it is compared with
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_answer_that_stands_for_far_more_comes_in_small_pieces() -> None:
