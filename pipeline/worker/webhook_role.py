@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from aiokafka import ConsumerRecord
 
@@ -29,6 +30,8 @@ from turnmill.clock import now_ms
 from turnmill.errors import InvalidRecord
 
 KNOWN_FOR = 5.0  # seconds until the store is asked again which webhooks there are, to deliver what waits
+
+MALFORMED: Final = (InvalidRecord, KeyError, TypeError, ValueError, AttributeError)  # records of somebody else's making
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +86,8 @@ class Taking:
     def _event(self, record: ConsumerRecord, place: tuple[str, int, int]) -> Event | None:
         try:
             return self._read(record, place)
-        except InvalidRecord as error:  # of turns the store role makes a dead letter
-            self._warn("unreadable", "%s/%d@%d is told to no webhook: %s", *place, error.detail)
+        except MALFORMED as error:  # of turns the store role makes a dead letter
+            self._warn("unreadable", "%s/%d@%d is told to no webhook: %r", *place, error)
             return None
 
 
