@@ -15,6 +15,7 @@ from aiokafka.record.util import calc_crc32c, encode_varint
 from tests.attack.attack import Attack
 from tests.attack.poison import record
 from tests.attack.stage import BOUND, Stage, spoken
+from tests.support.waiting import until
 from topics.catalog import EVENTS
 from turnmill.envelope import encode
 from turnmill.errors import Reason
@@ -86,8 +87,7 @@ async def lived_through(stage: Stage, *batches: bytes, letters: int) -> None:
     async with stage.another_gateway() as url:
         for at in (stage.url, url):
             for page in ("/metrics", "/v1/runs?status=open"):
-                answer = await stage.operator.get(f"{at}{page}")
-                assert answer.status_code < 500, answer.text
+                await answers(stage, f"{at}{page}")
     await stage.is_whole(await stage.speak())
     await stage.all_read()
     found = {one.offset: one for one in await stage.letters() if one.offset not in before}
@@ -99,6 +99,19 @@ async def lived_through(stage: Stage, *batches: bytes, letters: int) -> None:
     stage.alive()
     for name, program in (("worker", stage.worker), ("gateway", stage.gateway)):
         assert program.peak() < BOUND, f"the {name} took {program.peak() >> 20} MiB"
+
+
+async def answers(stage: Stage, page: str) -> None:
+    """Wait until a gateway has read what there is, and answers: before, it says 503."""
+    said = ""
+
+    async def whole() -> bool:
+        nonlocal said
+        answer = await stage.operator.get(page)
+        said = answer.text
+        return answer.status_code < 500
+
+    await until(whole, lambda: f"{page}: {said}", 60)
 
 
 async def gigabyte(stage: Stage, codec_number: int, encode: Encode) -> None:
