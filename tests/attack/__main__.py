@@ -2,6 +2,7 @@
 
 python -m tests.attack                              every attack
 python -m tests.attack --only squat --only look
+python -m tests.attack --memory                     each process within the memory that the chart gives it, as root
 python -m tests.attack --python ../old/.venv/bin/python --folder ../old     the code of another checkout
 """
 
@@ -21,6 +22,7 @@ import click
 from pipeline.settings import Settings
 from tests.attack.attack import Attack
 from tests.attack.attacks import ATTACKS
+from tests.attack.bounded_memory import emptied
 from tests.attack.play import Outcome, Theatre, table
 from tests.attack.stage import Code
 from tests.support.places import CACHE, ROOT
@@ -35,7 +37,8 @@ FOLDERS = ROOT / ".cache" / "attack"
 @click.option("--list", "listed", is_flag=True, help="Say what each attack tries, and what it may not achieve.")
 @click.option("--python", default=sys.executable, help="The interpreter of the code that is attacked.")
 @click.option("--folder", type=click.Path(path_type=Path), help="The folder of that code.")
-def attack(only: Sequence[str], python: str, folder: Path | None, *, short: bool, listed: bool) -> None:
+@click.option("--memory", "bounded", is_flag=True, help="Bound each process by a cgroup, as the chart does.")
+def attack(only: Sequence[str], python: str, folder: Path | None, *, short: bool, listed: bool, bounded: bool) -> None:
     """Play attacks on a broker, a worker and a gateway of their own. Exit status 1 where one was not held."""
     chosen = [one for one in ATTACKS if one.name.startswith(tuple(only) or "") and (one.short or not short)]
     if listed:
@@ -44,7 +47,8 @@ def attack(only: Sequence[str], python: str, folder: Path | None, *, short: bool
         return
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     began = time.monotonic()
-    outcomes = asyncio.run(_play(chosen, Code(python, folder)))
+    outcomes = asyncio.run(_play(chosen, Code(python, folder, bounded=bounded)))
+    emptied()
     broken = [one for one in outcomes if one.problem]
     spent = (time.monotonic() - began) / 60
     click.echo(f"{len(outcomes) - len(broken)} of {len(outcomes)} attacks were held, in {spent:.1f} min")

@@ -6,8 +6,9 @@ import asyncio
 import json
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from tests.attack.attack import Attack
 from tests.attack.poison import record
 from tests.attack.stage import Stage, spoken
 from tests.attack.webhooks import REACHES, gone, speaks
-from tests.support.gateways import client
+from tests.support.gateways import client, sse
 from tests.support.receiver import receiving
 from tests.support.upstream import Answering, Asked, playing
 from tests.support.waiting import until
@@ -27,6 +28,8 @@ WEBHOOKS: Final = 40
 THREADS: Final = 400_000
 SLACK: Final = 3.0  # seconds that are no attack's: a busy machine, and the worker's looks at its queue
 QUICK: Final = 0.3  # the same for calls that take milliseconds
+SPOOLED: Final = 16_777_216  # bytes of a small spool
+NUMBERS: Final = count()
 DAYS: Final = 4_000
 DAY: Final = 86_400_000  # ms
 ASK: Final = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
@@ -34,7 +37,8 @@ CHAT: Final = "/proxy/up/v1/chat/completions"
 
 
 async def slowest(call: Callable[[], Awaitable[Any]], calls: int = CALLS) -> float:
-    """Return the seconds of the slowest of some calls: the p99 of so few."""
+    """Return the seconds of the slowest of some calls, the p99 of so few, behind one that opens connections."""
+    await call()
     found = 0.0
     for _ in range(calls):
         began = time.monotonic()
@@ -54,7 +58,26 @@ async def slow_webhooks(stage: Stage) -> None:
         await asyncio.sleep(3600)
         return 200
 
-    async with receiving(never) as hole, receiving() as receiver:
+    async with receiving(never) as hole:
+
+        async def begun() -> bool:
+            return len(hole.came) >= 20
+
+        await _greedy_webhooks(stage, [hole.url] * WEBHOOKS, begun)
+
+
+async def slow_names(stage: Stage) -> None:
+    """Forty webhooks whose names take half a minute to look up: the same."""
+    urls = [f"https://hook-{number}.never.example/" for number in range(WEBHOOKS)]
+
+    async def begun() -> bool:
+        return "never.example" in stage.worker.text() or "no answer within" in stage.worker.text()
+
+    await _greedy_webhooks(stage, urls, begun)
+
+
+async def _greedy_webhooks(stage: Stage, urls: Sequence[str], begun: Callable[[], Awaitable[bool]]) -> None:
+    async with receiving() as receiver:
         made = await stage.acme.post("/v1/webhooks", json={"url": receiver.url})
         assert made.status_code == 201, made.text
 
@@ -68,18 +91,72 @@ async def slow_webhooks(stage: Stage) -> None:
             await until(came, stage.worker.text)
 
         calm = await slowest(heard, 4)
-        for _ in range(WEBHOOKS):
-            assert (await stage.evil.post("/v1/webhooks", json={"url": hole.url})).status_code == 201
+        for url in urls:
+            answer = await stage.evil.post("/v1/webhooks", json={"url": url})
+            assert answer.status_code == 201, answer.text
         for number in range(4):
             await stage.upload(stage.evil, f"evil-{number}", "r", spoken("anything at all "))
-
-        async def begun() -> bool:
-            return len(hole.came) >= 20
-
         await until(begun, stage.worker.text)
         hardly_slower(calm, await slowest(heard, 4))
         await stage.acme.delete(f"/v1/webhooks/{made.json()['id']}")
     await gone(stage)
+
+
+async def full_spool(stage: Stage) -> None:
+    """Uploads without end while the broker is away: the victim's are taken, as soon as before."""
+    away = {"brokers": "127.0.0.1:1", "spool_bytes": SPOOLED, "gateway_tokens": stage.settings.gateway_tokens}
+    async with stage.another_gateway(**away) as url, client(url) as http:
+
+        async def uploads(caller: httpx.AsyncClient, thread: str, size: int) -> int:
+            path = f"/v1/threads/{thread}/runs/{next(NUMBERS)}/stream?dialect=vercel-ai"
+            body = sse(spoken("x" * size))
+            return (await http.post(path, content=body, headers=dict(caller.headers))).status_code
+
+        async def victim() -> None:
+            assert await uploads(stage.acme, "acme-spooled", 100) == 200
+
+        calm = await slowest(victim)
+        for _ in range(SPOOLED // 500_000):
+            if await uploads(stage.evil, "evil-spooled", 500_000) == 503:
+                break
+        else:
+            raise AssertionError("a tenant fills the whole spool")
+        hardly_slower(calm, await slowest(victim), QUICK)
+
+
+async def many_captures(stage: Stage) -> None:
+    """Sixty calls of 2 MB at once through the proxy, each to be captured: the victim's calls pass as before."""
+
+    async def play(_: Asked, answer: Answering) -> None:
+        await answer.whole({"choices": []})
+
+    async with (
+        playing(play) as upstream,
+        stage.another_gateway(gateway_proxy=f"up={upstream.url}", gateway_tokens=stage.settings.gateway_tokens) as url,
+        client(url) as http,
+        client(url) as evil,
+    ):
+
+        async def asks() -> None:
+            answer = await http.post(CHAT, json=ASK, headers=token(stage.acme))
+            assert answer.status_code == 200, f"the victim's call: {answer.text}"
+
+        large = json.dumps({**ASK, "messages": [{"role": "user", "content": "x" * 100}] * 15_000}).encode()
+
+        async def greedy() -> None:
+            while True:
+                with suppress(httpx.HTTPError):
+                    await evil.post(CHAT, content=large, headers=token(stage.evil), timeout=120)
+
+        calm = await slowest(asks)
+        busy = [asyncio.create_task(greedy()) for _ in range(60)]
+        try:
+            await asyncio.sleep(2)
+            hardly_slower(calm, await slowest(asks))
+        finally:
+            for one in busy:
+                one.cancel()
+            await asyncio.gather(*busy, return_exceptions=True)
 
 
 async def refusing_webhooks(stage: Stage) -> None:
@@ -141,7 +218,7 @@ async def bodies_without_end(stage: Stage) -> None:
         try:
             await until(full, lambda: f"{whole} bodies were taken")
             await asyncio.sleep(1)  # what the sockets hold is read by then
-            hardly_slower(calm, await slowest(asks))
+            hardly_slower(calm, await slowest(asks), QUICK)
         finally:
             sent.set()
             for one in greedy:
@@ -172,7 +249,7 @@ async def many_lists(stage: Stage) -> None:
     calm = await slowest(looks)
     busy = [asyncio.create_task(greedy()) for _ in range(60)]
     try:
-        hardly_slower(calm, await slowest(looks))
+        hardly_slower(calm, await slowest(looks), QUICK)
     finally:
         for one in busy:
             one.cancel()
@@ -182,7 +259,7 @@ async def many_lists(stage: Stage) -> None:
 async def many_days(stage: Stage) -> None:
     """One upload whose runs claim 4,000 days, each an object of the archive: the victim's DELETE reads none of them."""
     folder = Path(stage.settings.home) / "archive"
-    said = [await stage.speak() for _ in range(8)]
+    said = [await stage.speak() for _ in range(10)]  # two series of four, and one before each
     for one in said:
         await stage.is_whole(one)
 
@@ -222,6 +299,7 @@ def _insert(file: str) -> None:
 
 ATTACKS: Final = (
     Attack("forty webhooks", "forty webhooks that answer slowly", "hold up others' webhooks", slow_webhooks, REACHES),
+    Attack("forty names", "forty webhooks whose names never resolve", "hold up others' webhooks", slow_names, REACHES),
     Attack(
         "forty that are gone",
         "forty webhooks that answer 410 to a large turn",
@@ -235,6 +313,8 @@ ATTACKS: Final = (
         "close it for others",
         bodies_without_end,
     ),
+    Attack("many captures", "sixty large calls at once through the proxy", "hold up others' calls", many_captures),
+    Attack("full spool", "uploads without end while the broker is away", "fill the spool for others", full_spool),
     Attack(
         "many lists",
         "sixty searches at once in lists of 400,000 threads",

@@ -21,6 +21,7 @@ from pydantic import SecretStr
 from pipeline.gateway.security import Scope, new_token
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
+from tests.attack.bounded_memory import within_bound
 from tests.support import fork_server
 from tests.support.fork_server import Started
 from tests.support.gateways import ALL, client, sse
@@ -32,6 +33,7 @@ from topics.catalog import DEAD_LETTERS, EVENTS
 from topics.dead_letter import DeadLetter
 from turnmill.envelope import encode
 
+SLOW_NAMES: Final = Path(__file__).with_name("slow_names")
 ROLES: Final = "assemble,metrics,store,archive"
 STILL: Final = 40.0  # seconds without any progress of any role, after which nothing more is waited for
 IDLE: Final = 12.0  # the same where every role has read all that there is: longer than any deadline below
@@ -52,12 +54,13 @@ QUICK: Final = {
 @dataclass(frozen=True, slots=True)
 class Code:
     """Whose code is attacked: an interpreter, and the folder that it is started in. By default our own; `forked`: by
-    the tests' fork server.
+    the tests' fork server; `bounded`: within the memory that the chart gives a pod.
     """
 
     python: str = sys.executable
     folder: Path | None = None
     forked: bool = False
+    bounded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class Program:
                 self.process = fork_server.start(self._arguments, self._variables, subprocess.DEVNULL, out, out)
             else:
                 command = [self._code.python, "-m", "pipeline", *self._arguments]
+                if self._code.bounded:
+                    command = within_bound(command, BOUND)
                 variables, folder = self._variables, self._code.folder
                 self.process = subprocess.Popen(command, env=variables, cwd=folder, stdout=out, stderr=out)
         return self
@@ -290,6 +295,7 @@ async def staged(settings: Settings, code: Code) -> AsyncIterator[Stage]:
             "worker",
             "--roles",
             f"{ROLES},webhooks,notices" if settings.webhooks else ROLES,
+            PYTHONPATH=str(SLOW_NAMES),
         )
         stack.callback(worker.end)
         gateway = Program(code, guarded, home / "gateway.log", "gateway")
