@@ -103,9 +103,10 @@ soak: setup  ## Half of the peak for 30 minutes, with a kill every two
 attack: setup  ## Attack a running pipeline as another tenant would, over HTTP and Kafka (some minutes)
 	@$(RUN) python -m tests.attack $(ARGS)
 
-fuzz: setup  ## Hostile records and requests by the thousand (FUZZ_EXAMPLES of each kind; about ten minutes)
+fuzz: setup  ## Hostile records and requests by the thousand, then a climb for the costliest (FUZZ_EXAMPLES, FUZZ_SECONDS; half an hour)
 	@FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),2000) $(RUN) pytest --timeout 3600 tests/property/test_hostile_*.py \
 	  tests/integration/gateway/test_fuzz.py $(ARGS)
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),5) $(RUN) python -m tests.climbing
 
 bench: setup  ## Measure assembly, and the whole way on a local broker
 	@$(RUN) turnmill bench $(ARGS)
