@@ -12,6 +12,7 @@ tenant belongs to another run. `decode` is what the pipeline runs for each recor
 
 from __future__ import annotations
 
+import gc
 import math
 import reprlib
 from collections.abc import Iterable
@@ -28,6 +29,7 @@ from turnmill.nesting import too_deep
 TOPIC = "events"  # behind the prefix of the settings
 VERSION = 1
 LARGEST = 2**53 - 1  # the largest integer that every JSON reader keeps
+LARGE = 65_536  # bytes
 NAMES = (  # of what is known about a run
     "agent_name",
     "model_name",
@@ -53,7 +55,7 @@ def loads(data: bytes, levels: int = LEVELS) -> Any:
     Raises InvalidRecord, also for more than so many levels of nesting.
     """
     try:
-        return orjson.loads(data)
+        return _parsed(data)
     except orjson.JSONDecodeError as error:
         if too_deep(data, levels):
             detail = f"nested too deeply: at most {levels:,} levels are read"
@@ -64,6 +66,17 @@ def loads(data: bytes, levels: int = LEVELS) -> Any:
         return deep_json.loads(data, _no_number, _finite)
     except ValueError as error:
         raise InvalidRecord(Reason.UNDECODABLE, f"not JSON in UTF-8: {error}") from None
+
+
+def _parsed(data: bytes) -> Any:
+    """Parse without the garbage collector in between: for many small values it takes twenty times as long as these."""
+    if len(data) < LARGE or not gc.isenabled():
+        return orjson.loads(data)
+    gc.disable()
+    try:
+        return orjson.loads(data)
+    finally:
+        gc.enable()
 
 
 def _no_number(text: str) -> float:

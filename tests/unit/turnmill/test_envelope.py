@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -158,3 +159,20 @@ def test_so_are_those_of_what_is_known_about_a_run(key: str) -> None:
     decode(encode({**GOOD, "run": {key: "x" * NAMED_CHARACTERS, "request": "x" * 5_000}}))
     with pytest.raises(InvalidRecord, match=f"'run.{key}' has 1,001 characters"):
         decode(encode({**GOOD, "run": {key: "x" * (NAMED_CHARACTERS + 1)}}))
+
+
+def test_many_small_values_are_parsed_without_the_garbage_collector() -> None:
+    """Found by an attack: two such records held the gateway's loop for a second."""
+    data = b"[" + b"[]," * 300_000 + b"0]"
+    looked: list[str] = []
+    callback = lambda phase, _: looked.append(phase)  # noqa: E731
+    gc.callbacks.append(callback)
+    try:
+        loads(data)
+    finally:
+        gc.callbacks.remove(callback)
+    assert len(looked) < 10
+    assert gc.isenabled()
+    with pytest.raises(InvalidRecord):
+        loads(data[:-1])
+    assert gc.isenabled()
