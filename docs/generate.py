@@ -172,11 +172,6 @@ def docstring(module: str) -> str:
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
 
 
-def losses_table(dialect: Dialect) -> str:
-    """What a dialect's wire can't carry."""
-    return markdown(("what", "what becomes of it"), dialect.losses.items())
-
-
 def wires_table() -> str:
     """Every wire: what its page says at a glance, and what the code knows of it."""
     rows = []
@@ -308,7 +303,6 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "topics": topics_table,
     "wires": wires_table,
     **{f"events-{name}": partial(events_table, dialect) for name, dialect in DIALECTS.items()},
-    **{f"losses-{name}": partial(losses_table, dialect) for name, dialect in DIALECTS.items()},
 }
 
 

@@ -81,10 +81,9 @@ class Dialect:
     its type tells, being in `handlers` or not. `shows`: what it adds for people who look on. `ended`: how the run has
     ended if its stream stops behind this event; None: it has not; `before` is what held before the event.
 
-    What belongs to the wire. `losses`: what it can't carry, and what becomes of it, for readers of the docs.
-    `carriers`: the same for the hash that wires have in common; without any, the wire loses nothing. `formats`: those
-    in which its SDK keeps conversations. `resume`: how the SDK's own client takes up the stream of a run that is
-    still going on, framed as SSE; None: it has no such client.
+    What belongs to the wire. `carriers`: what it can't carry, for the hash that wires have in common; without any, the
+    wire loses nothing. `formats`: those in which its SDK keeps conversations. `resume`: how the SDK's own client takes
+    up the stream of a run that is still going on, framed as SSE; None: it has no such client.
     """
 
     name: str
@@ -100,7 +99,6 @@ class Dialect:
     recognises: Callable[[Any], bool | None] = lambda event: None
     shows: Callable[[Any], Sequence[Shown]] = lambda event: ()
     ended: Callable[[Any, StreamEnd | None], StreamEnd | None] = lambda event, before: before
-    losses: Mapping[str, str] = field(default_factory=dict)
     carriers: tuple[Carrier, ...] = ()
     formats: tuple[Format, ...] = ()
     resume: Resume | None = None

@@ -22,7 +22,6 @@ DIALECT: Final = Dialect(
     conversation=live.conversation,
     shows=live.shows,
     ended=live.ended,
-    losses=losses.LOSSES,
     carriers=losses.CARRIERS,
     formats=(Format("ag-ui", export.messages, history.READER),),
     resume=live.RESUME,

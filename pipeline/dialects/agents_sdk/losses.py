@@ -1,4 +1,4 @@
-"""What the wire `agents-sdk` can't carry, and what becomes of it."""
+"""What the wire `agents-sdk` can't carry, for the hash that it has in common with others."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ from typing import Final
 
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-
-# For readers of the docs: what is lost -> what Turnmill does instead.
-LOSSES: Final = {
-    "where one call of the model ends": "told by results: content behind them, with no call open, is the next response",
-    "text that goes on behind a late result": "stays in the response that it began in",
-    "tokens of each response": "`done` has the run's: `total_usage`, and the response's where there is only one",
-    "provider, thinking, files": "not there; an event of an unknown name is kept as a system message",
-    "the user's turn": "from the request body, where the run has it",
-    "a call that only had deltas, a result without its call": "dropped; the result is a dead letter",
-    "messageId": "serves only to tell messages apart",
-}
 
 AGENTS_SDK: Final = (
     Loss(

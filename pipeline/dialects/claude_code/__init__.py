@@ -19,6 +19,5 @@ DIALECT: Final = Dialect(
     conversation=live.conversation,
     shows=live.shows,
     ended=live.ended,
-    losses=losses.LOSSES,
     carriers=losses.CARRIERS,
 )

@@ -23,7 +23,6 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
-    losses=losses.LOSSES,
     carriers=losses.CARRIERS,
     formats=(Format("gemini", export.contents, history.READER),),
 )

@@ -19,7 +19,6 @@ DIALECT: Final = Dialect(
     finish=events.finish,
     recognises=live.recognises,
     shows=live.shows,
-    losses=losses.LOSSES,
     carriers=losses.CARRIERS,
     formats=(Format("google-adk", export.events, history.READER),),
 )

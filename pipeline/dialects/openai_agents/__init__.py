@@ -18,6 +18,5 @@ DIALECT: Final = Dialect(
     history=request.repeated,
     finish=events.finish,
     shows=live.shows,
-    losses=losses.LOSSES,
     carriers=losses.CARRIERS,
 )

@@ -22,7 +22,6 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
-    losses=losses.LOSSES,
     carriers=losses.CARRIERS,
     formats=(Format("openai-responses", export.messages, history.READER),),
     resume=live.RESUME,

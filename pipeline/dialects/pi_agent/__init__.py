@@ -19,7 +19,6 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
-    losses=losses.LOSSES,
     carriers=losses.CARRIERS,
     formats=(Format("pi-agent", export.messages, history.READER),),
 )

@@ -20,6 +20,5 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=shows_of_message,
     ended=live.ended,
-    losses=losses.LOSSES,
     carriers=losses.CARRIERS,
 )

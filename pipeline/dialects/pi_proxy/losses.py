@@ -1,4 +1,4 @@
-"""What the wire `pi-proxy` can't carry, and what becomes of it."""
+"""What the wire `pi-proxy` can't carry, for the hash that it has in common with others."""
 
 from __future__ import annotations
 
@@ -6,16 +6,6 @@ from typing import Final
 
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-
-# For readers of the docs: what is lost -> what Turnmill does instead.
-LOSSES: Final = {
-    "model, provider, API, user prompts, tool results": "from the request body, where the run has it",
-    "response id, start of the request": "not there; the time of receipt",
-    "redacted thinking, thought signatures (before 1.5)": "not there",
-    "a response without `done`, or that the client gave up": "in `meta:partial` only; tokens stay in `total_usage`",
-    "a block without its end": "dropped, as ThreadProtocol asks; pi's client keeps it",
-    "events behind the terminal one": "ignored; pi's client goes on to change a message that it may have given out",
-}
 
 PI_PROXY: Final = (
     Loss(

@@ -22,7 +22,6 @@ DIALECT: Final = Dialect(
     finish=events.finish,
     shows=live.shows,
     ended=live.ended,
-    losses=losses.LOSSES,
     carriers=losses.CARRIERS,
     formats=(
         Format("pydantic-ai", export.messages, history.READER, options={"for_version": parse, "viewing_agent": str}),

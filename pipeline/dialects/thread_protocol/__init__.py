@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.thread_protocol import events, export, losses
+from pipeline.dialects.thread_protocol import events, export
 from turnmill.wires import WIRES
 
 DIALECT: Final = Dialect(
@@ -17,6 +17,5 @@ DIALECT: Final = Dialect(
     begin=events.begin,
     finish=events.finish,
     ended=lambda event, before: "complete",  # each event is whole, so a stream may stop behind any
-    losses=losses.LOSSES,
     formats=(Format("thread", export.document, options={"repeat_user_prompt": bool}, is_document=True),),
 )

@@ -1,4 +1,4 @@
-"""What the wire `vercel-ai` can't carry, and what becomes of it."""
+"""What the wire `vercel-ai` can't carry, for the hash that it has in common with others."""
 
 from __future__ import annotations
 
@@ -7,26 +7,6 @@ from typing import Final
 from pipeline.dialects.pydantic_ai.keys import NOT_EXECUTED
 from pipeline.turns import essence_filters as drop
 from pipeline.turns.losses import Carrier, Loss
-
-# For readers of the docs: what is lost -> what Turnmill does instead.
-LOSSES: Final = {
-    "tokens, model, provider": "from data-sys-usage and the publisher's run; the protocol has no field for them",
-    "integers beyond 2^53": "exact up to 64 bits, else the nearest double; JavaScript, so the SDK, reads them rounded",
-    "times": "of receipt; Pydantic AI tells that of its last response",
-    "fields of events that the SDK's parts don't have": "dropped; those of data parts stay",
-    "a call without tool-input-available": "dropped, as ThreadProtocol asks; with its deltas where it was answered",
-    "a result whose call is nowhere": "SystemMessage data-app-TYPE; before the first step: of an earlier stream's call",
-    "which version of the SDK reads `input` of refused calls as `rawInput`": "5 and 6, told by their second error",
-    "calls that an earlier stream of the message made": "in that stream's turn; the result here keeps their UI part",
-    "Pydantic AI: why it asked again (native output, text that was refused)": (
-        "not there; from 1.107 on, two texts in a row are two responses"
-    ),
-    "Pydantic AI: what a tool says to the model beside its result": "not there",
-    "Pydantic AI: files in results (before 2)": "not there",
-    "Pydantic AI 1.107: None as a result": "comes as {}",
-    "Pydantic AI 1.107: compaction, and calls beside an output tool that were not run": "not there",
-    "Pydantic AI: the response that an error cut off": "kept, as the SDK shows it; its own histories end before it",
-}
 
 VERCEL_AI: Final = (
     Loss(
