@@ -28,7 +28,7 @@ class Reader:
 
     split: Callable[[Messages], list[Messages]]
     fill: Callable[[Builder, Messages], str | None]
-    time: Callable[[Messages], int | None]
+    time: Callable[[Messages], int | None] = lambda messages: None
 
 
 class WrongOption(ValueError):

@@ -34,9 +34,4 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     return "complete" if builder.messages else None
 
 
-def time(messages: Messages) -> int | None:
-    """The messages have none."""
-    return None
-
-
-READER: Final = Reader(split, fill, time)
+READER: Final = Reader(split, fill)

@@ -7,8 +7,19 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
-from pipeline.dialects.anthropic import events, export, history, live, losses, request
+from pipeline.dialects.anthropic import events, export, history, live, request
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+ANTHROPIC: Final = (
+    Loss(
+        "provider, response id",
+        "provider from the publisher's `run`",
+        drop.response_fields("provider_name", "provider_response_id"),
+    ),
+    Loss("id of a thought", "not there", drop.part_fields("thinking", "thinking_id")),
+)
 
 DIALECT: Final = Dialect(
     name="anthropic",
@@ -23,6 +34,6 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
-    carriers=losses.CARRIERS,
+    carriers=(Carrier("anthropic", ANTHROPIC),),
     formats=(Format("anthropic", export.messages, history.READER),),
 )

@@ -39,11 +39,6 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     return "complete" if first < len(messages) else None
 
 
-def time(messages: Messages) -> int | None:
-    """The messages have no times."""
-    return None
-
-
 def _respond(builder: Builder, message: Fields, names: Fields) -> None:
     response = builder.open_response()
     response.keep_empty = True
@@ -54,4 +49,4 @@ def _respond(builder: Builder, message: Fields, names: Fields) -> None:
         builder.calls[call.fields["tool_call_id"]] = (response, call)
 
 
-READER: Final = Reader(split, fill, time)
+READER: Final = Reader(split, fill)

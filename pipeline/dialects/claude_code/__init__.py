@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.claude_code import events, live, losses
+from pipeline.dialects.claude_code import events, live
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+CLAUDE_CODE: Final = (
+    Loss("provider", "`anthropic`, or from the publisher's `run`", drop.response_fields("provider_name")),
+    Loss("ids of texts and thoughts", "not there", drop.part_fields("text", "id")),
+)
 
 DIALECT: Final = Dialect(
     name="claude-code",
@@ -19,5 +26,5 @@ DIALECT: Final = Dialect(
     conversation=live.conversation,
     shows=live.shows,
     ended=live.ended,
-    carriers=losses.CARRIERS,
+    carriers=(Carrier("claude-code", CLAUDE_CODE),),
 )

@@ -7,9 +7,20 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
-from pipeline.dialects.gemini import events, export, live, losses, request
+from pipeline.dialects.gemini import events, export, live, request
 from pipeline.dialects.google_adk import history
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+GEMINI: Final = (
+    Loss(
+        "provider, response id",
+        "provider from the publisher's `run`",
+        drop.response_fields("provider_name", "provider_response_id"),
+    ),
+    Loss("ids of texts and thoughts", "not there", drop.part_fields("text", "id")),
+)
 
 DIALECT: Final = Dialect(
     name="gemini",
@@ -23,6 +34,6 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
-    carriers=losses.CARRIERS,
+    carriers=(Carrier("gemini", GEMINI),),
     formats=(Format("gemini", export.contents, history.READER),),
 )

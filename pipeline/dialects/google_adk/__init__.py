@@ -6,8 +6,15 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.google_adk import events, export, history, live, losses
+from pipeline.dialects.google_adk import events, export, history, live
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+GOOGLE_ADK: Final = (
+    Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name")),
+    Loss("ids of texts and thoughts", "not there", drop.part_fields("text", "id")),
+)
 
 DIALECT: Final = Dialect(
     name="google-adk",
@@ -19,6 +26,6 @@ DIALECT: Final = Dialect(
     finish=events.finish,
     recognises=live.recognises,
     shows=live.shows,
-    carriers=losses.CARRIERS,
+    carriers=(Carrier("google-adk", GOOGLE_ADK),),
     formats=(Format("google-adk", export.events, history.READER),),
 )

@@ -6,8 +6,17 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.langgraph import events, export, history, live, losses, request
+from pipeline.dialects.langgraph import events, export, history, live, request
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+LANGGRAPH: Final = (
+    Loss("response id", "not there, but for some providers", drop.response_fields("provider_response_id")),
+    Loss("provider of texts and thoughts", "the response's", drop.part_fields("thinking", "provider_name")),
+    Loss("why a call failed", "error", drop.answers(drop.failure)),
+    Loss("ids of texts", "not there", drop.part_fields("text", "id", "provider_name", "provider_details")),
+)
 
 DIALECT: Final = Dialect(
     name="langgraph",
@@ -22,6 +31,6 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
-    carriers=losses.CARRIERS,
+    carriers=(Carrier("langgraph", LANGGRAPH),),
     formats=(Format("langchain", export.messages, history.READER),),
 )

@@ -5,8 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from pipeline.assembly.dialect import Dialect
-from pipeline.dialects.openai_agents import events, live, losses, request
+from pipeline.dialects.openai_agents import events, live, request
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+OPENAI_AGENTS: Final = (
+    Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name")),
+    Loss(
+        "whether a call failed",
+        "`success`",
+        drop.answers(lambda part: {key: value for key, value in part.items() if key != "status"}),
+    ),
+)
 
 DIALECT: Final = Dialect(
     name="openai-agents",
@@ -18,5 +29,5 @@ DIALECT: Final = Dialect(
     history=request.repeated,
     finish=events.finish,
     shows=live.shows,
-    carriers=losses.CARRIERS,
+    carriers=(Carrier("openai-agents", OPENAI_AGENTS),),
 )

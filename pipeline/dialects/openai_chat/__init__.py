@@ -7,8 +7,30 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
-from pipeline.dialects.openai_chat import events, export, history, live, losses, request
+from pipeline.dialects.openai_chat import events, export, history, live, request
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+OF_THOUGHT: Final = ("signature", "thinking_id", "provider_name", "provider_details")
+
+OPENAI_CHAT: Final = (
+    Loss(
+        "provider",
+        "from the publisher's `run`",
+        drop.response_fields("provider_name", "provider_response_id"),
+    ),
+    Loss(
+        "the provider's own tools",
+        "not there",
+        drop.parts(lambda part: part["part_kind"].startswith("builtin-")),
+    ),
+    Loss(
+        "signature, id and provider of a thought",
+        "not there",
+        drop.part_fields("thinking", *OF_THOUGHT),
+    ),
+)
 
 DIALECT: Final = Dialect(
     name="openai-chat",
@@ -23,6 +45,6 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
-    carriers=losses.CARRIERS,
+    carriers=(Carrier("openai-chat", OPENAI_CHAT),),
     formats=(Format("openai-chat", export.messages, history.READER),),
 )

@@ -7,8 +7,14 @@ from typing import Final
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
 from pipeline.dialects import model_calls
-from pipeline.dialects.openai_responses import events, export, history, live, losses, request
+from pipeline.dialects.openai_responses import events, export, history, live, request
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+OPENAI_RESPONSES: Final = (
+    Loss("provider", "from the publisher's `run`", drop.response_fields("provider_name", "provider_response_id")),
+)
 
 DIALECT: Final = Dialect(
     name="openai-responses",
@@ -22,7 +28,7 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
-    carriers=losses.CARRIERS,
+    carriers=(Carrier("openai-responses", OPENAI_RESPONSES),),
     formats=(Format("openai-responses", export.messages, history.READER),),
     resume=live.RESUME,
 )

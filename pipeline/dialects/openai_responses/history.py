@@ -51,11 +51,6 @@ def fill(builder: Builder, messages: Messages) -> str | None:
     return "complete" if first < len(messages) else None
 
 
-def time(messages: Messages) -> int | None:
-    """The items have no times."""
-    return None
-
-
 def _respond(builder: Builder, said: list[Fields]) -> None:
     if not said:
         return
@@ -67,4 +62,4 @@ def _respond(builder: Builder, said: list[Fields]) -> None:
     said.clear()
 
 
-READER: Final = Reader(split, fill, time)
+READER: Final = Reader(split, fill)

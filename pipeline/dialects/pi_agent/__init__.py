@@ -6,8 +6,19 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.pi_agent import events, export, history, live, losses
+from pipeline.dialects.pi_agent import events, export, history, live
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+PI_AGENT: Final = (
+    Loss(
+        "files of the model, the provider's own tools",
+        "pi has no such content",
+        drop.parts(lambda part: part["part_kind"] == "file" or part["part_kind"].startswith("builtin-")),
+    ),
+    Loss("sources", "pi has none", drop.events(lambda kind: kind.startswith("source."))),
+)
 
 DIALECT: Final = Dialect(
     name="pi-agent",
@@ -19,6 +30,6 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=live.shows,
     ended=live.ended,
-    carriers=losses.CARRIERS,
+    carriers=(Carrier("pi-agent", PI_AGENT),),
     formats=(Format("pi-agent", export.messages, history.READER),),
 )

@@ -6,8 +6,24 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects.pi_agent.live import shows_of_message
-from pipeline.dialects.pi_proxy import body, events, live, losses
+from pipeline.dialects.pi_proxy import body, events, live
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+PI_PROXY: Final = (
+    Loss(
+        "model, provider, response id",
+        "model and provider from the request body, where the run has it",
+        drop.response_fields("model_name", "provider_name", "provider_response_id"),
+    ),
+    Loss("provider of a thought", "the request body's", drop.part_fields("thinking", "provider_name")),
+    Loss(
+        "redacted thinking (before 1.5)",
+        "not there",
+        drop.parts(lambda part: part["part_kind"] == "thinking" and part.get("thinking_id") == "redacted_thinking"),
+    ),
+)
 
 DIALECT: Final = Dialect(
     name="pi-proxy",
@@ -20,5 +36,5 @@ DIALECT: Final = Dialect(
     recognises=live.recognises,
     shows=shows_of_message,
     ended=live.ended,
-    carriers=losses.CARRIERS,
+    carriers=(Carrier("pi-proxy", PI_PROXY, over="pi-agent"),),
 )

@@ -6,9 +6,42 @@ from typing import Final
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.format import Format
-from pipeline.dialects.pydantic_ai import events, export, history, live, losses, prompt
+from pipeline.dialects.pydantic_ai import events, export, history, live, prompt
 from pipeline.dialects.pydantic_ai.export_versions import parse
+from pipeline.turns import essence_filters as drop
+from pipeline.turns.losses import Carrier, Loss
 from turnmill.wires import WIRES
+
+PYDANTIC_AI: Final = (
+    Loss(
+        "how a run without result ended",
+        "the publisher says it (`end`); the error's text stays with the application",
+        lambda turn: drop.events(lambda kind: kind == "error")(drop.turn_fields("interruption")(turn)),
+    ),
+    Loss(
+        "sources",
+        "citations of a text stay in the text part; what a tool puts into its result's metadata stays there",
+        drop.events(lambda kind: kind.startswith("source.")),
+    ),
+)
+
+EVENTS_ALONE: Final = (
+    Loss(
+        "model, provider, response id",
+        "model and provider from the publisher's `run`, where it knows them",
+        drop.response_fields("model_name", "provider_name", "provider_response_id"),
+    ),
+    Loss(
+        "why a response ended",
+        "`tool_call` where it has calls, else `stop`",
+        drop.finish_reasons(but_the_last=False),
+    ),
+    Loss(
+        "that the answer was refused and the model asked again, where no tool is involved",
+        "the second response follows on the first",
+        drop.parts(drop.is_retry_without_tool),
+    ),
+)
 
 DIALECT: Final = Dialect(
     name="pydantic-ai",
@@ -22,7 +55,10 @@ DIALECT: Final = Dialect(
     finish=events.finish,
     shows=live.shows,
     ended=live.ended,
-    carriers=losses.CARRIERS,
+    carriers=(
+        Carrier("pydantic-ai", PYDANTIC_AI),
+        Carrier("pydantic-ai (events alone)", EVENTS_ALONE, over="pydantic-ai"),
+    ),
     formats=(
         Format("pydantic-ai", export.messages, history.READER, options={"for_version": parse, "viewing_agent": str}),
     ),
