@@ -25,7 +25,7 @@ from pipeline.extras import EXTRAS
 from pipeline.gateway.app import create_app
 from pipeline.gateway.problems import KINDS
 from pipeline.observability import metrics
-from pipeline.pools import POOLS
+from pipeline.policies.pools import POOLS
 from pipeline.settings import Settings, table
 from pipeline.stores import places
 from pipeline.worker.roles import ROLES

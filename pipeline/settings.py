@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from pipeline import budgets, webhooks
-from pipeline.budgets import Budget
-from pipeline.retention import Retention
-from pipeline.webhooks import Webhook
+from pipeline.policies import budgets, webhooks
+from pipeline.policies.budgets import Budget
+from pipeline.policies.retention import Retention
+from pipeline.policies.webhooks import Webhook
 from topics.catalog import CATALOG
 from turnmill.environment import read
 from turnmill.settings import PREFIX, ClientSettings, Count, without_password

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
-from pipeline.pools import ASIDE
-from pipeline.slots import Slots
+from pipeline.policies.pools import ASIDE
+from pipeline.policies.slots import Slots
 
 SMALL: Final = 16_384  # bytes that are read in the loop
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from pipeline.budgets import NANO, State
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import EITHER, Reader, ReaderOrSender
 from pipeline.gateway.threads import Tenant
+from pipeline.policies.budgets import NANO, State
 from pipeline.turns.times import iso
 
 router = APIRouter(prefix="/v1/budgets", tags=["budgets"])

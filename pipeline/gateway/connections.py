@@ -34,9 +34,9 @@ from pipeline.gateway.security import Authenticator
 from pipeline.gateway.upload import Upload
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.pools import READS, SEARCHES
+from pipeline.policies.pools import READS, SEARCHES
+from pipeline.policies.slots import Slots
 from pipeline.settings import Settings
-from pipeline.slots import Slots
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey

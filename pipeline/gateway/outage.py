@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.gateway.problems import RETRY_AFTER, Problem
-from pipeline.pools import SPOOL
+from pipeline.policies.pools import SPOOL
 from turnmill.publisher import Publisher
 from turnmill.shares import Room
 

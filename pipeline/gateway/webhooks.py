@@ -14,7 +14,7 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Principal
 from pipeline.gateway.threads import Tenant
 from pipeline.observability.audit import audit
-from pipeline.webhooks import EVENTS, LONGEST_URL, Webhook, checked_events, checked_url, secret_of
+from pipeline.policies.webhooks import EVENTS, LONGEST_URL, Webhook, checked_events, checked_url, secret_of
 from turnmill.clock import now_ms
 from turnmill.limits import WEBHOOKS
 

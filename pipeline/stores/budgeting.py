@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pipeline.budgets import Budget, State
+from pipeline.policies.budgets import Budget, State
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery

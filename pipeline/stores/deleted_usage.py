@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import case, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.budgets import Budget
+from pipeline.policies.budgets import Budget
 from pipeline.stores.bounded_sum import MAX_INTEGER, BoundedSum
 from pipeline.stores.connections import Connected
 from pipeline.stores.names import INSERT

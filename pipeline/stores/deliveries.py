@@ -14,6 +14,7 @@ from sqlalchemy import Select, delete, func, insert, select, text, update
 from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pipeline.policies.webhooks import Event, Webhook, lane_of
 from pipeline.stores.connections import Connected
 from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.keys import key_text
@@ -21,7 +22,6 @@ from pipeline.stores.lookups import certain
 from pipeline.stores.names import INSERT
 from pipeline.stores.schema import webhook_deliveries as queue
 from pipeline.stores.schema import webhooks
-from pipeline.webhooks import Event, Webhook, lane_of
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
 

@@ -15,7 +15,7 @@ from sqlalchemy import tuple_ as row_of
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pipeline.observability.audit import about, audit
-from pipeline.retention import Retention
+from pipeline.policies.retention import Retention
 from pipeline.stores import statements, usage_sums
 from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.holds import held_of

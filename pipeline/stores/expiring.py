@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import or_, update
 
-from pipeline.retention import Retention
+from pipeline.policies.retention import Retention
 from pipeline.stores import expired_threads, leavings
 from pipeline.stores.connections import Connected, to_the_end
 from pipeline.stores.expired_threads import Place, Ripe

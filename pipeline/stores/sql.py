@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.budgets import Budget
-from pipeline.retention import Retention
+from pipeline.policies.budgets import Budget
+from pipeline.policies.retention import Retention
 from pipeline.stores import deleted_usage, list_statements, statements, usage_query
 from pipeline.stores.deleted_usage import DeletedUsage
 from pipeline.stores.deliveries import Delivering

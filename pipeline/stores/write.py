@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.retention import Retention
+from pipeline.policies.retention import Retention
 from pipeline.stores import lookups, statements
 from pipeline.stores.deliveries import forget_deliveries
 from pipeline.stores.erased_threads import erased_of

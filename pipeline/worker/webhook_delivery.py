@@ -1,6 +1,6 @@
 """Sends what waits in the queue: a few at once for each webhook, with back-off, until it is taken or too old.
 
-Each owner of webhooks has its share of what is under way (`pipeline.slots`), however many webhooks it has.
+Each owner of webhooks has its share of what is under way (`pipeline.policies.slots`), however many webhooks it has.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pipeline.kafka.reading import read, reader
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.repeated_warning import RepeatedWarning
-from pipeline.pools import DELIVERIES, LETTERS
+from pipeline.policies.pools import DELIVERIES, LETTERS
+from pipeline.policies.slots import Slots
+from pipeline.policies.webhooks import Webhook, networks
 from pipeline.settings import Settings
-from pipeline.slots import Slots
 from pipeline.stores.deliveries import EACH, Delivery, Due
 from pipeline.stores.sql import ThreadStore
-from pipeline.webhooks import Webhook, networks
 from pipeline.worker.webhook_sender import Sender
 from turnmill.clock import now_ms
 from turnmill.errors import BrokerError, Reason

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
+from pipeline.policies.webhooks import TURN_COMPLETED, TURN_INTERRUPTED, Event, body, lane_of
 from pipeline.stores.keys import key_of
 from pipeline.turns.times import iso
-from pipeline.webhooks import TURN_COMPLETED, TURN_INTERRUPTED, Event, body, lane_of
 from topics import json_text
 from topics.notice import NoticeRecord
 from topics.turn_record import TurnRecord

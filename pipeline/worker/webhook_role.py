@@ -19,9 +19,9 @@ from pipeline.kafka.outbox import Outbox, Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.repeated_warning import RepeatedWarning
+from pipeline.policies.webhooks import Event, Webhook
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from pipeline.webhooks import Event, Webhook
 from pipeline.worker.group_work import Group, GroupWork
 from pipeline.worker.webhook_delivery import Deliverer
 from pipeline.worker.webhook_events import notice_event, turn_event

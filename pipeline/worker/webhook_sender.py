@@ -23,9 +23,9 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from pipeline.pools import LOOKUPS
-from pipeline.slots import Slots
-from pipeline.webhooks import Network, Webhook, reachable, signature
+from pipeline.policies.pools import LOOKUPS
+from pipeline.policies.slots import Slots
+from pipeline.policies.webhooks import Network, Webhook, reachable, signature
 
 WITHIN: Final = 15.0  # seconds for an attempt, all of it
 CONNECT_WITHIN: Final = 5.0

@@ -16,11 +16,11 @@ from pipeline.dialects import DIALECTS
 from pipeline.kafka.outbox import Outbox
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
+from pipeline.policies.webhooks import EVENTS as EVERYTHING
+from pipeline.policies.webhooks import Webhook, secret_of
 from pipeline.settings import Settings
 from pipeline.stores.notices import deleted
 from pipeline.stores.sql import ThreadStore
-from pipeline.webhooks import EVENTS as EVERYTHING
-from pipeline.webhooks import Webhook, secret_of
 from pipeline.worker.store_role import TurnWriter
 from pipeline.worker.webhook_events import notice_event
 from tests.support.assembled import START, THREAD_ID

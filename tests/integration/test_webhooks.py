@@ -10,9 +10,9 @@ from pydantic import SecretStr
 from standardwebhooks import Webhook as Verifier
 
 from pipeline.kafka.offsets import group_lag
+from pipeline.policies.webhooks import secret_of
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
-from pipeline.webhooks import secret_of
 from pipeline.worker.roles import ROLES
 from pipeline.worker.worker import begin as begin_groups
 from tests.support.receiver import Receiver, receiving

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pipeline.retention import FOREVER, Retention
+from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.expired_threads import Ripe
 from pipeline.stores.keys import key_text, turn_text
 from pipeline.stores.rows import record_rows

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline.errors import UnstorableData
-from pipeline.retention import FOREVER, Retention
+from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.rows import record_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult

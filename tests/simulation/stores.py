@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipeline.errors import StoreError, UnstorableData
-from pipeline.retention import FOREVER, Retention
+from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.archive import Written
 from pipeline.stores.archive_records import Entry
 from pipeline.stores.objects import Found, NotThere

@@ -22,7 +22,7 @@ from pipeline.assembly.run_ends import RunEnds
 from pipeline.assembly.run_states import RunStates
 from pipeline.kafka.dead_letters import outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing
-from pipeline.retention import Retention
+from pipeline.policies.retention import Retention
 from pipeline.stores import expired_threads, rows, statements, usage_sums, versions, write
 from pipeline.turns import run_tree, thread_document
 from pipeline.turns.held_events import Verdict, Version

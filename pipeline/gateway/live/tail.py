@@ -23,9 +23,9 @@ from pipeline.gateway.live.recent_events import Recent
 from pipeline.kafka.reading import ANSWER_WITHIN, new_consumer, offsets_since, read, stop
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.pools import READERS
+from pipeline.policies.pools import READERS
+from pipeline.policies.slots import Slots
 from pipeline.settings import Settings
-from pipeline.slots import Slots
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
 

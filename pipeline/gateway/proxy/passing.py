@@ -16,7 +16,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from yarl import URL
 
-from pipeline.budgets import Budget
 from pipeline.gateway.aside import SMALL
 from pipeline.gateway.problems import Problem, unavailable
 from pipeline.gateway.proxy import bodies
@@ -28,7 +27,8 @@ from pipeline.gateway.proxy.sharing import Sharing
 from pipeline.gateway.proxy.upstreams import NoSuchPath, Upstream, upstreams
 from pipeline.gateway.security import PREFIX, Principal, admitted
 from pipeline.observability import metrics as m
-from pipeline.pools import BODIES, CONVERSATIONS
+from pipeline.policies.budgets import Budget
+from pipeline.policies.pools import BODIES, CONVERSATIONS
 from pipeline.turns.times import iso
 from turnmill.capture.capture import Call
 from turnmill.capture.conversations import Conversations

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from pipeline.gateway.connections import Opened
-from pipeline.pools import CAPTURES
+from pipeline.policies.pools import CAPTURES
 from turnmill.capture.capture import Call, Capture
 from turnmill.capture.conversations import Conversations
 from turnmill.capture.reading import Reading

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from pipeline.budgets import NANO, State
 from pipeline.errors import StoreError
 from pipeline.gateway.budget_memory import Budgets
+from pipeline.policies.budgets import NANO, State
 from pipeline.settings import Settings
 from tests.support.gateways import Running, Tokens, client, running
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from pipeline.budgets import parse
 from pipeline.observability.metrics import Metrics
+from pipeline.policies.budgets import parse
 from pipeline.settings import Settings
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.budgeting import states

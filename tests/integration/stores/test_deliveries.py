@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pipeline.policies.webhooks import Event, Webhook, lane_of, secret_of
 from pipeline.stores import deliveries
 from pipeline.stores.deliveries import CLAIMED_MS, OF_ONE, Delivery, Due
 from pipeline.stores.sql import ThreadStore
-from pipeline.webhooks import Event, Webhook, lane_of, secret_of
 from tests.integration.stores.conftest import blocked
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid

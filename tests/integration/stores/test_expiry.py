@@ -19,7 +19,7 @@ from pipeline.__main__ import cli
 from pipeline.errors import StoreError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
-from pipeline.retention import DAY_MS, Retention
+from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores import lake_upkeep
 from pipeline.stores.archive_records import Entry

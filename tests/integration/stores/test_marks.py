@@ -10,7 +10,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.retention import DAY_MS, Retention
+from pipeline.policies.retention import DAY_MS, Retention
+from pipeline.policies.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import archive_of
@@ -19,7 +20,6 @@ from pipeline.stores.erasure import erase
 from pipeline.stores.schema import metadata
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import erase_tenant, what_is_left
-from pipeline.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
 from topics import turn_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid

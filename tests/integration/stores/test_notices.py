@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import StoreError
-from pipeline.retention import Retention
+from pipeline.policies.retention import Retention
 from pipeline.settings import Settings
 from pipeline.stores import notices
 from pipeline.stores.erasure import erase

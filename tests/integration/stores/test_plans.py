@@ -18,14 +18,14 @@ from typing import Any, Final
 import pytest
 from sqlalchemy import event
 
-from pipeline.retention import DAY_MS, Retention
+from pipeline.policies.retention import DAY_MS, Retention
+from pipeline.policies.webhooks import Event
 from pipeline.stores import schema
 from pipeline.stores.expired_threads import Place
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.stores.waiting import WaitingWanted
-from pipeline.webhooks import Event
 from tests.integration.stores.conftest import database
 from tests.support.places import ROOT
 from tests.support.turn_records import Record

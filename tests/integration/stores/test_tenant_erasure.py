@@ -13,7 +13,8 @@ from pipeline.__main__ import cli
 from pipeline.cli.tenants import until
 from pipeline.errors import StoreError
 from pipeline.kafka.topic_plan import Found, Partition
-from pipeline.retention import DAY_MS, Retention
+from pipeline.policies.retention import DAY_MS, Retention
+from pipeline.policies.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores import tenant_erasure
 from pipeline.stores.archive_records import Entry
@@ -23,7 +24,6 @@ from pipeline.stores.expiry import Expiry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import ARCHIVE, VALUES, erase_tenant, what_is_left
 from pipeline.stores.usage_tallies import SPANS
-from pipeline.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
 from topics import turn_record
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid

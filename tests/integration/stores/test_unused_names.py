@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.retention import DAY_MS, Retention
+from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.stores.notices import delete_turns
 from pipeline.stores.rows import record_rows
 from pipeline.stores.schema import agents, usage_names

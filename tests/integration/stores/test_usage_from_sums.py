@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from pipeline.retention import Retention
+from pipeline.policies.retention import Retention
 from pipeline.stores import usage_plan, usage_sums
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.schema import usage, usage_state

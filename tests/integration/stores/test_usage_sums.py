@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, select, text, update
 
 from pipeline.errors import StoreError
-from pipeline.retention import Retention
+from pipeline.policies.retention import Retention
 from pipeline.stores import usage_sums
 from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.histogram import of_times

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pipeline.observability.metrics import Metrics
+from pipeline.policies.webhooks import EVENTS, Webhook
 from pipeline.settings import Settings
 from pipeline.stores.deliveries import Delivery, Due
-from pipeline.webhooks import EVENTS, Webhook
 from pipeline.worker.webhook_delivery import Deliverer
 from pipeline.worker.webhook_sender import Outcome, Sender
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.pools import LOOKUPS
-from pipeline.webhooks import EVENTS, Webhook
+from pipeline.policies.pools import LOOKUPS
+from pipeline.policies.webhooks import EVENTS, Webhook
 from pipeline.worker import webhook_sender
 from pipeline.worker.webhook_sender import Sender
 

@@ -18,10 +18,10 @@ import pytest
 from pydantic import SecretStr
 
 from pipeline.assembly.offline import assemble
-from pipeline.budgets import State
 from pipeline.dialects import DIALECTS
 from pipeline.gateway.budget_memory import Budgets
 from pipeline.gateway.proxy import bodies, passing
+from pipeline.policies.budgets import State
 from pipeline.settings import Settings
 from pipeline.turns.thread_document import thread_document
 from tests.support.gateways import Running, Tokens, client

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from pipeline.slots import Slots
+from pipeline.policies.slots import Slots
 
 
 async def test_one_with_many_delays_another_by_one_turn() -> None:

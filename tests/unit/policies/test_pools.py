@@ -10,13 +10,13 @@ from typing import Final
 
 import pytest
 
-from pipeline.pools import POOLS, Pool
-from pipeline.slots import Slots
+from pipeline.policies.pools import POOLS, Pool
+from pipeline.policies.slots import Slots
 from turnmill.capture.passing import Passing
 from turnmill.capture.remembered import Remembered
 from turnmill.shares import Room, Shares
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[3]
 SHARED: Final = ("Slots", "Room")  # what has shares
 BOUNDS: Final = {"Semaphore", "BoundedSemaphore", "ThreadPoolExecutor", "ProcessPoolExecutor", "CapacityLimiter"}
 # Bounds within one request, one batch or one process of a program: no two tenants' callers wait at them.
@@ -62,7 +62,7 @@ def calls() -> Iterator[tuple[str, str, ast.Call]]:
 def test_no_bound_is_without_shares() -> None:
     found = {path for path, name, _ in calls() if name in BOUNDS}
     assert found == OF_ONE.keys(), (
-        "a bound that tenants share is a pool of pipeline/pools.py; another one is listed here"
+        "a bound that tenants share is a pool of pipeline/policies/pools.py; another one is listed here"
     )
 
 
@@ -73,7 +73,7 @@ def test_no_queue_and_no_bounded_memory_is_without_shares() -> None:
     found |= set(bounded_lengths())
     pools = {pool.used_by.replace(".", "/") + ".py" for pool in POOLS}
     assert found - pools <= NO_POOL.keys() <= found, (
-        "a queue that tenants share is a pool of pipeline/pools.py; else say why"
+        "a queue that tenants share is a pool of pipeline/policies/pools.py; else say why"
     )
 
 
@@ -91,7 +91,8 @@ def bounded_lengths() -> Iterator[str]:
 def test_each_pool_of_slots_and_bytes_has_its_size_from_the_registry() -> None:
     others = OF_ONE.keys() - LOOKS
     sized = [ast.unparse(node) for path, name, node in calls() if name in SHARED and path not in others]
-    named = {name: pool for name, pool in vars(import_module("pipeline.pools")).items() if isinstance(pool, Pool)}
+    every = vars(import_module("pipeline.policies.pools"))
+    named = {name: pool for name, pool in every.items() if isinstance(pool, Pool)}
     for name, pool in named.items():
         if pool.unit == "slots" and name != "DELIVERIES":  # its slots are rows of the store
             assert any(f"{name}.size" in text for text in sized), name

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.budgets import Budget, State, parse
 from pipeline.errors import CallerError
+from pipeline.policies.budgets import Budget, State, parse
 from pipeline.settings import load
 from topics import notice
 

@@ -13,8 +13,17 @@ from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
 from pipeline.errors import CallerError
+from pipeline.policies.webhooks import (
+    Event,
+    checked_events,
+    checked_url,
+    networks,
+    parse,
+    reachable,
+    secret_of,
+    signature,
+)
 from pipeline.settings import load
-from pipeline.webhooks import Event, checked_events, checked_url, networks, parse, reachable, secret_of, signature
 
 SECRETS = [secret_of(bytes([n]) * 32) for n in range(2)]
 ONE = {"name": "crm", "url": "https://crm.example.com/hook?key=hidden", "secret": SECRETS[0]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import CallerError
-from pipeline.retention import DAY_MS, Retention
+from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.settings import load
 
 
