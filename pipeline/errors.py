@@ -1,19 +1,8 @@
-"""The error tree of `turnmill.errors`, and its one branch that only the pipeline knows: the store's."""
+"""The branch of the error tree (`turnmill.errors`) that only the pipeline knows: the store's."""
 
 from __future__ import annotations
 
-from turnmill.errors import BrokerError, CallerError, InvalidRecord, Reason, TurnmillError
-
-__all__ = [
-    "BrokerError",
-    "CallerError",
-    "HeldThread",
-    "InvalidRecord",
-    "Reason",
-    "StoreError",
-    "TurnmillError",
-    "UnstorableData",
-]
+from turnmill.errors import CallerError, TurnmillError
 
 
 class StoreError(TurnmillError):

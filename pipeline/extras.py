@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final
 
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 from turnmill.extras import CLIENT, HTTP, install
 
 

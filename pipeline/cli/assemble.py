@@ -14,12 +14,12 @@ from pipeline.assembly.offline import assemble as assemble_run
 from pipeline.cli.options import dialect_option
 from pipeline.dialects import DIALECTS, FORMATS
 from pipeline.dialects.recognition import AUTO, UnknownWire, recognise
-from pipeline.errors import CallerError, InvalidRecord
 from pipeline.turns.thread_document import thread_document
 from pipeline.turns.times import epoch_ms
 from topics import json_text
 from turnmill.envelope import ENDS, VERSION
 from turnmill.envelope import loads as load_json
+from turnmill.errors import CallerError, InvalidRecord
 from turnmill.framing import decode
 from turnmill.identity import thread_uuid
 

@@ -11,8 +11,8 @@ from pipeline.cli.progress import transfer
 from pipeline.devbroker import local
 from pipeline.devbroker.jars import Progress, jars
 from pipeline.devbroker.java import java
-from pipeline.errors import CallerError
 from pipeline.settings import Settings, load
+from turnmill.errors import CallerError
 
 
 @click.command("up", short_help="Start the development broker, a real Apache Kafka.")

@@ -16,8 +16,8 @@ from typing import Final
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.devbroker.processes import last_lines
-from pipeline.errors import BrokerError
 from pipeline.settings import Settings
+from turnmill.errors import BrokerError
 from turnmill.settings import PREFIX
 
 READY_WITHIN: Final = 60.0  # seconds; 3 are usual

@@ -28,7 +28,6 @@ from pipeline.cli.publish import Summary, publish_all, repeated
 from pipeline.cli.recordings import Recording, files_of, read
 from pipeline.cli.thread_view import plain, view
 from pipeline.cli.threads import thread_table
-from pipeline.errors import BrokerError, CallerError
 from pipeline.kafka.admin import apply_topics
 from pipeline.kafka.offsets import group_lag
 from pipeline.settings import Settings, load
@@ -37,6 +36,7 @@ from pipeline.stores.summaries import ThreadPage
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.worker.ledger import Ledger, take_stock
 from pipeline.worker.roles import default_roles
+from turnmill.errors import BrokerError, CallerError
 
 IN_WHEEL: Final = Path(__file__).with_name("examples")
 EXAMPLES: Final = IN_WHEEL if IN_WHEEL.is_dir() else Path(__file__).parents[2] / "examples"

@@ -12,8 +12,8 @@ from pipeline.devbroker import local
 from pipeline.devbroker.file_lock import locked
 from pipeline.devbroker.ports import free_ports
 from pipeline.devbroker.processes import watchdog
-from pipeline.errors import CallerError
 from pipeline.settings import Settings
+from turnmill.errors import CallerError
 from turnmill.settings import PREFIX
 
 Say = Callable[[str], None]

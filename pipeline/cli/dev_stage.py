@@ -25,7 +25,6 @@ from pipeline.devbroker import local
 from pipeline.devbroker.file_lock import locked
 from pipeline.devbroker.ports import bindable
 from pipeline.devbroker.processes import watchdog
-from pipeline.errors import CallerError, TurnmillError
 from pipeline.kafka.admin import apply_topics
 from pipeline.kafka.offsets import PartitionLag, group_lag
 from pipeline.settings import Settings
@@ -33,6 +32,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.ledger import take_stock
 from pipeline.worker.roles import default_roles
 from turnmill.clock import now_ms
+from turnmill.errors import CallerError, TurnmillError
 from turnmill.kafka.probe import host_port
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -17,7 +17,6 @@ from rich.text import Text
 
 from pipeline.cli.output import wide_console
 from pipeline.cli.thread_view import plain
-from pipeline.errors import CallerError, InvalidRecord
 from pipeline.kafka.redrive import Filed, filed_letters
 from pipeline.kafka.redrive import redrive as redrive_letters
 from pipeline.settings import Settings, load
@@ -25,7 +24,7 @@ from pipeline.stores.sql import ThreadStore
 from topics.dead_letter import DeadLetter
 from topics.thread_key import ThreadKey
 from turnmill.envelope import loads
-from turnmill.errors import Reason
+from turnmill.errors import CallerError, InvalidRecord, Reason
 from turnmill.kafka.unpacking import is_batch
 
 REASONS: Final = tuple(reason.value for reason in Reason)

@@ -30,7 +30,7 @@ from pipeline.cli.checks import (
     wire_findings,
 )
 from pipeline.cli.output import many, wide_console
-from pipeline.errors import CallerError, StoreError, TurnmillError
+from pipeline.errors import StoreError
 from pipeline.kafka.admin import describe_topics, topic_changes
 from pipeline.kafka.admin_client import cluster_info
 from pipeline.kafka.expiry import expiries
@@ -47,6 +47,7 @@ from pipeline.worker.roles import default_roles
 from topics.catalog import CATALOG, DEAD_LETTERS, EVENTS
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
+from turnmill.errors import CallerError, TurnmillError
 from turnmill.settings import without_password
 
 AHEAD: Final = 5.0  # seconds that a record may be dated later than this machine's clock

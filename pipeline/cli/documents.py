@@ -8,11 +8,11 @@ import click
 
 from pipeline.cli.json_files import each_object
 from pipeline.dialects.shared_hash import CARRIERS, shared_hash
-from pipeline.errors import CallerError, InvalidRecord
 from pipeline.turns.canonical import turn_hash
 from topics import json_text
 from topics.thread import VERSION
 from topics.thread_versions import OLD, downgrade, repeat_user_prompt, upgrade
+from turnmill.errors import CallerError, InvalidRecord
 
 
 @click.command("convert", short_help="Convert documents between versions of ThreadProtocol.")

@@ -12,10 +12,10 @@ from pipeline.assembly.format import Reader
 from pipeline.cli.json_files import each_value
 from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
-from pipeline.errors import CallerError, InvalidRecord
 from pipeline.settings import load
 from topics import json_text
 from turnmill.clock import now_ms
+from turnmill.errors import CallerError, InvalidRecord
 from turnmill.identity import thread_uuid
 from turnmill.publisher import Publisher
 

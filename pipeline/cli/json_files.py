@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pipeline.errors import CallerError
 from turnmill import deep_json
+from turnmill.errors import CallerError
 from turnmill.limits import LEVELS
 from turnmill.nesting import text_too_deep
 

@@ -20,8 +20,8 @@ from pipeline.cli.options import dialect_option
 from pipeline.cli.output import many
 from pipeline.cli.recordings import Envelopes, Recording, Stream, files_of, read
 from pipeline.dialects.recognition import AUTO
-from pipeline.errors import CallerError
 from pipeline.settings import Settings, load
+from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 from turnmill.publisher import Publisher
 

@@ -15,10 +15,10 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.cli.assemble import read_file, run_info
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import UnknownWire, recognise
-from pipeline.errors import CallerError, InvalidRecord
 from pipeline.turns.times import epoch_ms
 from topics.agent_event import explain
 from turnmill.envelope import VERSION, encode, loads
+from turnmill.errors import CallerError, InvalidRecord
 from turnmill.framing import Framed, decode
 from turnmill.identity import thread_uuid
 from turnmill.limits import RECORD_BYTES

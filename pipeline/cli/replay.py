@@ -17,7 +17,6 @@ from rich.console import Console
 from pipeline.cli.options import Moment
 from pipeline.cli.output import many
 from pipeline.cli.progress import progress
-from pipeline.errors import CallerError
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import INLINE, Settings, load
 from pipeline.stores.content import ContentStore, Ref
@@ -32,6 +31,7 @@ from topics import turn_record
 from topics.thread_key import ThreadKey
 from topics.turn_record import TurnRecord
 from turnmill.clock import now_ms
+from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 from turnmill.settings import without_password
 

@@ -14,12 +14,12 @@ from rich.text import Text
 
 from pipeline.cli.output import wide_console
 from pipeline.cli.thread_view import plain, short_time
-from pipeline.errors import CallerError
 from pipeline.settings import load
 from pipeline.stores.search import MOST, ROLES, SearchPage, SearchQuery
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.spoken_text import KINDS, Kind
 from pipeline.turns.times import epoch_ms
+from turnmill.errors import CallerError
 
 MARK: Final = re.compile("<mark>(.*?)</mark>")
 

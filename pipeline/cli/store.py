@@ -12,7 +12,6 @@ import click
 
 from pipeline.cli.output import many
 from pipeline.cli.thread_view import plain
-from pipeline.errors import CallerError
 from pipeline.observability.logs import set_up
 from pipeline.settings import Settings, load
 from pipeline.stores import migrate as migrations
@@ -21,6 +20,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import MINUTE, label
 from pipeline.stores.usage_sums import Compared
 from turnmill.clock import now_ms
+from turnmill.errors import CallerError
 from turnmill.settings import without_password
 
 SHOWN: Final = 20  # wrong sums

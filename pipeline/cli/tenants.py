@@ -9,7 +9,6 @@ import click
 
 from pipeline.cli.output import many
 from pipeline.cli.thread_view import plain
-from pipeline.errors import BrokerError
 from pipeline.kafka.admin import describe_topics
 from pipeline.kafka.topic_plan import Found
 from pipeline.observability.audit import local_user
@@ -20,6 +19,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import Left, erase_tenant, what_is_left
 from pipeline.turns.times import iso
 from turnmill.clock import now_ms
+from turnmill.errors import BrokerError
 
 WEEK_MS = "604800000"  # a broker's own value of `segment.ms`
 

@@ -19,7 +19,6 @@ from pipeline.assembly.format import Format, WrongOption
 from pipeline.cli.output import many, wide_console
 from pipeline.cli.thread_view import plain, short_time, view
 from pipeline.dialects import FORMATS
-from pipeline.errors import CallerError
 from pipeline.observability.audit import about, audit, local_user
 from pipeline.observability.logs import set_up
 from pipeline.settings import load
@@ -31,6 +30,7 @@ from pipeline.turns.branches import UnknownBranch, one_branch
 from pipeline.turns.partial_turns import with_partials
 from topics import json_text
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 
 T = TypeVar("T")
 SHOWN: Final = 10  # tenants that a message names

@@ -15,8 +15,8 @@ from typing import Final
 from pipeline.devbroker.file_lock import locked
 from pipeline.devbroker.maven_repository import repository
 from pipeline.devbroker.pinned_files import Received, are_whole, fetch, keep_whole, parse
-from pipeline.errors import CallerError
 from pipeline.settings import Settings, tool_home
+from turnmill.errors import CallerError
 
 POM: Final = Path(__file__).with_name("pom.xml")
 PINS: Final = Path(__file__).with_name("kafka.jars")

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from pipeline.errors import CallerError
 from pipeline.settings import tool_home
+from turnmill.errors import CallerError
 
 OLDEST: Final = 17
 INSTALL: Final = (

@@ -25,8 +25,8 @@ from pipeline.devbroker.java import java
 from pipeline.devbroker.ports import check_listenable, free_ports, next_addresses
 from pipeline.devbroker.processes import Launcher, last_lines, pid_of
 from pipeline.devbroker.properties import Node, render, server_properties
-from pipeline.errors import BrokerError, CallerError
 from pipeline.settings import Settings
+from turnmill.errors import BrokerError, CallerError
 from turnmill.kafka.probe import ask, host_port
 
 READY_WITHIN = 120.0  # seconds; 3 to 6 are usual, a machine that is busy with other work needs many more

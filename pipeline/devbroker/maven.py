@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.devbroker.file_lock import locked
-from pipeline.errors import CallerError
 from pipeline.settings import Settings
+from turnmill.errors import CallerError
 
 LAYOUT: Final = "-Dmdep.useRepositoryLayout=true"
 

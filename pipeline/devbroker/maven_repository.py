@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from pipeline.errors import CallerError
 from pipeline.settings import Settings
+from turnmill.errors import CallerError
 from turnmill.settings import PREFIX, without_password
 
 CENTRAL: Final = "https://repo.maven.apache.org/maven2"

@@ -18,7 +18,7 @@ from typing import Final
 import httpx
 
 from pipeline.devbroker.maven_repository import Repository
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 
 AT_ONCE: Final = 8
 TRIES: Final = 5

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Collection
 from random import SystemRandom
 
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 from turnmill.kafka.probe import ask, host_port
 
 # Below the range that systems take for outgoing connections: there a reconnecting client could get the very port

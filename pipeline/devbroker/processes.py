@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pipeline.devbroker.formatting import format_by, is_formatted, keep
 from pipeline.devbroker.properties import Node
-from pipeline.errors import BrokerError
+from turnmill.errors import BrokerError
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
 STOP_WITHIN = 15.0  # seconds for a clean stop; a broker that waits for a lost quorum is killed then

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from pipeline.assembly.dialect import Dialect
 from pipeline.dialects import DIALECTS
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 from turnmill.framing import Decoder, Framed, decoder_for
 
 AUTO: Final = "auto"  # where a dialect is to be named: find it out

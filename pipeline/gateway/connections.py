@@ -17,7 +17,7 @@ from typing import Annotated, Final, Generic, TypeVar
 
 from fastapi import Depends, Request
 
-from pipeline.errors import StoreError, TurnmillError
+from pipeline.errors import StoreError
 from pipeline.gateway.aside import Aside
 from pipeline.gateway.broker_status import BrokerStatus
 from pipeline.gateway.budget_memory import Budgets
@@ -40,6 +40,7 @@ from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
+from turnmill.errors import TurnmillError
 from turnmill.publisher import Publisher
 
 AGAIN: Final = 1.0  # seconds after a failure before the next attempt to connect

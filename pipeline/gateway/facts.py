@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO
-from pipeline.errors import InvalidRecord
 from pipeline.gateway.problems import Problem
 from turnmill.envelope import LARGEST, loads
+from turnmill.errors import InvalidRecord
 from turnmill.identity import thread_uuid
 from turnmill.limits import NAMED_CHARACTERS
 from turnmill.run_info import RunInfo

@@ -17,7 +17,6 @@ from typing import Any, Final, Literal, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from pipeline.errors import BrokerError
 from pipeline.gateway.event_record import EventRecord
 from pipeline.kafka.following import follow_on
 from pipeline.kafka.offsets import bounds
@@ -27,6 +26,7 @@ from pipeline.settings import Settings
 from pipeline.worker.open_runs import no_runs
 from topics.catalog import EVENTS, Topic
 from turnmill.ending import ended
+from turnmill.errors import BrokerError
 from turnmill.limits import DECODED_BYTES
 
 AGAIN: Final = 1.0  # seconds after a failure

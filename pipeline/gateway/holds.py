@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from pipeline.errors import CallerError
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Principal
 from pipeline.gateway.threads import Tenant, ThreadId
 from pipeline.observability.audit import about, audit
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 
 router = APIRouter(prefix="/v1/threads", tags=["threads"])
 

@@ -12,9 +12,9 @@ import jwt
 from jwt import PyJWK, PyJWKSet
 from jwt.exceptions import PyJWTError
 
-from pipeline.errors import CallerError
 from pipeline.gateway.problems import Problem, unavailable
 from pipeline.settings import Settings
+from turnmill.errors import CallerError
 
 # Signatures of a private key only: with HS256 the public key would be taken for a secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")

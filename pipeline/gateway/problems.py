@@ -19,7 +19,8 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from pipeline.errors import BrokerError, CallerError, InvalidRecord, StoreError
+from pipeline.errors import StoreError
+from turnmill.errors import BrokerError, CallerError, InvalidRecord
 
 log = logging.getLogger(__name__)
 

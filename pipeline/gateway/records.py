@@ -16,7 +16,6 @@ from pydantic import BaseModel, Field
 from starlette.requests import ClientDisconnect
 
 from pipeline.dialects import DIALECTS
-from pipeline.errors import InvalidRecord, Reason
 from pipeline.gateway.aside import SMALL
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.ingest import Refusal
@@ -25,6 +24,7 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Principal, Sender
 from topics.catalog import EVENTS
 from turnmill.envelope import checked, encode, loads
+from turnmill.errors import InvalidRecord, Reason
 from turnmill.identity import thread_uuid
 from turnmill.limits import PUBLISHED_BYTES, PUBLISHED_LINE_BYTES, REFUSALS
 

@@ -6,13 +6,13 @@ from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from pipeline.errors import CallerError
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Reader
 from pipeline.gateway.threads import PRIVATE, Moment, Tenant
 from pipeline.stores.search import MOST, ROLES, SearchPage, SearchQuery
 from pipeline.turns.spoken_text import KINDS, Kind
+from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS
 
 ROLE_NAMES: Final = tuple(ROLES)

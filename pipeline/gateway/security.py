@@ -19,12 +19,12 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityS
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from starlette.types import Scope as ASGIScope
 
-from pipeline.errors import CallerError
 from pipeline.gateway.headers import at_end
 from pipeline.gateway.json_web_tokens import JwtVerifier
 from pipeline.gateway.limits import AtOnce, Rate
 from pipeline.gateway.problems import Problem
 from pipeline.settings import LOOPBACK, Settings
+from turnmill.errors import CallerError
 
 Scope = Literal["publish", "read", "admin"]
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)

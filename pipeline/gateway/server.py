@@ -14,10 +14,10 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pipeline.errors import CallerError
 from pipeline.gateway.problems import KINDS, MEDIA_TYPE, body
 from pipeline.observability.listening import why_not_listening
 from pipeline.settings import Settings
+from turnmill.errors import CallerError
 
 KEEP_ALIVE: Final = 10.0  # seconds that an idle connection stays open
 REST: Final = 5.0  # seconds in which the rest of a body that was refused is read, so that its sender sees the answer

@@ -10,13 +10,13 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from pipeline.errors import TurnmillError
 from pipeline.gateway.broker_status import RoleLag
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import documented
 from pipeline.gateway.security import Reader
 from pipeline.stores.summaries import Counts
 from turnmill.clock import now_ms
+from turnmill.errors import TurnmillError
 
 router = APIRouter(tags=["status"])
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from pipeline.assembly.format import WrongOption
 from pipeline.dialects import FORMATS
-from pipeline.errors import CallerError, HeldThread, StoreError
+from pipeline.errors import HeldThread, StoreError
 from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Reader
@@ -21,6 +21,7 @@ from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.pages import UnknownTurn, last_turns
 from pipeline.turns.times import epoch_ms
 from topics import json_text
+from turnmill.errors import CallerError
 from turnmill.limits import TREE_THREADS
 
 DEPTH: Final = 20  # levels of a tree

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from pipeline.assembly.dialect import Dialect, StreamEnd
 from pipeline.dialects.recognition import Recognition
-from pipeline.errors import InvalidRecord, Reason
+from turnmill.errors import InvalidRecord, Reason
 from turnmill.framing import Framed, decoder_for
 from turnmill.limits import RECORD_BYTES, REFUSALS_SHOWN
 from turnmill.published_run import PublishedRun

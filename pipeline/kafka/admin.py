@@ -15,12 +15,12 @@ from aiokafka.admin import NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
-from pipeline.errors import BrokerError
 from pipeline.kafka.admin_client import cluster_of, connected, partitions_of
 from pipeline.kafka.offsets import offsets_of
 from pipeline.kafka.topic_plan import Change, Found, Wanted, plan, wanted
 from pipeline.settings import Settings
 from topics.catalog import CATALOG
+from turnmill.errors import BrokerError
 
 TOPIC_CONFIG = 1  # DescribeConfigs' source of a value that was set for the topic itself
 

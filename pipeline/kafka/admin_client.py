@@ -14,10 +14,10 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from pipeline.errors import BrokerError
 from pipeline.kafka.topic_plan import Partition
 from pipeline.settings import Settings
 from turnmill.ending import stopped
+from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.client_log import below_warning, client_log
 from turnmill.kafka.refusal import refusal

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Final
 
 from pipeline.assembly.records import Record, Refused
-from pipeline.errors import InvalidRecord
 from pipeline.kafka.outbox import Outgoing
 from pipeline.observability.repeated_warning import RepeatedWarning
 from topics import catalog, dead_letter
@@ -15,6 +14,7 @@ from topics.dead_letter import DeadLetter
 from turnmill import traceparent
 from turnmill.clock import now_ms
 from turnmill.envelope import loads
+from turnmill.errors import InvalidRecord
 from turnmill.limits import RECORD_BYTES
 from turnmill.log_ids import log_ids
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
-from pipeline.errors import TurnmillError
+from turnmill.errors import TurnmillError
 
 
 async def follow_on(

@@ -14,11 +14,11 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from pipeline.errors import BrokerError
 from pipeline.kafka.offsets import Bounds, bounds
 from pipeline.settings import Settings
 from topics.catalog import Topic
 from turnmill.ending import stopped
+from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.refusal import refusal
 from turnmill.kafka.unpacking import bounded

@@ -19,12 +19,13 @@ from typing import Final, Self, TypeVar
 
 import pyarrow as pa
 
-from pipeline.errors import CallerError, StoreError
+from pipeline.errors import StoreError
 from pipeline.settings import Settings
 from pipeline.stores import segments
 from pipeline.stores.archive_records import Entry, Erased, Expired, Held, Removed, Written, never
 from pipeline.stores.objects import NotThere, Objects
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline.errors import CallerError
 from pipeline.extras import need
 from pipeline.settings import LAKE, Settings
 from pipeline.stores.archive_records import Entry, Erased, Expired, Held, Removed, Written, never
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 
 if TYPE_CHECKING:
     from pipeline.stores.lake import Lake

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from sqlalchemy import delete, select
 
-from pipeline.errors import CallerError
 from pipeline.stores import statements
 from pipeline.stores.connections import Connected
 from pipeline.stores.erased_threads import erased_of
@@ -17,6 +16,7 @@ from pipeline.stores.schema import holds
 from pipeline.stores.write import lock
 from topics.thread_key import ThreadKey
 from turnmill.clock import now_ms
+from turnmill.errors import CallerError
 
 
 class Holding(Connected):

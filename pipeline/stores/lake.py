@@ -21,7 +21,7 @@ from pyiceberg.exceptions import RESTError
 from pyiceberg.expressions import And
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipeline.errors import StoreError, TurnmillError
+from pipeline.errors import StoreError
 from pipeline.stores import archive_records, lake_merge, lake_rows, lake_upkeep, segments
 from pipeline.stores.archive_records import Entry, Erased, Held, Removed, Written, never
 from pipeline.stores.lake_offsets import Source
@@ -31,6 +31,7 @@ from pipeline.stores.lake_standing import Standing
 from pipeline.stores.lake_table import Committed, LakeTable
 from pipeline.stores.lake_upkeep import Compacted, Expired
 from topics.thread_key import ThreadKey
+from turnmill.errors import TurnmillError
 
 log = logging.getLogger(__name__)
 

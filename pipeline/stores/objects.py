@@ -20,8 +20,9 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import ObjectStore, from_url
 
-from pipeline.errors import CallerError, StoreError
+from pipeline.errors import StoreError
 from pipeline.stores.files import FRESH, delete_file, files_under, read_file, write_file
+from turnmill.errors import CallerError
 
 if TYPE_CHECKING:
     from obstore import ReadableFile

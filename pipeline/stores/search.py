@@ -20,7 +20,6 @@ from sqlalchemy import Result, Row, Select, func, select, true
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.errors import CallerError
 from pipeline.stores import search_statements as statements
 from pipeline.stores.erased_threads import erased_of
 from pipeline.stores.keys import thread_of, turn_text
@@ -31,6 +30,7 @@ from pipeline.stores.search_snippet import score_of, snippet_of
 from pipeline.stores.turn_ids import LATEST, first_id
 from pipeline.turns.column_text import column_text
 from pipeline.turns.spoken_text import KINDS, Kind
+from turnmill.errors import CallerError
 
 CANDIDATES: Final = 200  # the newest hits, which are ranked among each other
 MOST: Final = 100  # hits on a page

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from pipeline.errors import CallerError
 from pipeline.turns.spoken_text import KINDS, Kind
 from pipeline.turns.words import asked
+from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_CHARACTERS, SEARCH_TERMS, SEARCH_WORDS
 
 SHORTEST_PREFIX: Final = 2  # of letters: one would stand for a part of all words

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from pipeline.errors import CallerError
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 
 
 @dataclass(frozen=True, slots=True)

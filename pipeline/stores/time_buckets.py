@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 
 MOST: Final = 2_000  # buckets of one report
 MINUTE: Final = 60_000

@@ -21,7 +21,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.errors import CallerError
 from pipeline.observability.metrics import UNKNOWN
 from pipeline.stores import usage_plan, usage_sums, usage_sums_query
 from pipeline.stores.bounded_sum import BoundedSum
@@ -32,6 +31,7 @@ from pipeline.stores.usage_groups import bucket_of, with_other
 from pipeline.stores.usage_report import SUMMED, Figures, Percentiles, UsageQuery, UsageReport, UsageRow
 from pipeline.turns.column_text import column_text
 from pipeline.turns.tokens import COUNTS
+from turnmill.errors import CallerError
 from turnmill.limits import USAGE_ROWS
 
 GROUPS: Final[dict[str, ColumnElement[Any]]] = {

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, tzinfo
 from typing import Any, Final, Self
 
-from pipeline.errors import CallerError
 from pipeline.stores.time_buckets import STARTS, label, moment, zone
 from pipeline.turns.tokens import NANO
+from turnmill.errors import CallerError
 
 GROUPS: Final = ("model", "provider", "agent", "tenant", "thread", "finish_reason")
 BUCKETS: Final = tuple(STARTS)

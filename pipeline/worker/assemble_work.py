@@ -28,7 +28,6 @@ from pipeline.assembly.dialect import Dialect
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.restored_state import RestoredState
 from pipeline.assembly.results import Out
-from pipeline.errors import BrokerError
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
 from pipeline.kafka.portions import portions
 from pipeline.observability import metrics as m
@@ -46,6 +45,7 @@ from pipeline.worker.state_waves import StateWaves
 from pipeline.worker.work import Records
 from topics.state import RunKey
 from topics.turn_record import TurnRecord
+from turnmill.errors import BrokerError
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from pipeline.errors import CallerError
 from pipeline.observability.listening import why_not_listening
+from turnmill.errors import CallerError
 
 Probe = Callable[[], Awaitable[list[str]]]
 """-> the reasons why not, one sentence each; empty where all is well."""

@@ -9,7 +9,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.errors import CallerError, InvalidRecord
 from pipeline.settings import Settings
 from pipeline.turns import json_path
 from pipeline.turns.ambiguity import ambiguous
@@ -17,6 +16,7 @@ from pipeline.turns.path_rules import PathRule
 from pipeline.turns.redaction import MASK, Redaction, TextRule
 from pipeline.turns.text_rules import BUILT_IN, GROUPS, Pattern
 from turnmill.envelope import loads
+from turnmill.errors import CallerError, InvalidRecord
 
 log = logging.getLogger(__name__)
 

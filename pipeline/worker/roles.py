@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
 
-from pipeline.errors import CallerError
 from topics.catalog import DEAD_LETTERS, EVENTS, NOTICES, STATE, TELEMETRY, TURNS, Topic
 from topics.operation import Operation
+from turnmill.errors import CallerError
 
 if TYPE_CHECKING:
     from pipeline.kafka.outbox import Producer

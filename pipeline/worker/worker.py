@@ -13,7 +13,7 @@ import faust
 from aiokafka.errors import KafkaError
 from prometheus_client import CollectorRegistry
 
-from pipeline.errors import BrokerError, StoreError
+from pipeline.errors import StoreError
 from pipeline.kafka.admin import check_topics
 from pipeline.kafka.offsets import begin_group
 from pipeline.observability import metrics as m
@@ -23,6 +23,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.worker.faust_app import build_app
 from pipeline.worker.roles import Role
 from pipeline.worker.stage import Stage
+from turnmill.errors import BrokerError
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ import orjson
 from aiokafka import AIOKafkaProducer
 
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import BrokerError
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.stores.sql import ThreadStore
@@ -29,6 +28,7 @@ from tests.bench.worker import Worker, gateway, worker
 from topics import catalog
 from turnmill.clock import now_ms
 from turnmill.envelope import VERSION, encode
+from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 
 RUNS: Final = 2_000

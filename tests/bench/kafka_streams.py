@@ -11,8 +11,8 @@ from typing import Final
 from pipeline.devbroker.file_lock import locked
 from pipeline.devbroker.java import java
 from pipeline.devbroker.maven import maven_jars
-from pipeline.errors import CallerError
 from pipeline.settings import Settings
+from turnmill.errors import CallerError
 
 JAVA: Final = Path(__file__).with_name("java")
 

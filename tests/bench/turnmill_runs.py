@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import BrokerError, StoreError
+from pipeline.errors import StoreError
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.stores.engine import create_engine
@@ -25,6 +25,7 @@ from tests.bench.load_topics import Observer, Site, until
 from tests.bench.result import Measured
 from tests.bench.worker import worker
 from topics import catalog
+from turnmill.errors import BrokerError
 
 TURNS_WITHIN = 180.0  # seconds
 COMMITTED_WITHIN = 30.0

@@ -14,8 +14,8 @@ from pathlib import Path
 import aiohttp
 
 from pipeline.devbroker.processes import last_lines
-from pipeline.errors import BrokerError
 from pipeline.settings import Settings
+from turnmill.errors import BrokerError
 from turnmill.settings import PREFIX
 
 READY_WITHIN = 60.0

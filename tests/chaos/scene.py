@@ -15,7 +15,6 @@ from typing import Any, Final, Self
 import aiohttp
 from aiokafka import AIOKafkaProducer
 
-from pipeline.errors import TurnmillError
 from pipeline.kafka.admin import apply_topics
 from pipeline.kafka.offsets import group_lag
 from pipeline.kafka.redrive import filed_letters
@@ -31,6 +30,7 @@ from tests.chaos.stores import Store
 from tests.support.stored import stored_turns
 from tests.support.workers import WorkerProcess
 from topics.catalog import EVENTS, TURNS
+from turnmill.errors import TurnmillError
 from turnmill.kafka.client import client_options
 
 PACE: Final = 10.0  # seconds over which a load is spread

@@ -18,11 +18,11 @@ from packaging.utils import canonicalize_name
 
 from pipeline import extras
 from pipeline.__main__ import MODULES, cli
-from pipeline.errors import CallerError
 from pipeline.extras import EXTRAS, modules, need
 from pipeline.worker.roles import ROLES
 from turnmill import PUBLIC
 from turnmill.command_line import COMMANDS, SERVER
+from turnmill.errors import CallerError
 from turnmill.extras import CLIENT, HTTP
 
 ROOT = Path(__file__).parents[2]

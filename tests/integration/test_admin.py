@@ -8,12 +8,12 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import BrokerError
 from pipeline.kafka import admin, admin_client, offsets
 from pipeline.settings import Settings
 from tests.support.topic_records import configure
 from tests.support.waiting import until
 from topics.catalog import CATALOG, EVENTS, STATE
+from turnmill.errors import BrokerError
 
 
 @pytest.fixture

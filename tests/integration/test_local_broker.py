@@ -16,7 +16,6 @@ from pipeline.cli.doctor import examine
 from pipeline.devbroker import local
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import BrokerError, CallerError
 from pipeline.kafka.admin import apply_topics, describe_topics
 from pipeline.kafka.admin_client import cluster_info
 from pipeline.settings import Settings
@@ -24,6 +23,7 @@ from tests.support.places import CACHE, ROOT
 from tests.support.topic_records import configure
 from tests.support.waiting import PATIENCE, until, wait_for
 from topics.catalog import CATALOG, EVENTS
+from turnmill.errors import BrokerError, CallerError
 from turnmill.kafka.probe import ask
 
 

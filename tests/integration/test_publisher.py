@@ -14,7 +14,6 @@ from aiokafka.partitioner import murmur2
 
 from pipeline.devbroker import local
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import BrokerError, CallerError, InvalidRecord
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.support.places import CACHE
@@ -22,6 +21,7 @@ from topics.agent_event import explain
 from topics.catalog import EVENTS
 from turnmill.delivery import UNCONFIRMED_BYTES
 from turnmill.envelope import decode
+from turnmill.errors import BrokerError, CallerError, InvalidRecord
 from turnmill.identity import thread_uuid
 from turnmill.limits import RECORD_BYTES
 from turnmill.publisher import LINGER, Publisher

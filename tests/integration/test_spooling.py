@@ -18,7 +18,6 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pipeline.devbroker import local
 from pipeline.devbroker.local import Cluster
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import BrokerError
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.support.places import CACHE, ROOT
@@ -27,6 +26,7 @@ from tests.support.workers import environment
 from topics.catalog import EVENTS
 from turnmill.counts import Report
 from turnmill.envelope import decode
+from turnmill.errors import BrokerError
 from turnmill.publisher import Publisher
 from turnmill.synchronous import SyncPublisher
 

@@ -15,7 +15,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from pipeline.cli.doctor import examine
-from pipeline.errors import CallerError
 from pipeline.kafka import admin_client
 from pipeline.kafka.admin import apply_topics, check_topics
 from pipeline.kafka.admin_client import cluster_info
@@ -31,6 +30,7 @@ from tests.support.topic_records import publish
 from tests.support.waiting import until
 from tests.support.workers import WorkerProcess, stored, wait_until_stored
 from topics.catalog import EVENTS
+from turnmill.errors import CallerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.refusal import refusal
 

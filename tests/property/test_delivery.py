@@ -17,11 +17,11 @@ from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import BrokerError
 from turnmill import delivery as delivery_module
 from turnmill import gateway_producer, sending, spooling
 from turnmill.counts import Counts
 from turnmill.delivery import Delivery
+from turnmill.errors import BrokerError
 from turnmill.gateway_producer import GatewayProducer
 from turnmill.kafka.producer import KafkaProducer
 from turnmill.producer import Producer

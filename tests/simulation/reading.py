@@ -9,8 +9,8 @@ from typing import Any, Final
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from pipeline.errors import BrokerError
 from tests.simulation.broker import Broker, Entry
+from turnmill.errors import BrokerError
 
 AT_ONCE: Final = 20  # records
 

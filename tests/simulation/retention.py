@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pipeline.errors import CallerError, HeldThread, StoreError
+from pipeline.errors import HeldThread, StoreError
 from pipeline.observability.audit import audit
 from pipeline.stores import expiry
 from pipeline.stores.erasure import erase
 from pipeline.stores.tenant_erasure import erase_tenant
 from pipeline.worker import archive_role, expiring
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -11,7 +11,6 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
 
-from pipeline.errors import BrokerError
 from pipeline.gateway.connections import TheGateway
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Principal
@@ -20,7 +19,7 @@ from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
 from topics import dead_letter
 from topics.catalog import DEAD_LETTERS
-from turnmill.errors import InvalidRecord, Reason
+from turnmill.errors import BrokerError, InvalidRecord, Reason
 
 PREVIEW: Final = 4_000  # bytes of an original that a list shows
 FETCH: Final = 262_144  # bytes of one partition at a time

@@ -16,7 +16,6 @@ from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
 from pipeline.assembly.run_list import ListedRun
-from pipeline.errors import BrokerError
 from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.follower import Follower, Offsets
 from pipeline.gateway.live.recent_events import Recent
@@ -28,6 +27,7 @@ from pipeline.policies.slots import Slots
 from pipeline.settings import Settings
 from topics.catalog import EVENTS
 from topics.thread_key import ThreadKey
+from turnmill.errors import BrokerError
 
 SCAN: Final = 8_000_000  # bytes of the topic that are read for one page
 PAGE: Final = 2_000_000  # bytes in memory of one reader's records, before they are sent

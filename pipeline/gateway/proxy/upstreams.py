@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
-from pipeline.errors import CallerError
 from turnmill.capture.providers import APIS, PROVIDERS, Api
+from turnmill.errors import CallerError
 
 VARIABLE: Final = "TURNMILL_GATEWAY_PROXY"
 BASES: Final = {

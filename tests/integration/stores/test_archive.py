@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pipeline.stores.objects
-from pipeline.errors import CallerError, StoreError
+from pipeline.errors import StoreError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
@@ -27,7 +27,7 @@ from tests.support.archived import QUERIES, archive, turns_of
 from tests.support.s3 import new_bucket, objects_of, use_s3
 from topics import json_text, turn_record
 from topics.thread_key import ThreadKey
-from turnmill.errors import InvalidRecord
+from turnmill.errors import CallerError, InvalidRecord
 from turnmill.identity import thread_uuid
 
 TOPIC = "turnmill.turns"

@@ -14,11 +14,12 @@ from sqlalchemy import update
 from pipeline.__main__ import cli
 from pipeline.dialects import FORMATS
 from pipeline.dialects.pydantic_ai.export import messages
-from pipeline.errors import CallerError, StoreError
+from pipeline.errors import StoreError
 from pipeline.stores.migrate import HEAD
 from pipeline.stores.schema import usage_sums
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 
 CHAT, OTHER = thread_uuid("chat")[0], thread_uuid("other")[0]

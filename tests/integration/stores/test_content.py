@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from pipeline.__main__ import cli
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import CallerError, StoreError
+from pipeline.errors import StoreError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
@@ -34,6 +34,7 @@ from tests.support.s3 import new_bucket, objects_of, use_s3
 from tests.support.workers import environment
 from topics import turn_record
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 
 THREAD = "11111111-1111-4111-8111-111111111111"
 OTHER = "22222222-2222-4222-8222-222222222222"

@@ -12,9 +12,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.errors import CallerError, StoreError, UnstorableData
+from pipeline.errors import StoreError, UnstorableData
 from pipeline.stores.failures import store_error
 from pipeline.stores.sql import ThreadStore
+from turnmill.errors import CallerError
 
 
 @pytest.mark.parametrize("url", ["mysql://u:secret@host/db", "sqlite://", "threads.db", ""])

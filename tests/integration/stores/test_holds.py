@@ -10,12 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.__main__ import cli
-from pipeline.errors import CallerError, HeldThread
+from pipeline.errors import HeldThread
 from pipeline.observability.audit import local_user
 from pipeline.settings import Settings, load
 from pipeline.stores.erasure import erase
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 
 ONE, CHILD, BELOW = (ThreadKey(thread_uuid(chat)[0]) for chat in ("one", "child", "below"))

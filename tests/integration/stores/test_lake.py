@@ -21,7 +21,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pipeline.__main__ import cli
-from pipeline.errors import CallerError, StoreError
+from pipeline.errors import StoreError
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores import lake_commit, lake_files, lake_schema, lake_table, lake_upkeep
@@ -36,6 +36,7 @@ from tests.support.s3 import new_bucket, use_s3
 from tests.support.turn_records import make_record
 from topics import turn_record
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 
 TOPIC = "turnmill.turns"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import CallerError
 from pipeline.settings import Settings
 from pipeline.stores import content, documents, sql
 from pipeline.stores.content import ContentStore
@@ -15,6 +14,7 @@ from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts
 from pipeline.stores.usage_report import UsageQuery
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 
 CHAT = thread_uuid("chat")[0]

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Text, cast, delete, func, select, text
 
-from pipeline.errors import CallerError, StoreError
+from pipeline.errors import StoreError
 from pipeline.stores import search, turn_ids
 from pipeline.stores.engine import SEARCH as CHOICE
 from pipeline.stores.keys import turn_text
@@ -24,6 +24,7 @@ from pipeline.stores.search_write import CHOICES
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.spoken_text import KINDS
 from topics.thread_key import ThreadKey
+from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 
 CHATS: Final = ("chat", "other")

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.__main__ import cli
-from pipeline.errors import CallerError
 from pipeline.stores.rows import record_rows
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.time_buckets import edges, moment, zone
 from pipeline.stores.usage_report import BUCKETS, GROUPS, SUMMED, Figures, Percentiles, UsageQuery, UsageReport
+from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 
 CHAT = thread_uuid("chat")[0]

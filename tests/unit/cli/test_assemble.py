@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.__main__ import cli
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 
 SSE = "".join(

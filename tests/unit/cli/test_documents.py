@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from pipeline.cli.documents import convert, hash_
 from pipeline.cli.history import import_
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 TIME = "2026-01-20T10:00:00Z"

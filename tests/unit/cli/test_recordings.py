@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from pipeline.cli.recordings import Envelopes, Found, Stream, files_of, read
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 from turnmill.identity import thread_uuid
 from turnmill.limits import RECORD_BYTES
 

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.cli.settings import settings
-from pipeline.errors import CallerError
 from pipeline.settings import Settings, load
+from turnmill.errors import CallerError
 from turnmill.settings import PREFIX
 
 

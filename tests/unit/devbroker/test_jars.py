@@ -12,9 +12,9 @@ import pytest
 from pipeline.devbroker import jars as module
 from pipeline.devbroker.jars import PINS, POM, jars, kafka_version
 from pipeline.devbroker.pinned_files import Pinned, parse, render
-from pipeline.errors import CallerError
 from pipeline.settings import Settings
 from tests.support.file_server import FileServer, file_server
+from turnmill.errors import CallerError
 
 JAR = b"a jar" * 10_000
 NAME = "org/apache/kafka/kafka_2.13/4.1.2/kafka_2.13-4.1.2.jar"

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from pipeline.devbroker.java import java, java_version
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import pytest
 
 from pipeline.cli.settings import settings as settings_command
 from pipeline.devbroker.maven_repository import CENTRAL, Repository, mirror_of_central, repository
-from pipeline.errors import CallerError
 from pipeline.settings import Settings, load
+from turnmill.errors import CallerError
 
 NAMESPACE = 'xmlns="http://maven.apache.org/SETTINGS/1.2.0"'
 

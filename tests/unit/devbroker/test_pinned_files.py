@@ -11,8 +11,8 @@ import pytest
 from pipeline.devbroker import pinned_files
 from pipeline.devbroker.maven_repository import Repository
 from pipeline.devbroker.pinned_files import Pinned, fetch, parse, render
-from pipeline.errors import CallerError
 from tests.support.file_server import FileServer, file_server
+from turnmill.errors import CallerError
 
 DATA = bytes(range(256)) * 2_000
 FILES = {f"org/x/{n}/x-{n}.jar": DATA[n:] for n in range(12)}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.devbroker.ports import bindable, check_listenable, free_ports, next_addresses
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 from turnmill.kafka.probe import ask, host_port
 
 

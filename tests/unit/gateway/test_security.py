@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import CallerError
 from pipeline.gateway.problems import Problem
 from pipeline.gateway.security import Authenticator, Principal, TokenTable, hashed, new_token, parse_tokens
 from pipeline.settings import Settings
+from turnmill.errors import CallerError
 
 TOKEN, LINE = new_token("acme-worker", ("publish", "read"), "acme")
 JSON_LINE = LINE.model_dump_json(exclude_none=True)

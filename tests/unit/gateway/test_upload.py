@@ -10,8 +10,8 @@ import pytest
 
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import UnknownWire
-from pipeline.errors import InvalidRecord
 from pipeline.gateway.upload import Upload
+from turnmill.errors import InvalidRecord
 from turnmill.micro_batch import MicroBatch
 
 IDENTITY = {"thread_id": "5f0c9d2e-8a53-4a0e-9a1b-3f6d1c2b7e01", "run_id": "r", "agent_id": "a", "dialect": "vercel-ai"}

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from pipeline.errors import BrokerError
 from pipeline.kafka.following import follow_on
+from turnmill.errors import BrokerError
 
 log = logging.getLogger("test.following")
 

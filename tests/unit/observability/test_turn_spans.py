@@ -10,7 +10,6 @@ import pytest
 
 from pipeline.assembly.offline import assemble
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import CallerError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.turn_spans import TurnSpan, turn_span
@@ -19,6 +18,7 @@ from pipeline.settings import Settings, load
 from pipeline.worker.assemble_role import _traces
 from tests.support.collector import attributes, collecting
 from tests.support.toy import START, THREAD, TOYS, envelope, text
+from turnmill.errors import CallerError
 
 PAGE = Path(__file__).parents[3] / "docs" / "observability.md"
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import CallerError
 from pipeline.policies.budgets import Budget, State, parse
 from pipeline.settings import load
 from topics import notice
+from turnmill.errors import CallerError
 
 ONE = {"name": "acme-month", "tenant": "acme", "usd": 250, "per": "month"}
 

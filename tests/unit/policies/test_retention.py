@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import CallerError
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.settings import load
+from turnmill.errors import CallerError
 
 
 @pytest.mark.parametrize(

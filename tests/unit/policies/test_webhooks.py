@@ -12,7 +12,6 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
-from pipeline.errors import CallerError
 from pipeline.policies.webhooks import (
     Event,
     checked_events,
@@ -24,6 +23,7 @@ from pipeline.policies.webhooks import (
     signature,
 )
 from pipeline.settings import load
+from turnmill.errors import CallerError
 
 SECRETS = [secret_of(bytes([n]) * 32) for n in range(2)]
 ONE = {"name": "crm", "url": "https://crm.example.com/hook?key=hidden", "secret": SECRETS[0]}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import CallerError
 from pipeline.stores.search_query import Term, fts5, parsed, tsquery
 from pipeline.turns.spoken_text import KINDS
+from turnmill.errors import CallerError
 from turnmill.limits import SEARCH_TERMS
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import CallerError
 from pipeline.stores.search_query import parsed
 from pipeline.stores.search_rows import MOST, row_words, tsvector
 from pipeline.stores.search_snippet import LENGTH, score_of, snippet_of
 from pipeline.turns.spoken_text import KINDS
+from turnmill.errors import CallerError
 
 SAID = KINDS[:1]
 

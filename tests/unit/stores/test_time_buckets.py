@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import CallerError
 from pipeline.stores.time_buckets import HOUR, MINUTE, MOST, edges, label, moment, zone
+from turnmill.errors import CallerError
 
 BERLIN, NEW_YORK, KATHMANDU = zone("Europe/Berlin"), zone("America/New_York"), zone("Asia/Kathmandu")
 NOW = 1_768_928_342_000  # 2026-01-20T16:59:02Z

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from pipeline.errors import InvalidRecord
+from turnmill.errors import InvalidRecord
 from turnmill.sdk_objects import (
     LEFT_OUT,
     anthropic_event,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import CallerError
 from turnmill import spool as spool_module
 from turnmill import spool_owners
+from turnmill.errors import CallerError
 from turnmill.spool import Spool, SpoolFull, fsync_all
 
 PLENTY = 2**30

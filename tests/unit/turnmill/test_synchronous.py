@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import BrokerError, CallerError, InvalidRecord
 from pipeline.settings import Settings
 from tests.support.spools import away, spooled
+from turnmill.errors import BrokerError, CallerError, InvalidRecord
 from turnmill.synchronous import SyncPublisher
 
 RUN = {"thread_id": "t", "agent_id": "a", "dialect": "vercel-ai"}

@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pipeline.errors import CallerError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.worker.health import HealthServer, Probe
+from turnmill.errors import CallerError
 
 
 async def well() -> list[str]:

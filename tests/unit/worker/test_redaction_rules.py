@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import CallerError
 from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction
 from pipeline.turns.text_rules import BUILT_IN, GROUPS
 from pipeline.worker.redaction_rules import redaction_of, rules_of
+from turnmill.errors import CallerError
 
 
 def written(folder: Path, rules: Any) -> str:

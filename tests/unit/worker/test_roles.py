@@ -18,7 +18,6 @@ from helm.generate import CHART
 from helm.schema import values_schema
 from pipeline.__main__ import cli
 from pipeline.cli import demo, doctor
-from pipeline.errors import CallerError
 from pipeline.gateway import broker_status
 from pipeline.kafka.offsets import PartitionLag
 from pipeline.kafka.topic_plan import Found
@@ -27,6 +26,7 @@ from pipeline.settings import Settings
 from pipeline.worker.faust_app import build_app
 from pipeline.worker.roles import OPERATIONS, ROLES, default_roles, roles_named
 from topics.catalog import CATALOG, Topic
+from turnmill.errors import CallerError
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 
 from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
-from pipeline.errors import InvalidRecord
 from tests.support.assembled import START, THREAD_ID, assembled
 from tests.support.chat_chunks import USER, calls, chunk, fragment, request, run
 from topics.thread_rules import check
+from turnmill.errors import InvalidRecord
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 SEARCH = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": "x"}}

@@ -8,9 +8,9 @@ import pytest
 
 from pipeline.dialects import FORMATS
 from pipeline.dialects.history import Origin, thread
-from pipeline.errors import InvalidRecord
 from tests.support.assembled import START, THREAD_ID, assembled
 from topics.thread_rules import check
+from turnmill.errors import InvalidRecord
 
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"city":"Paris"}'}}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import CallerError
 from pipeline.gateway.proxy.upstreams import NoSuchPath, upstreams
+from turnmill.errors import CallerError
 
 
 def test_known_names_and_addresses_of_ones_own() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from aiokafka.errors import AuthenticationFailedError
 
-from pipeline.errors import CallerError
 from pipeline.settings import load
 from tests.support.certificates import Authority
 from tests.support.token_endpoint import CLIENT, SECRET, token_endpoint
+from turnmill.errors import CallerError
 from turnmill.kafka.client import client_options
 from turnmill.kafka.tokens import ClientCredentials, TokenFile
 
