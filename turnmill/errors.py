@@ -4,7 +4,7 @@ TurnmillError
 ├── CallerError      the settings or the arguments          exit 2
 ├── InvalidRecord    a producer's data                      exit 1, or a dead letter
 ├── BrokerError      Kafka refuses or can't be reached      exit 3
-└── StoreError       the store refuses or can't be reached  exit 4 (`pipeline.errors`: no agent meets it)
+└── StoreError       the store refuses or can't be reached  exit 4 (`pipeline.stores.errors`: no agent meets it)
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ from pipeline.cli.checks import (
     wire_findings,
 )
 from pipeline.cli.output import many, wide_console
-from pipeline.errors import StoreError
 from pipeline.kafka.admin import describe_topics, topic_changes
 from pipeline.kafka.admin_client import cluster_info
 from pipeline.kafka.expiry import expiries
@@ -40,6 +39,7 @@ from pipeline.kafka.topic_plan import Found
 from pipeline.settings import LAKE, Settings, load
 from pipeline.stores.archives import TurnArchive, archive_of, lake_of
 from pipeline.stores.content import ContentStore
+from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.ledger import take_stock
 from pipeline.worker.redaction_rules import redaction_of

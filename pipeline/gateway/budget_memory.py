@@ -7,10 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
-from pipeline.errors import StoreError
 from pipeline.observability.repeated_warning import RepeatedWarning
 from pipeline.policies.budgets import Budget, State, Verdict
 from pipeline.stores.budgeting import states
+from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from turnmill.clock import now_ms
 

@@ -17,7 +17,6 @@ from typing import Annotated, Final, Generic, TypeVar
 
 from fastapi import Depends, Request
 
-from pipeline.errors import StoreError
 from pipeline.gateway.aside import Aside
 from pipeline.gateway.broker_status import BrokerStatus
 from pipeline.gateway.budget_memory import Budgets
@@ -38,6 +37,7 @@ from pipeline.policies.pools import READS, SEARCHES
 from pipeline.policies.slots import Slots
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
+from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
 from turnmill.errors import TurnmillError

@@ -13,7 +13,6 @@ from starlette.requests import ClientDisconnect
 
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.recognition import AUTO, UnknownWire
-from pipeline.errors import StoreError
 from pipeline.gateway.connections import Gateway, TheGateway
 from pipeline.gateway.facts import End, FactHeaders, Where, facts_of, info_of
 from pipeline.gateway.limits import BodyTooLarge, BodyTooSlow, chunks
@@ -21,6 +20,7 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Sender
 from pipeline.gateway.threads import ThreadId
 from pipeline.gateway.upload import Upload
+from pipeline.stores.errors import StoreError
 from topics.thread_key import ThreadKey
 from turnmill.identity import thread_uuid
 from turnmill.limits import NAMED_CHARACTERS

@@ -11,11 +11,11 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from pipeline.assembly.format import WrongOption
 from pipeline.dialects import FORMATS
-from pipeline.errors import HeldThread, StoreError
 from pipeline.gateway.connections import Gateway, TheGateway, unknown_thread
 from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Admin, Reader
 from pipeline.stores.erasure import erase
+from pipeline.stores.errors import HeldThread, StoreError
 from pipeline.stores.summaries import ThreadPage, ThreadSummary
 from pipeline.turns.branches import UnknownBranch
 from pipeline.turns.pages import UnknownTurn, last_turns

@@ -19,10 +19,10 @@ from typing import Final, Self, TypeVar
 
 import pyarrow as pa
 
-from pipeline.errors import StoreError
 from pipeline.settings import Settings
 from pipeline.stores import segments
 from pipeline.stores.archive_records import Entry, Erased, Expired, Held, Removed, Written, never
+from pipeline.stores.errors import StoreError
 from pipeline.stores.objects import NotThere, Objects
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError

@@ -16,8 +16,8 @@ from posixpath import normpath
 from typing import Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
-from pipeline.errors import StoreError
 from pipeline.settings import Settings
+from pipeline.stores.errors import StoreError
 from pipeline.stores.large_values import large_values
 from pipeline.stores.objects import Objects
 from pipeline.stores.packs import Stored

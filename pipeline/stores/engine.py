@@ -12,7 +12,7 @@ import sqlalchemy
 from sqlalchemy import URL, Connection, Engine, QueuePool, event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from pipeline.errors import StoreError
+from pipeline.stores.errors import StoreError
 from pipeline.stores.failures import store_error
 from topics import json_text
 from turnmill.errors import CallerError

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.errors import HeldThread
 from pipeline.observability.audit import about, audit
 from pipeline.settings import Settings
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore
+from pipeline.stores.errors import HeldThread
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from pipeline.errors import StoreError, UnstorableData
+from pipeline.stores.errors import StoreError, UnstorableData
 from turnmill.settings import without_password
 
 MIGRATE: Final = "run `turnmill store migrate`"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pipeline.errors import HeldThread
+from pipeline.stores.errors import HeldThread
 from pipeline.stores.keys import key_text
 from pipeline.stores.schema import holds
 from pipeline.stores.versions import portions

@@ -21,9 +21,9 @@ from pyiceberg.exceptions import RESTError
 from pyiceberg.expressions import And
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipeline.errors import StoreError
 from pipeline.stores import archive_records, lake_merge, lake_rows, lake_upkeep, segments
 from pipeline.stores.archive_records import Entry, Erased, Held, Removed, Written, never
+from pipeline.stores.errors import StoreError
 from pipeline.stores.lake_offsets import Source
 from pipeline.stores.lake_place import Place, TableState
 from pipeline.stores.lake_read import of_tenant, of_threads, on_days

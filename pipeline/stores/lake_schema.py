@@ -18,8 +18,8 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import IcebergType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
-from pipeline.errors import StoreError
 from pipeline.stores import lake_files
+from pipeline.stores.errors import StoreError
 
 NAMESPACE: Final = "turnmill"
 DAY: Final = "started_at"  # the column that the partitions are days of

@@ -21,8 +21,8 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
-from pipeline.errors import StoreError
 from pipeline.stores import lake_commit, lake_merge, lake_offsets, lake_read, lake_schema
+from pipeline.stores.errors import StoreError
 from pipeline.stores.lake_commit import Change
 from pipeline.stores.lake_merge import ABOVE_ALL, Key, Rank
 from pipeline.stores.lake_offsets import Source

@@ -16,8 +16,8 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot
 
-from pipeline.errors import StoreError
 from pipeline.stores import lake_files, lake_merge
+from pipeline.stores.errors import StoreError
 from pipeline.stores.lake_commit import ERASED
 from pipeline.stores.lake_doubles import doubles, with_lower
 from pipeline.stores.lake_read import on_days, tasks

@@ -11,8 +11,8 @@ from typing import Final
 from sqlalchemy import Connection, inspect, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from pipeline.errors import StoreError
 from pipeline.stores.engine import WRITE
+from pipeline.stores.errors import StoreError
 from pipeline.stores.failures import MIGRATE
 from pipeline.stores.schema import compatibility, threads, turns
 

@@ -20,7 +20,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import ObjectStore, from_url
 
-from pipeline.errors import StoreError
+from pipeline.stores.errors import StoreError
 from pipeline.stores.files import FRESH, delete_file, files_under, read_file, write_file
 from turnmill.errors import CallerError
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from pipeline.assembly.results import Out
-from pipeline.errors import StoreError
 from pipeline.kafka.outbox import LARGEST_REQUEST, Outgoing
+from pipeline.stores.errors import StoreError
 from pipeline.worker.retry import Retry
 from topics import json_text, turn_record
 from topics.turn_record import TurnRecord

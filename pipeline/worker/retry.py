@@ -8,7 +8,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from pipeline.errors import StoreError
+from pipeline.stores.errors import StoreError
 
 log = logging.getLogger(__name__)
 

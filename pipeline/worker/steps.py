@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from pipeline.errors import StoreError
+from pipeline.stores.errors import StoreError
 
 
 class Steps:

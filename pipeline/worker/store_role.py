@@ -10,13 +10,13 @@ from typing import Final
 from aiokafka import ConsumerRecord
 
 from pipeline.assembly.records import Refused
-from pipeline.errors import StoreError, UnstorableData
 from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter, without_value
 from pipeline.kafka.outbox import Outbox, Outgoing, Producer
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
+from pipeline.stores.errors import StoreError, UnstorableData
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.budget_watch import BudgetWatch
 from pipeline.worker.expiring import Expiring

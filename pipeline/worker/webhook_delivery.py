@@ -17,7 +17,6 @@ from typing import Any, Final, Protocol
 from aiokafka import TopicPartition
 
 from pipeline.assembly.records import Refused
-from pipeline.errors import StoreError
 from pipeline.kafka.dead_letters import DeadLetterLog, outgoing_letter
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.kafka.reading import read, reader
@@ -29,6 +28,7 @@ from pipeline.policies.slots import Slots
 from pipeline.policies.webhooks import Webhook, networks
 from pipeline.settings import Settings
 from pipeline.stores.deliveries import EACH, Delivery, Due
+from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.webhook_sender import Sender
 from turnmill.clock import now_ms

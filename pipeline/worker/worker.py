@@ -13,12 +13,12 @@ import faust
 from aiokafka.errors import KafkaError
 from prometheus_client import CollectorRegistry
 
-from pipeline.errors import StoreError
 from pipeline.kafka.admin import check_topics
 from pipeline.kafka.offsets import begin_group
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.faust_app import build_app
 from pipeline.worker.roles import Role

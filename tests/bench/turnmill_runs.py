@@ -14,10 +14,10 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import StoreError
 from pipeline.observability import metrics as m
 from pipeline.settings import Settings
 from pipeline.stores.engine import create_engine
+from pipeline.stores.errors import StoreError
 from pipeline.stores.schema import turns
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.roles import ROLES

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import pytest
 
-from pipeline.errors import StoreError
 from pipeline.settings import Settings, load
 from pipeline.stores import lake_commit, lake_upkeep
 from pipeline.stores.archive import Written
 from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import lake_of
+from pipeline.stores.errors import StoreError
 from pipeline.stores.keys import key_of
 from pipeline.stores.lake import Lake
 from pipeline.turns.thread_document import newest

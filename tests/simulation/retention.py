@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from pipeline.errors import HeldThread, StoreError
 from pipeline.observability.audit import audit
 from pipeline.stores import expiry
 from pipeline.stores.erasure import erase
+from pipeline.stores.errors import HeldThread, StoreError
 from pipeline.stores.tenant_erasure import erase_tenant
 from pipeline.worker import archive_role, expiring
 from topics.thread_key import ThreadKey

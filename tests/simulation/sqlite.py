@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipeline.errors import UnstorableData
 from pipeline.policies.retention import FOREVER, Retention
+from pipeline.stores.errors import UnstorableData
 from pipeline.stores.rows import record_of
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import WriteResult

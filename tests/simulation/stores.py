@@ -20,10 +20,10 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.errors import StoreError, UnstorableData
 from pipeline.policies.retention import FOREVER, Retention
 from pipeline.stores.archive import Written
 from pipeline.stores.archive_records import Entry
+from pipeline.stores.errors import StoreError, UnstorableData
 from pipeline.stores.objects import Found, NotThere
 from pipeline.stores.rows import RecordRows, record_rows
 from pipeline.stores.schema import links, usage

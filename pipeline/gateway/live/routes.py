@@ -12,7 +12,6 @@ from fastapi import APIRouter, Header, Query, Response
 from pipeline.assembly.dialect import Dialect, Resume
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.live_text import shown
-from pipeline.errors import StoreError
 from pipeline.gateway.connections import Gateway, TheGateway, only_one, unknown_thread
 from pipeline.gateway.event_record import EventRecord
 from pipeline.gateway.live.event_stream import HEADERS, EventStream, comment, frame
@@ -23,6 +22,7 @@ from pipeline.gateway.problems import Problem, documented
 from pipeline.gateway.security import Reader, Standing
 from pipeline.gateway.threads import ThreadId, Whose
 from pipeline.observability import metrics as m
+from pipeline.stores.errors import StoreError
 from topics.thread_key import ThreadKey
 from turnmill.envelope import encode
 from turnmill.identity import thread_uuid

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from pipeline.errors import StoreError
 from pipeline.gateway.budget_memory import Budgets
 from pipeline.policies.budgets import NANO, State
 from pipeline.settings import Settings
+from pipeline.stores.errors import StoreError
 from tests.support.gateways import Running, Tokens, client, running
 
 BUDGETS = """[{"name": "acme-day", "tenant": "acme", "tokens": 10, "per": "day"},

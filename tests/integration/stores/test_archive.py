@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import pipeline.stores.objects
-from pipeline.errors import StoreError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores.archive import Archive
 from pipeline.stores.archive_records import Entry
 from pipeline.stores.erasure import erase
+from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.usage_report import UsageQuery
 from pipeline.worker.archive_role import ArchiveWork

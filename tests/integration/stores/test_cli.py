@@ -14,7 +14,7 @@ from sqlalchemy import update
 from pipeline.__main__ import cli
 from pipeline.dialects import FORMATS
 from pipeline.dialects.pydantic_ai.export import messages
-from pipeline.errors import StoreError
+from pipeline.stores.errors import StoreError
 from pipeline.stores.migrate import HEAD
 from pipeline.stores.schema import usage_sums
 from pipeline.stores.sql import ThreadStore

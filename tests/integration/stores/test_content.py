@@ -20,11 +20,11 @@ from click.testing import CliRunner
 
 from pipeline.__main__ import cli
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import StoreError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores.content import ContentStore
+from pipeline.stores.errors import StoreError
 from pipeline.stores.offload import Offload
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.canonical import turn_hash

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 
 from pipeline.__main__ import cli
-from pipeline.errors import StoreError
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.policies.retention import DAY_MS, Retention
@@ -26,6 +25,7 @@ from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore, folder
 from pipeline.stores.erasure import erase
+from pipeline.stores.errors import StoreError
 from pipeline.stores.expired_threads import Place
 from pipeline.stores.expiry import AGAIN_MS, Expired, Expiry
 from pipeline.stores.schema import expired as expired_table

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pipeline.errors import StoreError, UnstorableData
+from pipeline.stores.errors import StoreError, UnstorableData
 from pipeline.stores.failures import store_error
 from pipeline.stores.sql import ThreadStore
 from turnmill.errors import CallerError

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.__main__ import cli
-from pipeline.errors import HeldThread
 from pipeline.observability.audit import local_user
 from pipeline.settings import Settings, load
 from pipeline.stores.erasure import erase
+from pipeline.stores.errors import HeldThread
 from pipeline.stores.sql import ThreadStore
 from topics.thread_key import ThreadKey
 from turnmill.errors import CallerError

@@ -21,13 +21,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pipeline.__main__ import cli
-from pipeline.errors import StoreError
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings, load
 from pipeline.stores import lake_commit, lake_files, lake_schema, lake_table, lake_upkeep
 from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import lake_of
 from pipeline.stores.erasure import erase
+from pipeline.stores.errors import StoreError
 from pipeline.stores.lake import COLUMNS, Lake
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker.archive_role import ArchiveWork

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import StoreError
 from pipeline.policies.retention import Retention
 from pipeline.settings import Settings
 from pipeline.stores import notices
 from pipeline.stores.erasure import erase
+from pipeline.stores.errors import StoreError
 from pipeline.stores.expired_threads import Place
 from pipeline.stores.notices import AT_ONCE, CLAIMED_MS, deleted
 from pipeline.stores.sql import ThreadStore

@@ -13,8 +13,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
-from pipeline.errors import StoreError
 from pipeline.stores import migrate
+from pipeline.stores.errors import StoreError
 from pipeline.stores.schema import metadata
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Text, cast, delete, func, select, text
 
-from pipeline.errors import StoreError
 from pipeline.stores import search, turn_ids
 from pipeline.stores.engine import SEARCH as CHOICE
+from pipeline.stores.errors import StoreError
 from pipeline.stores.keys import turn_text
 from pipeline.stores.rows import record_of, record_rows
 from pipeline.stores.schema import turn_words, turns

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from pipeline.__main__ import cli
 from pipeline.cli.tenants import until
-from pipeline.errors import StoreError
 from pipeline.kafka.topic_plan import Found, Partition
 from pipeline.policies.retention import DAY_MS, Retention
 from pipeline.policies.webhooks import EVENTS, Event, Webhook, lane_of, secret_of
@@ -20,6 +19,7 @@ from pipeline.stores import tenant_erasure
 from pipeline.stores.archive_records import Entry
 from pipeline.stores.archives import archive_of
 from pipeline.stores.content import ContentStore
+from pipeline.stores.errors import StoreError
 from pipeline.stores.expiry import Expiry
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.tenant_erasure import ARCHIVE, VALUES, erase_tenant, what_is_left

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.records import StoredRecord
-from pipeline.errors import StoreError
 from pipeline.kafka.outbox import Outbox, Outgoing
 from pipeline.observability import metrics as m
 from pipeline.observability.metrics import Metrics
 from pipeline.settings import Settings
+from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from pipeline.worker import store_role
 from pipeline.worker.store_role import TurnWriter

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, select, text, update
 
-from pipeline.errors import StoreError
 from pipeline.policies.retention import Retention
 from pipeline.stores import usage_sums
 from pipeline.stores.bounded_sum import MAX_INTEGER
+from pipeline.stores.errors import StoreError
 from pipeline.stores.histogram import of_times
 from pipeline.stores.keys import UsageNames
 from pipeline.stores.schema import COUNTED, SUMMED, usage, usage_changes, usage_names, usage_state

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import StoreError
+from pipeline.stores.errors import StoreError
 from pipeline.stores.rows import record_rows
 from pipeline.stores.sql import ThreadStore
 from pipeline.stores.summaries import Counts, StepUsage, WriteResult

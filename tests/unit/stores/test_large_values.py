@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import StoreError
 from pipeline.stores import packs as packs_module
+from pipeline.stores.errors import StoreError
 from pipeline.stores.large_values import Packed
 
 FOLDER = "a" * 36

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pipeline.assembly.records import StoredRecord
-from pipeline.errors import StoreError
 from pipeline.observability.metrics import Metrics
+from pipeline.stores.errors import StoreError
 from pipeline.worker import group_work as group_work_module
 from pipeline.worker import retry
 from pipeline.worker.group_work import AT_ONCE, Group, GroupWork

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pipeline.errors import StoreError
+from pipeline.stores.errors import StoreError
 from pipeline.worker import retry
 from pipeline.worker.retry import Retry
 
