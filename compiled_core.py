@@ -36,7 +36,7 @@ GROUPS: Final[dict[str, str]] = {
     ),
     "pipeline/assembly": (
         "agent_turn builder deadlines dialect expected_record finish finishing fork limits marks offline oversized "
-        "parking partition parts records refused_events restored_state results run run_ends segment_names "
+        "parking partition parts records refused_events restored_state results run run_ends "
         "sequence_window spilled_run telemetry weight"
     ),
     "pipeline/stores": "keys rows thread_rows usage",
@@ -46,11 +46,11 @@ GROUPS: Final[dict[str, str]] = {
     "pipeline/dialects/anthropic": "blocks events message request",
     "pipeline/dialects/claude_code": "blocks events lines partials prompts session usage",
     "pipeline/dialects/gemini": "answer events partial_args request",
-    "pipeline/dialects/google_adk": "event events facts fragments memory parts request spelling whole",
+    "pipeline/dialects/google_adk": "event events facts fragments memory parts spelling whole",
     "pipeline/dialects/langgraph": (
         "builtin_tools checkpoints events merge parts protocol_v3 request shapes stream turn"
     ),
-    "pipeline/dialects/openai_agents": "answer events items memory outputs raw_events request run_items",
+    "pipeline/dialects/openai_agents": "answer events items outputs raw_events request run_items",
     "pipeline/dialects/openai_chat": "answer events request tool_calls usage",
     "pipeline/dialects/openai_responses": "events items output request",
     "pipeline/dialects/pi_agent": "events messages parts unfinished",

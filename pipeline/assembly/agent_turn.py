@@ -6,20 +6,21 @@ cycles: a response that was closed, and all of whose calls were answered. What e
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
-from pipeline.assembly.partial import partial
 from pipeline.assembly.parts import Context, Message, Part, Turn
 from pipeline.turns import tokens
+from pipeline.turns.arguments import arguments
 from pipeline.turns.partial_turns import PARTIAL
-from pipeline.turns.text import join
+from pipeline.turns.text import join, mend
 from pipeline.turns.times import bounded, iso
 from topics.json_text import Fields
 
 REASONS: Final = {"aborted": "user_cancelled", "error": "error", "disconnected": "network_failure"}
 PLACE: Final = "meta:after_part"
 ANSWERS: Final = frozenset({"tool-return", "retry-prompt"})
+UNFINISHED: Final = "meta:unfinished"
 
 
 def agent_turn(
@@ -156,4 +157,46 @@ def _part(part: Part) -> Fields | None:
             fields = {**fields, "content": fields["content"] + part.chunks[0]}
         if len(fields) == 2 and not fields["content"]:
             return None
+    return fields
+
+
+def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept: Collection[int]) -> Fields | None:
+    """Return `meta:partial`: what an interrupted turn had shown and does not keep; None where that is nothing.
+
+        {"messages": [{"message_type", "timestamp", "agent_id", "usage"?, "parts"}, ...]}
+
+    Messages have the form of the turn's own, and hold what the turn leaves out: texts, thoughts and calls that never
+    got their end (each marked `meta:unfinished`), and whole responses whose calls were not all answered. A response
+    that stays in no part has its usage here, which the turn's total counts. Arguments that broke off are
+    {"INVALID_JSON": text}. Like all of `meta:*`, it is outside of the canonical hash.
+
+    `messages`: those of the turn, each with the parts that it had before incomplete cycles were dropped. `kept`: the
+    `id()` of the messages that stay.
+    """
+    found: list[Fields] = []
+    clock = 0
+    for message, parts in messages:
+        if message.kind == "system":
+            continue
+        stay = {id(part) for part in message.parts if part.done} if id(message) in kept else set()
+        lost = [fields for part in parts if id(part) not in stay and (fields := _shown(part)) is not None]
+        clock = max(clock, message.at)
+        if lost:
+            head: Fields = {"message_type": message.kind, "timestamp": iso(clock), "agent_id": agent_id}
+            usage = message.fields.get("usage")
+            if isinstance(usage, dict) and id(message) not in kept:
+                head["usage"] = tokens.normal(usage)
+            found.append({**head, "parts": lost})
+    return {"messages": found} if found else None
+
+
+def _shown(part: Part) -> Fields | None:
+    """A part as far as it came; None where it has no content."""
+    fields = part.fields if part.done else {**part.fields, UNFINISHED: True}
+    received_text = join(part.chunks)
+    if fields["part_kind"] in ("text", "thinking"):
+        content = mend(fields.get("content") or "") + received_text
+        return {**fields, "content": content} if content else None
+    if "args" in fields and not part.done and fields["args"] is None:
+        return {**fields, "args": arguments(received_text)}
     return fields

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -97,3 +98,27 @@ def _end(turn: Fields) -> int:
     cut_off = turn.get("interruption") or {}
     times = (turn.get("submitted_at"), turn.get("completed_at"), cut_off.get("interrupted_at"))
     return max((at for at in map(epoch_ms, times) if at is not None), default=0)
+
+
+class Place(Enum):
+    """Where a message may stand in its exchange."""
+
+    PROMPT = auto()  # at the beginning: behind an answer it begins the next exchange
+    MIDDLE = auto()  # the exchange goes on behind it, as behind a call of a tool
+    ANSWER = auto()  # at the end: the next prompt begins another exchange
+
+
+def exchanges(messages: Iterable[Fields], place_of: Callable[[Fields], Place | None]) -> list[Messages]:
+    """Cut a history before each prompt that follows an answer. `place_of` None: the message stands anywhere, and what
+    stood before it decides.
+    """
+    found: list[list[Fields]] = [[]]
+    answered = False
+    for message in messages:
+        place = place_of(message)
+        if place is Place.PROMPT and answered:
+            found.append([])
+        if place is not None:
+            answered = place is Place.ANSWER
+        found[-1].append(message)
+    return [exchange for exchange in found if exchange]

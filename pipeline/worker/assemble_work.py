@@ -36,12 +36,9 @@ from pipeline.turns.redaction import Redaction
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from pipeline.worker.offloading import Offload, fits_inline, moved, offloaded
-from pipeline.worker.outgoing_results import OutgoingResults
-from pipeline.worker.parked_reads import Due, Reading, together
+from pipeline.worker.outgoing_results import OutgoingResults, StateWaves
 from pipeline.worker.retry import Retry
-from pipeline.worker.spilled_records import SpilledRecords, letters_of, spilled_records
-from pipeline.worker.state_reader import read_state
-from pipeline.worker.state_waves import StateWaves
+from pipeline.worker.state_reads import Due, Reading, SpilledRecords, letters_of, read_state, spilled_records, together
 from pipeline.worker.work import Records
 from topics.state import RunKey
 from topics.turn_record import TurnRecord

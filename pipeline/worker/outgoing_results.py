@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from pipeline.assembly.records import Refused, StoredRecord
 from pipeline.assembly.results import Out
@@ -69,3 +71,21 @@ class OutgoingResults:
         if record.topic != self.turns_topic:
             return detail
         return f"{detail}: with a content store (TURNMILL_CONTENT) large values are kept elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class StateWaves:
+    """Entries for the state topic, in the order in which they may become true there."""
+
+    segments: deque[Outgoing] = field(default_factory=deque)
+    marks: deque[Outgoing] = field(default_factory=deque)
+    tombstones: deque[Outgoing] = field(default_factory=deque)
+
+    def __iter__(self) -> Iterator[deque[Outgoing]]:
+        return iter((self.segments, self.marks, self.tombstones))
+
+    def move_to(self, others: StateWaves) -> None:
+        """Put all behind what `others` hold."""
+        for mine, theirs in zip(self, others, strict=True):
+            theirs.extend(mine)
+            mine.clear()

@@ -27,7 +27,7 @@ from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.offload import Offload
 from pipeline.worker import assemble_work as assemble_work_module
-from pipeline.worker import spilled_records as spilled_records_module
+from pipeline.worker import state_reads as state_reads_module
 from pipeline.worker.assemble_work import AssembleWork
 from pipeline.worker.assembly_metrics import AssemblyMetrics
 from topics.catalog import STATE
@@ -174,7 +174,7 @@ async def assemble(load: Iterator[bytes], folder: Path) -> None:
 
     producer = Producer(folder)
     assemble_work_module.read_state = nothing  # type: ignore[assignment]
-    spilled_records_module.read_entries = producer.entries
+    state_reads_module.read_entries = producer.entries
     offload = Offload(ContentStore.of(settings), settings.content_threshold, metrics)
     work = AssembleWork(settings, DIALECTS, producer, AssemblyMetrics(metrics, "events"), offload=offload)
     await work.assign({0: 0})

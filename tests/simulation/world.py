@@ -19,9 +19,8 @@ from pipeline.worker import (
     group_work,
     metrics_role,
     offloading,
-    spilled_records,
     stage,
-    state_reader,
+    state_reads,
     store_role,
 )
 from tests.simulation import loop as loop_module
@@ -101,10 +100,9 @@ class World:
         patch.setattr(spool, "fsync_all", spool_closed)
         patch.setattr("turnmill.spooling.fsync_all", spool_closed)
         reading = Reading(self.broker)
-        for module in (state_reader, spilled_records):
-            patch.setattr(module, "reader", reading.reader)
-            patch.setattr(module, "read", reading.read)
-        patch.setattr(spilled_records, "TemporaryFile", self.disk.file)
+        patch.setattr(state_reads, "reader", reading.reader)
+        patch.setattr(state_reads, "read", reading.read)
+        patch.setattr(state_reads, "TemporaryFile", self.disk.file)
         patch.setattr(store_role, "ThreadStore", self.database)
         if self.scenario.retention:
             retention.patch(self, patch)

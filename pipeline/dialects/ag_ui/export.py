@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pipeline.dialects.ag_ui.content import BUILTIN
 from pipeline.dialects.ag_ui.stream import META
-from pipeline.dialects.spoken import spoken
+from pipeline.dialects.exports import spoken
 from topics import json_text
 from topics.json_text import Fields
 

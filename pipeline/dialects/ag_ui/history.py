@@ -10,7 +10,7 @@ from pipeline.dialects.ag_ui.request import add_user_turn, begin
 from pipeline.dialects.ag_ui.snapshot import item_of, place
 from pipeline.dialects.ag_ui.stream import Stream
 from pipeline.dialects.ag_ui.turn import write
-from pipeline.dialects.exchanges import Place, exchanges
+from pipeline.dialects.history import Place, exchanges
 from topics.json_text import Fields
 
 

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from pipeline.dialects.anthropic.blocks import REDACTED
 from pipeline.dialects.anthropic.keys import META
-from pipeline.dialects.spoken import spoken
-from pipeline.dialects.tool_names import OwnIds, call_id, tool_name
+from pipeline.dialects.exports import OwnIds, call_id, spoken, tool_name
 from topics import json_text
 from topics.json_text import Fields
 

@@ -9,7 +9,7 @@ from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects import model_calls
 from pipeline.dialects.anthropic import request
 from pipeline.dialects.anthropic.message import Answer
-from pipeline.dialects.exchanges import Place, exchanges
+from pipeline.dialects.history import Place, exchanges
 from topics.json_text import Fields
 
 

@@ -24,9 +24,8 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Stretch
 from pipeline.dialects.google_adk import facts, fragments, whole
-from pipeline.dialects.google_adk.event import Event, read
+from pipeline.dialects.google_adk.event import USER, Event, read
 from pipeline.dialects.google_adk.memory import Memory
-from pipeline.dialects.google_adk.request import new_message
 from pipeline.dialects.google_adk.spelling import spelled
 from topics.json_text import Fields
 from turnmill.errors import InvalidRecord
@@ -105,3 +104,13 @@ def finish(builder: Builder, end: str) -> None:
 
 
 STRETCHES: Final[dict[str | None, Stretch]] = {None: fragments_of}
+
+
+def new_message(body: Any) -> Event | None:
+    """The body's message as an event of the user's; None where the body has another shape."""
+    if isinstance(body, str):
+        return read({"author": USER, "content": {"parts": [{"text": body}]}})
+    if not isinstance(body, dict):
+        return None
+    content = body.get("newMessage", body.get("new_message", body if "parts" in body else None))
+    return read({"author": USER, "content": content}) if isinstance(content, dict) else None

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects.exchanges import Place, exchanges
 from pipeline.dialects.google_adk.event import USER, read
 from pipeline.dialects.google_adk.events import apply
 from pipeline.dialects.google_adk.memory import Memory
 from pipeline.dialects.google_adk.spelling import spelled
+from pipeline.dialects.history import Place, exchanges
 from topics.json_text import Fields
 
 SECONDS: Final = 100_000_000_000  # ADK in Python and Go writes seconds, in JavaScript and Java milliseconds

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pipeline.dialects.exports import Names, paired, spoken
 from pipeline.dialects.langgraph.builtin_tools import META
-from pipeline.dialects.paired import Names, paired
-from pipeline.dialects.spoken import spoken
 from topics import json_text
 from topics.json_text import Fields
 

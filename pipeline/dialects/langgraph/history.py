@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects.exchanges import Place, exchanges
+from pipeline.dialects.history import Place, exchanges
 from pipeline.dialects.langgraph.shapes import message_of
 from pipeline.dialects.langgraph.stream import Entry, Stream
 from pipeline.dialects.langgraph.turn import write

@@ -24,7 +24,7 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Handler, Stretch
-from pipeline.dialects.openai_agents.memory import Memory
+from pipeline.dialects.openai_agents.answer import Memory
 from pipeline.dialects.openai_agents.raw_events import raw, raws, settle
 from pipeline.dialects.openai_agents.request import add_asked
 from pipeline.dialects.openai_agents.run_items import agent_name, run_item

@@ -8,9 +8,8 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Message, Part
-from pipeline.dialects.openai_agents.answer import FAILED, OPENING, TERMINAL, Answer, is_read
+from pipeline.dialects.openai_agents.answer import FAILED, OPENING, TERMINAL, Answer, Memory, is_read
 from pipeline.dialects.openai_agents.items import sources
-from pipeline.dialects.openai_agents.memory import Memory
 from pipeline.dialects.openai_responses.keys import FAKE_ID
 from pipeline.dialects.responses_progress import is_progress
 from pipeline.dialects.speakers import speaker

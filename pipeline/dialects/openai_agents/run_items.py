@@ -7,8 +7,8 @@ from typing import Any, Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.dialect import Violation
 from pipeline.assembly.parts import Part
+from pipeline.dialects.openai_agents.answer import Memory
 from pipeline.dialects.openai_agents.items import is_beside, parts, sources
-from pipeline.dialects.openai_agents.memory import Memory
 from pipeline.dialects.openai_agents.outputs import answer_of, is_output
 from pipeline.dialects.openai_agents.raw_events import settle
 from pipeline.dialects.speakers import hand_off, speaker

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pipeline.dialects.exports import Names, call_id, paired, spoken, tool_name
 from pipeline.dialects.openai_chat.keys import META, REFUSAL
 from pipeline.dialects.openai_chat.tool_calls import CUSTOM
-from pipeline.dialects.paired import Names, paired
-from pipeline.dialects.spoken import spoken
-from pipeline.dialects.tool_names import call_id, tool_name
 from topics import json_text
 from topics.json_text import Fields
 

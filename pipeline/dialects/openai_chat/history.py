@@ -7,7 +7,7 @@ from typing import Final
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
 from pipeline.dialects import model_calls
-from pipeline.dialects.exchanges import Place, exchanges
+from pipeline.dialects.history import Place, exchanges
 from pipeline.dialects.openai_chat import request
 from pipeline.dialects.openai_chat.answer import Answer
 from pipeline.dialects.openai_chat.keys import note

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
 
+from pipeline.dialects.exports import OwnIds, call_id, spoken, tool_name
 from pipeline.dialects.openai_responses.keys import META, REFUSAL
-from pipeline.dialects.spoken import spoken
-from pipeline.dialects.tool_names import OwnIds, call_id, tool_name
 from topics import json_text
 from topics.json_text import Fields
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from pipeline.assembly.builder import Builder
 from pipeline.assembly.format import Messages, Reader
-from pipeline.dialects.exchanges import Place, exchanges
+from pipeline.dialects.history import Place, exchanges
 from pipeline.dialects.pi_agent.messages import Received, span, time_of, write
 from topics.json_text import Fields
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pipeline.dialects import FORMATS
-from pipeline.dialects.paired import Names, paired
-from pipeline.dialects.tool_names import call_id, tool_name
+from pipeline.dialects.exports import Names, call_id, paired, tool_name
 
 Fields = dict[str, Any]
 NAMES = Names("role", "assistant", "tool", "tool_call_id", ("tool_calls",), ("content",))

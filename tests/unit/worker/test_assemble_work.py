@@ -21,7 +21,7 @@ from pipeline.settings import Settings
 from pipeline.turns.redaction import Redaction, TextRule
 from pipeline.worker import assemble_work as assemble_work_module
 from pipeline.worker import offloading, outgoing_results
-from pipeline.worker import spilled_records as spilled_records_module
+from pipeline.worker import state_reads as state_reads_module
 from pipeline.worker.assemble_work import MANY, AssembleWork
 from pipeline.worker.assembly_limits import limits_of
 from pipeline.worker.assembly_metrics import AssemblyMetrics
@@ -380,7 +380,7 @@ async def test_a_spilled_run_that_can_not_be_built_leaves_all_of_its_records(
         for name in names:
             yield name, found[name] or b""
 
-    monkeypatch.setattr(spilled_records_module, "read_entries", on_the_topic)
+    monkeypatch.setattr(state_reads_module, "read_entries", on_the_topic)
     broker = asyncio.ensure_future(delivering(producer))
     log = Log()
     log.add(envelope(0, [*text("a"), {"type": "poison"}], run_id="bad"))

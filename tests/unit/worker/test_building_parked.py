@@ -18,7 +18,7 @@ from pipeline.assembly.parked_runs import park
 from pipeline.settings import Settings
 from pipeline.worker import assemble_work as assemble_work_module
 from pipeline.worker import offloading
-from pipeline.worker import spilled_records as spilled_records_module
+from pipeline.worker import state_reads as state_reads_module
 from pipeline.worker.assemble_work import AssembleWork
 from tests.support.toy import Log, envelope, text
 from tests.unit.worker.test_assemble_work import Producer, delivering, feed, letters_of, producer, work
@@ -48,7 +48,7 @@ async def topic(work: AssembleWork, producer: Producer, monkeypatch: pytest.Monk
             if record.key in names and record.value is not None:
                 yield record.key, record.value
 
-    monkeypatch.setattr(spilled_records_module, "read_entries", on_the_topic)
+    monkeypatch.setattr(state_reads_module, "read_entries", on_the_topic)
     broker = asyncio.ensure_future(delivering(producer))
     yield made
     broker.cancel()
@@ -99,7 +99,7 @@ async def test_a_full_disk_holds_the_floor_and_loses_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(spilled_records_module, "TemporaryFile", full)
+        patch.setattr(state_reads_module, "TemporaryFile", full)
         log.add(envelope(1, text("b"), end="aborted"))
         log.add(envelope(2, text("c")))
         for _ in range(2):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.worker.cores import cores
+from pipeline.worker.parts import cores
 
 MACHINE = 8
 

@@ -1,12 +1,14 @@
-"""The raw records of runs that are on the state topic: for parked ones, and for those whose turn can't be built, or is
-too large.
+"""Reads of the state topic: all that a partition had, after a restart; and the raw records of single runs, for those
+that are parked, and for those whose turn can't be built, or is too large.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from os import SEEK_END
 from tempfile import TemporaryFile
 from typing import IO, Final
@@ -14,7 +16,8 @@ from typing import IO, Final
 from aiokafka import TopicPartition
 
 from pipeline.assembly.records import Refused, buried
-from pipeline.assembly.results import Unbuilt
+from pipeline.assembly.restored_state import RestoredState
+from pipeline.assembly.results import Parked, Unbuilt
 from pipeline.kafka.reading import read, reader
 from pipeline.settings import Settings
 from topics import state
@@ -22,7 +25,7 @@ from topics.catalog import STATE
 from topics.state import RunKey, Segment
 from turnmill.errors import InvalidRecord
 
-AT_ONCE: Final = 1000  # records
+AT_ONCE: Final = 1000  # records, which are many small objects until they are taken
 
 log = logging.getLogger(__name__)
 
@@ -114,3 +117,63 @@ async def read_entries(
             for record in records:
                 if record.key in wanted and record.value is not None:
                     yield record.key, record.value
+
+
+async def read_state(
+    settings: Settings, partitions: Iterable[int], empty: Callable[[], RestoredState]
+) -> dict[int, RestoredState]:
+    """-> what each partition had; `empty` makes one that has nothing. Raises BrokerError.
+
+    A plain consumer: Faust's tables take seconds.
+    """
+    topic = STATE.full_name(settings.topic_prefix)
+    mine = [TopicPartition(topic, partition) for partition in partitions]
+    if not mine:
+        return {}
+    states = {place: empty() for place in mine}
+    async with reader(settings, max_poll_records=AT_ONCE) as consumer:
+        begins, ends = await consumer.beginning_offsets(mine), await consumer.end_offsets(mine)
+        async for place, records in read(consumer, {place: (begins[place], ends[place]) for place in mine}):
+            for record in records:
+                _take(states[place], record.key, record.value)
+    return {place.partition: found for place, found in states.items()}
+
+
+def _take(state: RestoredState, key: bytes, value: bytes | None) -> None:
+    try:
+        state.take(key, value)
+    except InvalidRecord as error:  # of a newer worker, or not ours
+        log.warning("state entry %r skipped: %s", key[:80], error)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Due:
+    """A parked run that is over. Until it is built the events topic is needed from the offset `floor` on."""
+
+    parked: Parked
+    floor: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """A read of a partition of the state topic, which goes on beside all other work; -> the records of some due runs.
+
+    Runs are taken out of its result as they are built.
+    """
+
+    partition: int
+    task: asyncio.Task[dict[RunKey, SpilledRecords]]
+
+
+def together(due: Mapping[RunKey, Due], most: int) -> dict[RunKey, tuple[str, ...]]:
+    """-> the state keys of the runs that one read serves: those that were over first, whose records have `most` bytes
+    together; of the first run in any case.
+    """
+    chosen: dict[RunKey, tuple[str, ...]] = {}
+    size = 0
+    for run, one in due.items():
+        size += one.parked.size
+        if chosen and size > most:
+            break
+        chosen[run] = one.parked.segments
+    return chosen

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.dialects import FORMATS
+from pipeline.dialects.exports import OwnIds
 from pipeline.dialects.history import Origin, thread
-from pipeline.dialects.tool_names import OwnIds
 from tests.support.assembled import START, THREAD_ID
 
 
