@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from aiokafka import ConsumerRecord
 
@@ -18,13 +18,10 @@ from pipeline.settings import Settings
 from pipeline.stores.content import ContentStore
 from pipeline.stores.errors import StoreError, UnstorableData
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.budget_watch import BudgetWatch
 from pipeline.worker.expiring import Expiring
 from pipeline.worker.group_work import Group, GroupWork
+from pipeline.worker.housekeeping import BudgetWatch, SearchSteps, Spending, Summing
 from pipeline.worker.notifying import Notifying
-from pipeline.worker.search_steps import SearchSteps
-from pipeline.worker.spending import Spending
-from pipeline.worker.summing import Summing
 from topics import catalog, turn_record
 from turnmill.clock import now_ms
 from turnmill.envelope import batch_refusal
@@ -120,28 +117,20 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
     return Refused(record, Reason.UNPROCESSABLE, f"can't be stored: {detail}")
 
 
-class StoreWork(GroupWork):
-    """Writes turns; in between, it keeps the sums of usage up, and what searches need, says what is spent, lets threads
-    expire, and sends notices.
-    """
+class Housekeeper(Protocol):
+    """What is done beside the writing of turns, in steps."""
 
-    def __init__(
-        self,
-        writer: TurnWriter,
-        summing: Summing,
-        expiring: Expiring,
-        searches: SearchSteps,
-        spending: Spending,
-        notifying: Notifying,
-        budgets: BudgetWatch,
-    ) -> None:
+    def step(self) -> None:
+        """Begin a step, if it is time to."""
+
+
+class StoreWork(GroupWork):
+    """Writes turns; in between, its housekeepers go on by a step each. `spending` is one of them."""
+
+    def __init__(self, writer: TurnWriter, housekeepers: Sequence[Housekeeper], spending: Spending) -> None:
         super().__init__("store", writer.apply, writer.metrics)
-        self.summing = summing
-        self.expiring = expiring
-        self.searches = searches
+        self.housekeepers = housekeepers
         self.spending = spending
-        self.notifying = notifying
-        self.budgets = budgets
 
     def drop(self) -> None:
         """What is spent is said by other workers, if this one has no partition any more."""
@@ -150,20 +139,20 @@ class StoreWork(GroupWork):
 
     async def tick(self, partition: int, idle_ms: int) -> None:
         """A step of each, whichever partition it is for."""
-        self.summing.step()
-        self.expiring.step()
-        self.searches.step()
-        self.spending.step()
-        self.notifying.step()
-        self.budgets.step()
+        for one in self.housekeepers:
+            one.step()
 
 
 def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> StoreWork:
     """The work of this role."""
     writer = TurnWriter(settings, metrics, Outbox(producer, without_value))
-    summing = Summing(writer.opened, wanted=settings.usage_sums)
-    expiring = Expiring(settings, writer.opened, metrics)
-    searches, spending = SearchSteps(writer.opened), Spending(writer.opened, metrics)
-    notifying = Notifying(settings, writer.opened, metrics)
-    budgets = BudgetWatch(settings, writer.opened, metrics)
-    return StoreWork(writer, summing, expiring, searches, spending, notifying, budgets)
+    spending = Spending(writer.opened, metrics)
+    housekeepers = (
+        Summing(writer.opened, wanted=settings.usage_sums),
+        Expiring(settings, writer.opened, metrics),
+        SearchSteps(writer.opened),
+        spending,
+        Notifying(settings, writer.opened, metrics),
+        BudgetWatch(settings, writer.opened, metrics),
+    )
+    return StoreWork(writer, housekeepers, spending)

@@ -15,7 +15,7 @@ from pipeline.stores.bounded_sum import MAX_INTEGER
 from pipeline.stores.budgeting import states
 from pipeline.stores.schema import deleted_usage
 from pipeline.stores.sql import ThreadStore
-from pipeline.worker.budget_watch import BudgetWatch
+from pipeline.worker.housekeeping import BudgetWatch
 from topics.thread_key import ThreadKey
 from turnmill import clock
 from turnmill.identity import thread_uuid

@@ -1,0 +1,144 @@
+"""What the store role does beside its own work, in steps: sums of usage, words for searches, costs, budgets.
+
+Several workers may be at the same at once, unless a class says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from pipeline.observability import metrics as m
+from pipeline.observability.metrics import Metrics
+from pipeline.settings import Settings
+from pipeline.stores.budgeting import states
+from pipeline.stores.sql import ThreadStore
+from pipeline.turns.tokens import NANO
+from pipeline.worker.steps import Steps
+from turnmill.clock import now_ms
+
+# Seconds between two steps.
+SUM_UP: Final = 5.0  # what changes the same sums is added to them once
+SUM_UP_MORE: Final = 0.1  # where there is more to do
+SUM_UP_AGAIN: Final = 10.0  # after a failure
+INDEX: Final = 60.0  # where nothing was left: other store roles may have the other setting
+INDEX_MORE: Final = 0.6
+INDEX_BUSY: Final = 0.2  # which a step takes, some transactions long: others write in the pause behind it
+SPENT: Final = 30.0
+BUDGETS: Final = 10.0
+BUDGETS_NONE: Final = 600.0  # without budgets, of which something may be left
+
+HOUR_MS: Final = 3_600_000
+KNOWN_MS: Final = 86_400_000  # for which a notice stays known behind its window
+
+log = logging.getLogger(__name__)
+
+Opened = Callable[[], Awaitable[ThreadStore]]
+
+
+class Summing:
+    """Keep the sums of usage up: take up what was noted, and build what is missing.
+
+    `wanted`: whether there are to be sums.
+    """
+
+    def __init__(self, store: Opened, *, wanted: bool) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._decided = False
+        # Readers count the changes that wait.
+        self.steps = Steps(self._step, SUM_UP_AGAIN, log, "the sums of usage wait to be kept up")
+
+    def step(self) -> None:
+        """Begin to take some changes up, if it is time to."""
+        self.steps.begin()
+
+    async def _step(self) -> float:
+        store = await self._store()
+        if not self._decided:
+            await store.keep_sums(wanted=self._wanted)
+            self._decided = True
+        return SUM_UP_MORE if await store.sum_up() else SUM_UP
+
+
+class SearchSteps:
+    """Add the words of turns that were stored with TURNMILL_SEARCH=off; with that setting, delete all words."""
+
+    def __init__(self, store: Opened) -> None:
+        self._store = store
+        self.steps = Steps(self._step, INDEX, log, "turns wait for their words to be searched")
+
+    def step(self) -> None:
+        """Begin to look after some turns, if it is time to."""
+        self.steps.begin()
+
+    async def _step(self) -> float:
+        loop = asyncio.get_running_loop()
+        end, done = loop.time() + INDEX_BUSY, 1
+        store = await self._store()
+        while done and loop.time() < end:
+            done = await store.index_some()
+        return INDEX_MORE if done else INDEX
+
+
+class Spending:
+    """Set the metric of what the last hour has cost, read from the store: it holds over restarts, and holds all costs.
+
+    Each worker with a partition looks, and all see the same.
+    """
+
+    def __init__(self, store: Opened, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self.steps = self._begin()
+
+    def _begin(self) -> Steps:
+        return Steps(self._step, SPENT, log, "what the last hour has cost is not known")
+
+    def step(self) -> None:
+        """Look, if it is time to."""
+        self.steps.begin()
+
+    def stop(self) -> None:
+        """Say nothing any more, as nobody calls `step` from now on who could correct it; the next `step` looks anew."""
+        self.steps = self._begin()
+        self._metrics.set(m.COST_LAST_HOUR, 0)
+
+    async def _step(self) -> float:
+        mine = self.steps
+        cost = await (await self._store()).spent(now_ms() - HOUR_MS)
+        if self.steps is mine:
+            self._metrics.set(m.COST_LAST_HOUR, cost / NANO)
+        return SPENT
+
+
+class BudgetWatch:
+    """Say when a budget is reached: once for each budget, window and level, whichever worker sees it first.
+
+    Each worker with a partition looks; the store takes a notice's id once.
+    """
+
+    def __init__(self, settings: Settings, store: Opened, metrics: Metrics) -> None:
+        self._budgets = settings.budget_list
+        self._store = store
+        self._metrics = metrics
+        self._said: set[str] = set()
+        self.steps = Steps(self._step, BUDGETS, log, "what is used of the budgets is not known")
+
+    def step(self) -> None:
+        """Look, if it is time to."""
+        self.steps.begin()
+
+    async def _step(self) -> float:
+        now = now_ms()
+        store = await self._store()
+        for state in await states(store, self._budgets, now):
+            self._metrics.set(m.BUDGET_USED, state.ratio, budget=state.budget.name)
+            new = [one for one in state.notices(now) if one["id"] not in self._said]
+            if new:
+                await store.add_notices(new, keep_until=state.end + KNOWN_MS)
+                self._said |= {one["id"] for one in new}
+        await store.forget_windows(now)
+        return BUDGETS if self._budgets else BUDGETS_NONE
