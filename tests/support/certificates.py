@@ -31,6 +31,7 @@ class Authority:
             _builder(subject, subject, key, days=30)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_usage(signs=True), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA256())
         )
         file = folder / f"{name}.pem"
@@ -47,6 +48,7 @@ class Authority:
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
+            .add_extension(self._identifier(), critical=False)  # Python 3.13 asks for it
             .sign(self.key, hashes.SHA256())
         )
         lock = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
@@ -58,6 +60,9 @@ class Authority:
             + self.certificate.public_bytes(pem)
         )
         return file
+
+    def _identifier(self) -> x509.AuthorityKeyIdentifier:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
 
 
 def _name(text: str) -> x509.Name:
