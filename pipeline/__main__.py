@@ -11,10 +11,10 @@ from typing import Final
 
 import click
 
-from pipeline.errors import CallerError, TurnmillError
 from pipeline.extras import missing, need
 from topics import CORE
 from turnmill.command_line import COMMANDS
+from turnmill.errors import CallerError, TurnmillError
 
 # Commands whose modules are not called as they are; `bench` is of a checkout alone.
 MODULES: Final = {

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.errors import BrokerError
 from pipeline.settings import Settings
 from tests.bench.chat_server import PACE, TOKENS
 from tests.bench.worker import environment
+from turnmill.errors import BrokerError
 
 PLAIN: Final = "plain"
 MODES: Final = {PLAIN: "nothing is captured", "run": "`turnmill run`", "client": "`turnmill.async_client()`"}

@@ -10,12 +10,12 @@ from typing import Final
 
 import orjson
 
-from pipeline.errors import BrokerError
 from tests.bench import kafka_streams
 from tests.bench.load_topics import Site
 from tests.bench.result import Measured
 from tests.bench.worker import environment
 from topics import catalog
+from turnmill.errors import BrokerError
 
 PROGRAM_WITHIN = 180.0  # seconds
 FAUST_RECORDS: Final = 40_000  # a share of the load is enough to measure its rate

@@ -13,8 +13,8 @@ from pipeline.assembly.limits import Limits
 from pipeline.assembly.partition import Partition
 from pipeline.assembly.records import StoredRecord
 from pipeline.dialects import DIALECTS
-from pipeline.errors import CallerError
 from tests.bench.loads import Load, text
+from turnmill.errors import CallerError
 
 RUNS = 1_500
 BATCH = 2_000  # records of one feed

@@ -11,7 +11,7 @@ from typing import Final
 
 from aiokafka import AIOKafkaProducer
 
-from pipeline.errors import StoreError
+from pipeline.stores.errors import StoreError
 from pipeline.stores.sql import ThreadStore
 from tests.bench.arrivals import arrivals
 from tests.bench.load_topics import Site

@@ -10,8 +10,8 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from pipeline.devbroker.processes import last_lines
-from pipeline.errors import BrokerError
 from tests.bench.worker import READY_WITHIN
+from turnmill.errors import BrokerError
 
 
 @asynccontextmanager

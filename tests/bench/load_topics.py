@@ -14,15 +14,16 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.partitioner import DefaultPartitioner
 from aiokafka.structs import TopicPartition
 
-from pipeline.errors import BrokerError, StoreError
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
+from pipeline.stores.errors import StoreError
 from pipeline.worker.roles import ROLES
 from tests.bench.loads import Load
 from tests.bench.postgres import database
 from topics import catalog
 from topics.catalog import Topic
 from turnmill.clock import now_ms
+from turnmill.errors import BrokerError
 from turnmill.kafka.client import client_options
 
 BATCH_BYTES = 65_536  # of the load's record batches

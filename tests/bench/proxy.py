@@ -12,11 +12,11 @@ from typing import Final
 import aiohttp
 
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import BrokerError
 from pipeline.settings import Settings
 from tests.bench.chat_server import TOKENS
 from tests.bench.listening import listening
 from tests.bench.worker import gateway
+from turnmill.errors import BrokerError
 
 DIRECT: Final = "direct"
 MODES: Final = {

@@ -10,7 +10,6 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from pipeline.errors import CallerError
 from tests.bench import capture
 from tests.bench.conditions import in_words
 from tests.bench.contenders import CONTENDERS, RATIOS
@@ -21,6 +20,7 @@ from tests.bench.publishing import MODES
 from tests.bench.result import percentile
 from tests.bench.results import Suite
 from tests.bench.tables import SHARES, sheets
+from turnmill.errors import CallerError
 
 MARKS: Final = re.compile(r"(<!-- measured -->\n).*?(<!-- end -->)", re.DOTALL)
 

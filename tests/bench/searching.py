@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from sqlalchemy import text
 
-from pipeline.errors import CallerError
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
 from tests.bench import postgres
 from tests.bench.searched_store import BEGIN, RARE, Speech, fill, order, rare, record
+from turnmill.errors import CallerError
 
 RARE_WORD: Final = "a word in one turn of 100,000"
 COMMON_WORD: Final = "a word in all turns"

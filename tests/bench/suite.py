@@ -13,7 +13,6 @@ from typing import Final
 
 from pipeline.devbroker import local
 from pipeline.devbroker.ports import free_ports
-from pipeline.errors import CallerError
 from pipeline.kafka.admin import apply_topics
 from pipeline.settings import Settings
 from tests.bench import (
@@ -37,6 +36,7 @@ from tests.bench.loads import LOADS, Load, Script, fleet, staggered, unfinished
 from tests.bench.result import Contender, Measured
 from tests.bench.results import Result, Suite
 from tests.bench.streams import STREAMS
+from turnmill.errors import CallerError
 
 Progress = Callable[[str], None]
 

@@ -16,9 +16,9 @@ from urllib.parse import quote, urlencode
 from pydantic import SecretStr
 
 from pipeline.gateway.app import create_app
+from pipeline.policies.webhooks import Webhook
 from pipeline.stores.schema import metadata
 from pipeline.stores.sql import ThreadStore
-from pipeline.webhooks import Webhook
 from tests.climbing.cost import Target
 from tests.climbing.topics import THREAD_ID, turns_of
 from tests.property.test_hostile_events import FILES

@@ -21,13 +21,13 @@ from pipeline.assembly.run_list import RunList
 from pipeline.assembly.usual_silence import UsualSilence
 from pipeline.dialects import DIALECTS
 from pipeline.dialects.live_text import shown
-from pipeline.errors import StoreError
 from pipeline.gateway.dashboard.dead_letters import _letter
 from pipeline.gateway.dashboard.intake import Intake
 from pipeline.gateway.event_record import EventRecord
 from pipeline.observability.metrics import Metrics
 from pipeline.observability.telemetry_meter import TelemetryMeter
 from pipeline.observability.turn_spans import turn_span
+from pipeline.stores.errors import StoreError
 from pipeline.stores.schema import metadata
 from pipeline.stores.sql import ThreadStore
 from pipeline.turns.thread_document import thread_document

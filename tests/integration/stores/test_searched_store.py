@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from pipeline.errors import StoreError
 from pipeline.stores.engine import create_engine
+from pipeline.stores.errors import StoreError
 from pipeline.stores.search import SearchQuery
 from pipeline.stores.sql import ThreadStore
 from tests.bench import report, searched_store, searching

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import CallerError
 from tests.bench import report
 from tests.bench.capture import Captured
 from tests.bench.contenders import CONTENDERS
@@ -20,6 +19,7 @@ from tests.bench.results import Result, Suite
 from tests.bench.scale import Grown, Processes, Scale
 from tests.bench.suite import APART, MEASUREMENTS, Plan
 from tests.bench.targets import aims
+from turnmill.errors import CallerError
 
 WHERE: dict[str, Any] = {
     "core": "interpreted",

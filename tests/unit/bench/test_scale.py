@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from pipeline.errors import BrokerError
 from tests.bench import scale
 from tests.bench.worker import Worker
+from turnmill.errors import BrokerError
 
 
 class Standing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pipeline.errors import BrokerError
 from pipeline.settings import load
 from tests.bench import report
 from tests.bench.contenders import CONTENDERS
@@ -12,6 +11,7 @@ from tests.bench.result import Contender, Measured
 from tests.bench.results import Suite
 from tests.bench.suite import _part, _result
 from tests.unit.bench.test_report import WHERE
+from turnmill.errors import BrokerError
 
 
 async def test_who_fails_once_has_no_figure_and_the_others_have_theirs() -> None:

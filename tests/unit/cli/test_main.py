@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline.__main__ import COMMANDS, cli, main
-from pipeline.errors import CallerError
+from turnmill.errors import CallerError
 
 
 def helps(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:

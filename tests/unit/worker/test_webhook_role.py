@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline.observability.metrics import Metrics
-from pipeline.webhooks import EVENTS, Event, Webhook
+from pipeline.policies.webhooks import EVENTS, Event, Webhook
 from pipeline.worker.webhook_role import Taking, _notice, _turn
 
 NAMED = {"v": 1, "thread_id": "t", "run_id": "r", "turn_id": "i", "agent_id": "a", "revision": 0, "status": "complete"}
