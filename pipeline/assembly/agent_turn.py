@@ -26,7 +26,10 @@ UNFINISHED: Final = "meta:unfinished"
 def agent_turn(
     context: Context, turn: Turn, start: int | None, *, keep_telemetry: bool
 ) -> tuple[Fields, list[dict[str, int | None]]]:
-    """-> (AgentTurn JSON, per response {"ttft_ms", "duration_ms"}); `start` is the run's own word, epoch ms."""
+    """Return the AgentTurn's JSON, and per response {"ttft_ms", "duration_ms"}.
+
+    `start` is the run's own word, epoch ms.
+    """
     complete = turn.end == "complete"
     started = turn.first_at if start is None else min(start, turn.last_at)
     document: Fields = {
@@ -101,7 +104,7 @@ def _messages(
 
 
 def complete_cycles(messages: list[Message]) -> list[Message]:
-    """An interrupted turn's messages without the responses that never closed or whose calls were not all answered."""
+    """Return an interrupted turn's messages without responses that never closed or whose calls weren't all answered."""
     dropped: set[int] = set()
     for message in messages:
         if message.kind != "response":
@@ -127,7 +130,10 @@ def _describe(context: Context, message: Message, document: Fields, *, complete:
 
 
 def _placed(message: Message, kept: list[bool] | None) -> Fields:
-    """A system message's fields; its place among the parts of the response before it counts only those that stay."""
+    """Return a system message's fields.
+
+    Its place among the parts of the response before it counts only those that stay.
+    """
     if PLACE not in message.fields:
         return message.fields
     fields = {key: value for key, value in message.fields.items() if key != PLACE}
@@ -149,7 +155,7 @@ def _order_returns(response: Message, request: Message) -> None:
 
 
 def _part(part: Part) -> Fields | None:
-    """The part as JSON; None where it says nothing."""
+    """Return the part as JSON; None for an empty one."""
     fields = part.fields
     if fields["part_kind"] in ("text", "thinking"):
         if part.chunks:
@@ -191,7 +197,7 @@ def partial(agent_id: str, messages: Sequence[tuple[Message, list[Part]]], kept:
 
 
 def _shown(part: Part) -> Fields | None:
-    """A part as far as it came; None where it has no content."""
+    """Return a part as far as it came; None where it has no content."""
     fields = part.fields if part.done else {**part.fields, UNFINISHED: True}
     received_text = join(part.chunks)
     if fields["part_kind"] in ("text", "thinking"):

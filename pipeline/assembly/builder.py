@@ -81,11 +81,11 @@ class Builder:
         return response
 
     def current_response(self) -> Message:
-        """The open response, or a new one."""
+        """Return the open response, or a new one."""
         return self.response or self.open_response()
 
     def last_response(self) -> Message | None:
-        """The newest response, open or closed."""
+        """Return the newest response, open or closed."""
         for message in reversed(self.messages):
             if message.kind == "response":
                 return message
@@ -106,7 +106,10 @@ class Builder:
                 self.open_thinking.clear()
 
     def request_after(self, response: Message | None) -> Message:
-        """The request that answers `response` (by default the newest response): a new one where there is none."""
+        """Return the request that answers `response` (by default the newest response).
+
+        A new one where there is none.
+        """
         response = response or self.last_response()
         if response is not None and response.request is not None:
             response.request.at = max(response.request.at, self.at)
@@ -166,12 +169,12 @@ class Builder:
         return part
 
     def call_in_response(self, call_id: str) -> Part | None:
-        """The call of this id in the open response: ids may be used again in a later one."""
+        """Return the call of this id in the open response: ids may be used again in a later one."""
         found = self.calls.get(call_id)
         return found[1] if found is not None and found[0] is self.response else None
 
     def tool_call(self, call_id: str, name: str, args: Any, kind: str = "tool-call", **fields: Any) -> Part:
-        """A call with its final arguments; completes the open one of this id in this response, or stands alone."""
+        """Add a call with its final arguments; completes the open one of this id in this response, or stands alone."""
         part = self.call_in_response(call_id) or self.tool_start(call_id, name, kind)
         part.fields.update({"part_kind": kind, "tool_name": name, "args": args, **fields})
         part.done = True
@@ -181,10 +184,10 @@ class Builder:
         return part
 
     def tool_return(self, call_id: str, *, kind: str = "tool-return", **fields: Any) -> Part | None:
-        """A call's result, into the request behind the call's response; the last of several in one step wins.
+        """Add a call's result to the request behind the call's response; the last of several in one step wins.
 
-        `fields`: status, content, tool_name (by default the call's) and whatever the wire has. A result whose call
-        has not come yet waits for it: None.
+        `fields`: status, content, tool_name (by default the call's) and whatever the wire has. A result whose call has
+        not come yet waits for it: None.
         """
         found = self.calls.get(call_id)
         if found is None:
@@ -212,7 +215,7 @@ class Builder:
     # ---- beside the conversation
 
     def system(self, event_type: str, data: Any, **fields: Any) -> Message:
-        """A SystemMessage at this point; `meta:after_part` keeps its place among the open response's parts."""
+        """Add a SystemMessage at this point; `meta:after_part` keeps its place among the open response's parts."""
         message = Message(
             "system", self.at, fields={"event_type": event_type, "event_data": data, **fields}, closed=True
         )
@@ -222,7 +225,7 @@ class Builder:
         return message
 
     def sys_event(self, event_type: str, data: Any) -> None:
-        """A data-sys-* event: to telemetry; tokens also to the newest response."""
+        """Add a data-sys-* event: to telemetry; tokens also to the newest response."""
         self.telemetry.append((self.at, event_type, data))
         if event_type == "data-sys-usage" and isinstance(data, dict):
             self.usage(data, streamed=True)
@@ -241,14 +244,14 @@ class Builder:
     def user_turn(
         self, parts: list[Fields], *, at: int | None = None, client_metadata: Fields | None = None, **fields: Any
     ) -> None:
-        """What the user submitted to start this run; `at` in epoch ms, by default the run's start."""
+        """Add the user's submission that started this run; `at` in epoch ms, by default the run's start."""
         turn: Fields = {"turn_type": "user", "at": at, "parts": parts, **fields}
         if client_metadata:
             turn["client_metadata"] = client_metadata
         self.user_turns.append(turn)
 
     def end_turn(self, end: str, at: int | None = None) -> None:
-        """This turn is over; what follows in the run belongs to its next turn. `end` as in `finish`.
+        """End this turn; later events of the run belong to its next turn. `end` as in `finish`.
 
         `at` (epoch ms) is the turn's last moment; by default the newest event's.
         """

@@ -1,4 +1,4 @@
-"""Which event has happened to a run, by its last record and by the broker's time (epoch ms)."""
+"""The event that has happened to a run, by its last record and by the broker's time (epoch ms)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ENDINGS: Final = {
 
 
 def ending(run: Run, event: Event) -> str:
-    """The end of a run that `event` has closed; see `finish`."""
+    """Return the end of a run that `event` has closed; see `finish`."""
     return ENDINGS.get(event) or run.verdict()
 
 
 def ended(run: Run, limits: Limits) -> Event | None:
-    """The event that closes the run after its last record; None while the run goes on."""
+    """Return the event that closes the run after its last record; None while the run goes on."""
     if run.beyond is not None:
         return Event.TOO_LARGE
     if run.end is not None:
@@ -35,12 +35,12 @@ def ended(run: Run, limits: Limits) -> Event | None:
 
 
 def window_is_full(run: Run, limits: Limits) -> bool:
-    """Whether more waits for the event that is missing than may."""
+    """Return True if more waits for the missing event than may."""
     return run.early.events > limits.window_events or run.ahead > limits.window_bytes
 
 
 def overdue(run: Run, now: int, limits: Limits) -> Event | None:
-    """The deadline of a run in memory that has passed; None without one."""
+    """Return the deadline of a run in memory that has passed; None without one."""
     if _gap_is_over(run, now, limits):
         return Event.GAP_TIMEOUT
     if _grace_is_over(run, now, limits) and not run.early:
@@ -49,7 +49,7 @@ def overdue(run: Run, now: int, limits: Limits) -> Event | None:
 
 
 def overdue_spilled(spilled: SpilledRun, now: int, limits: Limits) -> Event | None:
-    """The deadline of a spilled run that has passed, as far as it is known without rebuilding the run."""
+    """Return the deadline of a spilled run that has passed, as far as it is known without rebuilding the run."""
     if spilled.run is not None:
         return overdue(spilled.run, now, limits)
     if _gap_is_over(spilled, now, limits):

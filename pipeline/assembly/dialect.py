@@ -1,4 +1,4 @@
-"""What the program knows of a wire, in one record: how its events become turns, and what else is asked of it.
+"""A wire as one record: how its events become turns, and all else that the program asks of it.
 
 A handler takes the builder and one event. It raises `Violation` where the event breaks its dialect's rules (the
 event becomes a dead letter, the run goes on); a KeyError or TypeError of a malformed event counts as `invalid_event`.
@@ -33,19 +33,19 @@ class Violation(InvalidRecord):
 
 
 class Shown(NamedTuple):
-    """What an event adds for people who look on while a run goes on. `text` of a tool is its name."""
+    """The visible part of an event, for people who watch a run. `text` of a tool is its name."""
 
     kind: Literal["text", "thinking", "tool"]
     text: str
 
 
 def nothing(builder: Builder, event: Fields) -> None:
-    """Handler of an event that is for display only."""
+    """Handle an event that is for display only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """What the SDK's own client expects of the stream of a run that is still going on; events may be any JSON.
+    """The expectations of an SDK's own client on the stream of a running run; events may be any JSON.
 
     `begins`: whether another answer begins with this event, where a run has several; a client takes up the newest.
     `number`: of an event in its answer, by which a client says what it has; None: it has none. `told`: whether its
@@ -104,10 +104,13 @@ class Dialect:
     resume: Resume | None = None
 
     def conversation_of(self, events: Iterable[Any]) -> str | None:
-        """The conversation's id by the first of these events that tells it: for streams whose thread nobody names."""
+        """Return the conversation's id by the first of these events that has it.
+
+        For streams whose thread nobody names.
+        """
         return next(filter(None, map(self.conversation, events)), None)
 
     def knows(self, event: Fields) -> bool:
-        """Whether this is an event of this wire, as far as one event can tell."""
+        """Return True if this is an event of this wire, as far as one event can tell."""
         found, kind = self.recognises(event), event.get(self.wire.kind)
         return isinstance(kind, str) and kind in self.handlers if found is None else found

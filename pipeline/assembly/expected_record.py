@@ -1,4 +1,4 @@
-"""What the next record of a run looks like, byte by byte, where the run goes on with its text.
+"""The expected bytes of a run's next record, where the run goes on with its text.
 
 Nine of ten records do, and differ from the one before in a few numbers and in their text. The compiled core knows them
 by their bytes: an `ExpectedRecord` holds those that all of them have in common, and the native kernel `delta_reader`
@@ -36,7 +36,7 @@ MARK: Final = "\u241e the text of a delta \u241e"
 
 
 class ExpectedRecord:
-    """What a record of one run is like that only goes on with a text. `head`: its bytes before `,"seq":`."""
+    """The expected form of a run's record that only continues a text. `head`: its bytes before `,"seq":`."""
 
     __slots__ = ("_event", "_holder", "_key", "_known", "head")
 
@@ -57,11 +57,11 @@ class ExpectedRecord:
         self._key = path[-1]
 
     def entry(self, run: Any) -> Entry:
-        """-> what `read_deltas` takes under the head of this run's records."""
+        """Return the entry that `read_deltas` takes under the head of this run's records."""
         return (*self._known, run)
 
     def event(self, text: str) -> Fields:
-        """-> the one event that says what a record's events say together."""
+        """Return the one event that stands for all events of a record."""
         self._holder[self._key] = text
         return self._event
 
@@ -71,11 +71,12 @@ class ExpectedRecord:
 
 
 def expected_after(envelope: Fields, paths: Iterable[Path]) -> ExpectedRecord | None:
-    """What the next record is like if it goes on as this one ends; `paths`: where its last event may hold its text.
-    What it says of its run comes once.
+    """Return the form of the next record if it goes on as this one ends, without what comes once in a run.
 
-    None where it holds none, or several; where the envelope's keys come in an order that publishers do not use; where
-    it would take much memory.
+    `paths`: where its last event may have its text.
+
+    None where it has none, or several; where the envelope's keys come in an order that publishers do not use; where it
+    would take much memory.
     """
     event = envelope["events"][-1]
     found = [path for path in paths if _at(event, path).__class__ is str]
@@ -106,7 +107,7 @@ class Layout(NamedTuple):
 
 
 def layout(names: Iterable[str]) -> Layout | None:
-    """The keys of an envelope in their order -> where they stand; None where the kernel would not find its numbers."""
+    """Return the positions of an envelope's keys; None where the kernel would not find its numbers."""
     others = [name for name in names if name != "run"]
     numbers, events = others.index("seq"), others.index("events")
     head, rest, tail = others[:numbers], others[numbers + 1 : events], others[events + 1 :]

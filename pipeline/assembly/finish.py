@@ -107,7 +107,7 @@ def _record(
 
 
 def _parent(context: Context) -> dict[str, str]:
-    """The run that started this one: {"run_id"?, "thread_id"?}, as far as the publisher knows it."""
+    """Return the run that started this one: {"run_id"?, "thread_id"?}, as far as the publisher knows it."""
     parent = {"run_id": context.parent_run_id} if context.parent_run_id else {}
     if context.parent_thread_id:
         parent["thread_id"] = thread_uuid(context.parent_thread_id, context.tenant)[0]
@@ -115,7 +115,7 @@ def _parent(context: Context) -> dict[str, str]:
 
 
 def _add_facts(builder: Builder, record: TurnRecord, start: int | None) -> None:
-    """What the run says of its thread goes with its last record."""
+    """Add the run's facts about its thread to its last record."""
     context = builder.context
     agents = list(builder.agents)
     if not builder.facts_only and context.agent_id not in [agent.get("agent_id") for agent in agents]:

@@ -30,8 +30,10 @@ PolishTelemetry = Callable[[TelemetryRecord], TelemetryRecord]
 
 @dataclass(frozen=True, slots=True)
 class Finishing:
-    """`polish` changes each finished turn before it is handed over, and `polish_telemetry` each telemetry record:
-    redaction, and so does `redacted` with a text of which a hash is kept. `fits`: whether the turns topic takes a
+    """The last steps of a run.
+
+    `polish` changes each finished turn before it is handed over, and `polish_telemetry` each telemetry record:
+    redaction; `redacted` does the same with a text of which a hash is kept. `fits`: whether the turns topic takes a
     record of a large run, as the host sends it.
     """
 
@@ -43,7 +45,7 @@ class Finishing:
     redacted: Redacted = str
 
     def finished(self, run: Run, event: Event) -> tuple[list[TurnRecord], list[TelemetryRecord]]:
-        """The turns of a run that `event` has ended, and what only they tell of its tokens."""
+        """Return the turns of a run that `event` has ended, and the telemetry that only they have."""
         large = event is Event.TOO_LARGE or run.size > self.limits.reopen_bytes  # so it won't be opened again
         keep = self.limits.keep_telemetry
         turns, builder = close(run, ending(run, event), keep_telemetry=keep, last=large, redacted=self.redacted)
@@ -56,16 +58,19 @@ class Finishing:
         return turns, list(telemetry)
 
     def streamed(self, run: Run, record: Record) -> Iterable[TelemetryRecord]:
-        """The telemetry that `record`, the last one that the run took, has brought."""
+        """Return the telemetry of `record`, the last one that the run took."""
         found = streamed_records(run)
         return found if self.polish_telemetry is None else polished(run, found, self.polish_telemetry, record)
 
     def all_fit(self, turns: Iterable[TurnRecord]) -> bool:
-        """Whether the turns topic takes them."""
+        """Return True if the turns topic takes them."""
         return self.fits is None or all(map(self.fits, turns))
 
     def cut_off(self, oversized: Oversized, segments: Iterable[Segment]) -> Out:
-        """-> the turns of as much of a run as fits, and its other records as dead letters; `segments`: all of it."""
+        """Return the turns of as much of a run as fits, and its other records as dead letters.
+
+        `segments`: all of it.
+        """
         run, rest = cut_off([*segments, oversized.rest], self.dialect_of, self.limits.run_bytes, self._run_fits)
         out = Out(dead=[Refused(with_key(one, oversized.run.thread_id), Reason.TOO_LARGE, ADVICE) for one in rest])
         if run is not None:
@@ -82,7 +87,10 @@ class Finishing:
 
 
 def is_large(run: Run) -> bool:
-    """Whether its turns may be too large for their topic. Each message repeats the names of its context."""
+    """Return True if the run's turns might exceed the record limit of the turns topic.
+
+    Many small messages add up, since each repeats the names of agent and model.
+    """
     context = run.builder.context
     names = len(context.agent_id) + len(context.model_name or "") + len(context.provider_name or "")
     return run.size + names * run.next > LARGE

@@ -14,9 +14,10 @@ SAME: Final = frozenset({str, int, float, bool, bytes, type(None)})  # they neve
 
 
 def fork(value: T) -> T:
-    """A copy of lists, sets, dictionaries, tuples and dataclasses in each other; an object that is met twice is met
-    twice in the copy. Everything else (functions, members of an Enum, constants) is taken as it is. Raises
-    RecursionError.
+    """Return a copy of lists, sets, dictionaries, tuples and dataclasses in each other.
+
+    An object that occurs twice occurs twice in the copy. Everything else (functions, members of an Enum, constants) is
+    taken as it is. Raises RecursionError.
     """
     return cast("T", _forked(value, {}))
 
@@ -111,8 +112,9 @@ def _shape(kind: Any) -> _Shape | None:
 
 
 def _dataclass(value: Any, shape: _Shape, memo: Memo) -> Any:
-    """Made by its own constructor, as a compiled class can't be made without; one that may change is known to the memo
-    before its fields are copied, so that they may refer to it.
+    """Return a copy made by its own constructor, as a compiled class can't be made without.
+
+    One that may change is known to the memo before its fields are copied, so that they may refer to it.
     """
     if shape.frozen:
         made = type(value)(*[_forked(getattr(value, name), memo) for name in shape.taken])

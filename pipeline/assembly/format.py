@@ -18,7 +18,7 @@ Messages = Sequence[Fields]
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How one SDK's messages are read.
+    """The reader of one SDK's messages.
 
     `split`: a history -> its exchanges, each what the user asked and what the agent did then. `fill`: an exchange into
     a builder -> how it ended, as in `finish`; None where the agent has not answered yet. `time`: when an exchange
@@ -67,7 +67,7 @@ class Format:
         return options
 
     def printed(self, document: Fields, *, branch: str | None = None, partial: bool = False, **options: Any) -> Fields:
-        """What callers get of a thread: the document, or {"thread_id", "messages"}.
+        """Return a thread for callers: the document, or {"thread_id", "messages"}.
 
         `branch`: only the branch that this run is in. A document has all of them without it, messages the newest one.
         Raises UnknownBranch.
@@ -85,7 +85,7 @@ class Format:
 
 
 def _added(messages: Messages, kept: Messages) -> list[int]:
-    """The places of the messages that are not among those that are kept."""
+    """Return the indexes of the messages that are not among `kept`."""
     left = Counter(map(json_text.dumps, kept))
     places = []
     for place, message in enumerate(messages):

@@ -31,8 +31,10 @@ UNIT: Final = 256  # bytes that most marks need no more than
 
 
 class Marks:
-    """RunKey -> Closed, in the order of `add`. `shares`: how much of them each tenant has, in units of UNIT bytes, so
-    that a bound on them bounds memory, too: a mark with a long name counts as several.
+    """RunKey -> Closed, in the order of `add`.
+
+    `shares`: how much of them each tenant has, in units of UNIT bytes, so that a bound on them bounds memory, too: a
+    mark with a long name counts as several.
 
     Entries are appended to pages; a place is a page's number times PAGE, plus an offset in it. The slots are a hash
     table with open addressing, at most half full: they hold places, plus one. The hash is that of the run's name
@@ -58,7 +60,7 @@ class Marks:
         return (self._key(place) for place in self._places())
 
     def get(self, key: RunKey) -> Closed | None:
-        """How a run was closed; None without a mark."""
+        """Return how a run was closed; None without a mark."""
         slot = self._find(*_packed(key))
         return None if slot is None else self._closed(self._slots[slot] - 1)
 
@@ -115,7 +117,7 @@ class Marks:
                 self._advance(key.tenant)
 
     def _advance(self, tenant: str | None) -> None:
-        """The oldest mark of a tenant was removed: go on to its next one."""
+        """Go on to a tenant's next mark, since its oldest was removed."""
         place, last = self._ends[tenant]
         while (at := self._at(place))[0][at[1]] == REMOVED:
             if place == last:
@@ -129,12 +131,12 @@ class Marks:
         return self._key(self._ends[self.shares.most()][0])
 
     def oldest(self) -> tuple[RunKey, Closed] | None:
-        """The run whose mark was added first; None where there are no marks."""
+        """Return the run whose mark was added first; None where there are no marks."""
         place = self._first()
         return None if place is None else (self._key(place), self._closed(place))
 
     def by_age(self) -> Marks:
-        """The marks in the order in which the runs were closed; the same object where they are in it already."""
+        """Return the marks in the order in which the runs were closed; the same object where they are in it already."""
         places = list(self._places())
         ages = [self._closed(place).at for place in places]
         if all(one <= other for one, other in pairwise(ages)):
@@ -142,7 +144,7 @@ class Marks:
         return self._copied(place for _, place in sorted(zip(ages, places, strict=True)))
 
     def packed(self) -> Marks:
-        """The marks in their order; the same object where less than half of its pages is of removed ones."""
+        """Return the marks in their order; the same object where less than half of its pages is of removed ones."""
         return self if len(self._pages) * PAGE <= 2 * (self._bytes + PAGE) else self._copied(self._places())
 
     def _copied(self, places: Iterable[int]) -> Marks:
@@ -154,7 +156,7 @@ class Marks:
     # ---- pages
 
     def _first(self) -> int | None:
-        """The place of the oldest entry; pages before it are dropped."""
+        """Return the place of the oldest entry; pages before it are dropped."""
         place = next(self._places(), None)
         if place is None:
             self._pages, self._head = deque([bytearray()]), 0
@@ -197,8 +199,9 @@ class Marks:
     # ---- slots
 
     def _find(self, name: bytes, prefix: bytes, offset: int | None = None) -> int | None:
-        """The slot of the mark of a name that begins like this: with the tenant of one, or with the name alone; then
-        `offset` tells which.
+        """Return the slot of the mark of a name with this prefix.
+
+        The prefix is the name with its tenant, or the name alone; then `offset` tells which.
         """
         slots = self._slots
         last = len(slots) - 1
@@ -234,7 +237,10 @@ def _units(size: int) -> int:
 
 
 def _packed(key: RunKey) -> tuple[bytes, bytes]:
-    """-> the name of a run, and the same with its tenant. Both begin with their lengths: none is another's prefix."""
+    """Return the name of a run, and the same with its tenant.
+
+    Both begin with their lengths: none is another's prefix.
+    """
     name = _name(key.thread_id, key.run_id)
     if key.tenant is None:
         return name, name + UNNAMED
@@ -243,11 +249,11 @@ def _packed(key: RunKey) -> tuple[bytes, bytes]:
 
 
 def _name(thread_id: str, run_id: str) -> bytes:
-    """As in the keys of the state topic; a thread id has no slash."""
+    """Return the name as in the keys of the state topic; a thread id has no slash."""
     name = f"{thread_id}/{run_id}".encode()
     return LENGTH.pack(len(name)) + name
 
 
 def _behind(page: bytearray, at: int) -> int:
-    """The offset behind the text that begins at `at` with its length."""
+    """Return the offset behind the text that begins at `at` with its length."""
     return int(at + LENGTH.size + LENGTH.unpack_from(page, at)[0])

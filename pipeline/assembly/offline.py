@@ -37,8 +37,10 @@ def assemble(
 def close(
     run: Run, end: str, *, keep_telemetry: bool = False, last: bool = False, redacted: Redacted = str
 ) -> tuple[list[TurnRecord], Builder]:
-    """The turns of a run as it stands, and the builder they were made of. It can go on unless it ended as complete, or
-    `last` says that it won't: a copy of a large run would fill the memory. `redacted`: a text as it will be stored.
+    """Return the turns of a run as it stands, and the builder that made them.
+
+    It can go on unless it ended as complete, or `last` says that it won't: a copy of a large run would fill the memory.
+    `redacted`: a function from a text to its stored form.
     """
     if not (last or (end == "complete" and not run.early)):
         builder = with_room(partial(fork, run.builder))

@@ -54,14 +54,14 @@ def cut_off(
 
 
 def with_key(record: Record, thread_id: str) -> Record:
-    """The record with the key that it had on the events topic."""
+    """Return the record with the key that it had on the events topic."""
     if record.key is not None:
         return record
     return StoredRecord(record.value or b"", record.offset, record.timestamp, thread_id.encode(), record.headers)
 
 
 def _within(records: Sequence[StoredRecord], most: int) -> list[StoredRecord]:
-    """The first records that together weigh `most` at most."""
+    """Return the first records that together weigh `most` at most."""
     weighs = 0
     for count, record in enumerate(records):
         value = record.value or b""
@@ -85,7 +85,7 @@ def _in_order(segments: Sequence[Segment], dialect_of: Callable[[Envelope], Dial
 
 
 def _count(records: Sequence[StoredRecord], size: int) -> int:
-    """How many of the first records have at most so many bytes."""
+    """Return how many leading records fit into `size` bytes."""
     return bisect_right(list(accumulate(len(record.value or b"") for record in records)), size)
 
 

@@ -16,13 +16,14 @@ from topics.state import RunKey, Segment
 
 
 def weight(partition: Partition) -> int:
-    """What the open runs take of the memory, more or less: bytes."""
+    """Return the approximate memory of the open runs, in bytes."""
     return partition.runs.spilled_weight + sum([run.size for run in partition.runs.open.values() if run.read is None])
 
 
 def park(partition: Partition, most: int) -> None:
-    """Park runs until the others weigh `most` at most, or are all light: each time the heaviest of the tenant whose
-    runs weigh most, so that nobody's runs make room for another's.
+    """Park runs until the others weigh `most` at most, or are all light.
+
+    Each time the heaviest of the tenant whose runs weigh most, so that nobody's runs make room for another's.
     """
     excess = weight(partition) - most
     heavy: dict[str | None, list[tuple[int, RunKey]]] = {}

@@ -29,8 +29,9 @@ NAMES: Final = ("thread_id", "run_id", "agent_id", "dialect", "ts", "tenant")
 
 
 class Outline(dict[str, Any]):
-    """An envelope without its events: in place of them is a range of so many. `weight`: of its record; `ended`: how the
-    stream has ended, if it stops behind them; None: it goes on.
+    """An envelope without its events: in place of them is a range of as many.
+
+    `weight`: of its record; `ended`: how the stream has ended, if it stops behind them; None: it goes on.
     """
 
     __slots__ = ("ended", "weight")
@@ -74,7 +75,10 @@ def outline(envelope: Fields, size: int, dialect: Dialect) -> Outline:
 
 
 def outlined(segment: Segment, dialects: Mapping[str, Dialect]) -> OutlinedSegment:
-    """The segment without its records. What can't be read is left out: once the run is built it is a dead letter."""
+    """Return the segment without its records.
+
+    Unreadable ones are left out: once the run is built they are dead letters.
+    """
     head: Fields = {}
     numbers = array("q")
     for value in segment.records:
@@ -107,7 +111,7 @@ def _stream_end(events: Iterable[Any], dialect: Dialect) -> StreamEnd | None:
 
 
 def listening(dialect: Dialect) -> Dialect:
-    """A dialect that does nothing with events but ask whether they end the stream."""
+    """Return a dialect that does nothing with events but ask whether they end the stream."""
     ended = dialect.ended
 
     def listen(builder: Builder, event: Fields) -> None:
@@ -123,7 +127,7 @@ def unknown(name: str) -> Dialect:
 
 
 def bare(builder: Builder) -> Builder:
-    """A builder of the same run that holds nothing of it but its names, and how its stream has ended."""
+    """Return a builder of the same run with nothing but its names, and how its stream has ended."""
     of = builder.context
     context = Context(of.thread_id, of.run_id, of.agent_id, of.dialect)
     context.tenant, context.traceparent = of.tenant, of.traceparent
@@ -134,4 +138,4 @@ def bare(builder: Builder) -> Builder:
 
 
 def _nothing(builder: Builder) -> None:
-    """A parked run has begun."""
+    """Do nothing at the beginning of a parked run."""

@@ -72,7 +72,7 @@ class Partition:
 
     @property
     def out(self) -> Out:
-        """What has come out since the host took it."""
+        """The results since the host took them."""
         return self.ends.out
 
     @out.setter
@@ -81,7 +81,7 @@ class Partition:
 
     @property
     def counts(self) -> Counts:
-        """What has happened since the host took them."""
+        """The counts since the host took them."""
         return self.ends.counts
 
     @counts.setter
@@ -279,7 +279,7 @@ class Partition:
         return dialect
 
     def run_of(self, key: RunKey, state: State) -> Run | None:
-        """A run that a record may belong to; None where there is none, or it can't be read any more."""
+        """Return the run that a record may belong to; None where there is none, or it can't be read any more."""
         if state is OPEN:
             return self.runs.open[key]
         spilled = self.runs.spilled.get(key) or self.runs.reopenable.get(key)
@@ -300,8 +300,9 @@ class Partition:
         return self.runs.state(key)
 
     def _await_unreadable(self, key: RunKey) -> bool:
-        """Where a run that can't be built is parked, let the host read its records, which become dead letters ->
-        whether it is parked.
+        """Let the host read the records of a parked run that can't be built; return whether it is parked.
+
+        They become dead letters.
         """
         parked = self.runs.spilled[key].read is not None
         if parked:
@@ -309,7 +310,7 @@ class Partition:
         return parked
 
     def _reopened(self, run: Run | None, closed: Closed, envelope: Envelope, record: Record) -> Run:
-        """An interrupted run goes on: its turn will be replaced by a newer revision. Raises InvalidRecord."""
+        """Reopen an interrupted run: its turn will be replaced by a newer revision. Raises InvalidRecord."""
         seq = envelope["seq"]
         if closed.cut:
             detail = f"seq {seq}: the run was too large, and was cut off (TURNMILL_RUN_BYTES, TURNMILL_CONTENT)"
@@ -354,20 +355,21 @@ class Partition:
         self.ends.close(key, run, known or event, self.now)
 
     def open_runs(self) -> int:
-        """How many runs are open, in memory or spilled."""
+        """Return how many runs are open, in memory or spilled."""
         return len(self.runs.open) + len(self.runs.spilled)
 
     # ---- what a restart needs
 
     def floor(self) -> int:
-        """The first offset that is still needed: of the oldest open run's oldest record that is not spilled."""
+        """Return the first offset that is still needed: of the oldest open run's oldest record that is not spilled."""
         for run in self.runs.open.values():
             return run.first_offset
         return self.next
 
     def spill(self) -> None:
-        """Move runs that have been open for long to the state topic, so that the floor may pass them; and the oldest
-        ones where they are so many that their records fill the memory.
+        """Move runs that have been open for long to the state topic, so that the floor may pass them.
+
+        Also the oldest ones where they are so many that their records fill the memory.
         """
         self.unspilled = 0
         held = sum([run.size - run.spilled for run in self.runs.open.values()])

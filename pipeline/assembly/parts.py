@@ -109,7 +109,7 @@ class Turn(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """What is known about a run beside its events: the envelope and its `run` object."""
+    """The facts about a run beside its events: the envelope and its `run` object."""
 
     thread_id: str
     run_id: str

@@ -13,7 +13,7 @@ Envelope = Fields  # the JSON of a record of the events topic
 
 
 class Record(Protocol):
-    """What assembly needs of a Kafka record; `timestamp` is the broker's, epoch ms."""
+    """The fields of a Kafka record that assembly needs; `timestamp` is the broker's, epoch ms."""
 
     @property
     def offset(self) -> int: ...
@@ -48,8 +48,9 @@ class Refused:
 
 
 def buried(values: Iterable[bytes], offset: int, at: int, thread_id: str, detail: str) -> list[Refused]:
-    """A dead letter for each raw record of a run that has no turn. `offset` and `at`, the broker's time (ms), are those
-    of the newest of them.
+    """Return a dead letter for each raw record of a run that has no turn.
+
+    `offset` and `at`, the broker's time (ms), are those of the newest of them.
     """
     key = thread_id.encode()
     return [Refused(StoredRecord(value, offset, at, key), Reason.INVALID_EVENT, detail) for value in values]

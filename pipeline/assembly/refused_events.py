@@ -9,7 +9,7 @@ from turnmill.errors import InvalidRecord, Reason
 
 
 def refusal(event: Any, kind: str, error: Exception) -> tuple[Reason, str]:
-    """What a handler has raised -> the reason, and the detail. `kind`: where the wire's events have their kind."""
+    """Return the reason and the detail of a handler's error. `kind`: the key of an event's type."""
     if isinstance(error, InvalidRecord):
         return error.reason, error.detail
     return Reason.INVALID_EVENT, _detail(event, kind, error)

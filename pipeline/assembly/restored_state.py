@@ -1,4 +1,4 @@
-"""What the state topic holds of a partition, taken record by record as it is read.
+"""The state topic's entries of a partition, taken record by record as it is read.
 
 A restart has marks of closed runs by the ten thousand for each partition, and most of the topic is marks that were
 removed since. Each is packed as it comes: nothing is held of it but what will be remembered.
@@ -67,7 +67,7 @@ class RestoredState:
         return True
 
     def by_run(self) -> dict[RunKey, Segments]:
-        """The segments of each run."""
+        """Return the segments of each run."""
         found: dict[RunKey, Segments] = {}
         for key, (run, segment) in self.segments.items():
             found.setdefault(run, {})[key.decode()] = segment
@@ -76,10 +76,9 @@ class RestoredState:
     def runs(
         self, found: Mapping[RunKey, Segments]
     ) -> tuple[dict[RunKey, SpilledRun], dict[RunKey, SpilledRun], list[RunKey]]:
-        """What `by_run` gave -> (open runs, reopenable ones, complete ones whose worker died before it removed their
-        segments).
+        """Return (open runs, reopenable ones, complete ones whose worker died before it removed their segments).
 
-        The mark of a run that is open goes: it was reopened since.
+        `found` is from `by_run`. The mark of a run that is open goes: it was reopened since.
         """
         spilled: dict[RunKey, SpilledRun] = {}
         reopenable: dict[RunKey, SpilledRun] = {}

@@ -1,4 +1,4 @@
-"""What assembly of a partition hands over to its host."""
+"""The results of a partition that assembly hands over to its host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TurnKey = tuple[str | None, str]  # (tenant, turn_id): the turn_id is made of th
 
 @dataclass(slots=True)
 class Counts:
-    """What happened since the last look; the caller adds it to its metrics and resets it."""
+    """The counts since the last look; the caller adds them to its metrics and resets them."""
 
     records: int = 0
     events: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # by dialect
@@ -40,8 +40,9 @@ class Unbuilt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Oversized:
-    """A run whose turns are larger than their topic takes, to be cut by `oversized.cut_off`. `segments`: state keys of
-    its raw records; `rest`: those that the state topic does not have.
+    """A run whose turns are larger than their topic takes, to be cut by `oversized.cut_off`.
+
+    `segments`: state keys of its raw records; `rest`: those that the state topic does not have.
     """
 
     run: RunKey
@@ -106,7 +107,7 @@ class Out:
         self.large |= other.large
 
     def leave_out(self, encode: Callable[[TurnRecord], object]) -> None:
-        """Runs with a turn that `encode` raises for have no turns; their raw records become dead letters."""
+        """Remove the turns of runs for which `encode` raises; their raw records become dead letters."""
         turns, self.turns = self.turns, []
         built, self.built = self.built, []
         begin = 0

@@ -94,7 +94,7 @@ class Run:
         self.guesses = GUESSES if read_deltas is not None else 0
 
     def knows(self, envelope: Envelope) -> bool:
-        """Whether a record brings nothing new: its events were applied or wait already, and so does its `end`."""
+        """Return True if a record brings nothing new: its events and its `end` were applied or wait already."""
         seq, count, end = envelope["seq"], len(envelope["events"]), envelope.get("end")
         if seq > self.next:
             return self.early.holds(envelope)
@@ -103,8 +103,10 @@ class Run:
         return bool(seq + count < self.next)
 
     def misses(self, envelope: Envelope) -> bool:
-        """Whether events of a record are new to it. Where none is, its `end` may be: a run that was opened again has
-        none, so only the offset tells that the record is read again.
+        """Return True if events of a record are new to it.
+
+        Where none is, its `end` may be: a run that was opened again has none, so only the offset tells that the record
+        is read again.
         """
         return bool(envelope["seq"] + len(envelope["events"]) > self.next)
 
@@ -202,8 +204,9 @@ class Run:
             self.ended_at = None if builder.ended is None else record.timestamp
 
     def go_on(self, first: int, last: int, count: int, text: str, record: Record) -> bool:
-        """Take a record that is as expected: `count` events, which say `text` together, from `first` to `last` (ms) ->
-        whether that is all that they do; else nothing has changed.
+        """Take a record that is as expected; return False, with nothing changed, if it does more than continue a text.
+
+        It has `count` events, which say `text` together, from `first` to `last` (ms).
         """
         builder, expected = self.builder, self.expected
         if expected is None or self.early:
@@ -221,7 +224,10 @@ class Run:
         return True
 
     def foresee(self, envelope: Envelope) -> ExpectedRecord | None:
-        """What the next record is like if it goes on as this one ends, which was the newest; None: it is not known."""
+        """Return the expected next record if it goes on as this one ends, which was the newest.
+
+        None: it is not known.
+        """
         event = envelope["events"][-1] if envelope["events"] else None
         if event.__class__ is not dict:
             return None
@@ -286,8 +292,9 @@ class Run:
         self.gap_at = at if self.early else None
 
     def park(self) -> None:
-        """Let go of what its events have made: from here on it is followed by their numbers alone. All of its records
-        must be on the state topic.
+        """Drop what its events have made: from here on it is followed by their numbers alone.
+
+        All of its records must be on the state topic.
         """
         self.read = self.last_offset
         self.dialect = listening(self.dialect)
@@ -302,19 +309,22 @@ class Run:
         return outline(envelope, _size(record), self.dialect), slim
 
     def missing(self) -> list[list[int]]:
-        """The holes in the sequence, as [first, last] of each."""
+        """Return the holes in the sequence, as [first, last] of each."""
         return self.early.holes(self.next) if self.early else []
 
     def last_seq(self) -> int:
-        """The highest seq that was seen; -1 where there was no event."""
+        """Return the highest seq that was seen; -1 where there was no event."""
         return self.early.last_seq(self.next) if self.early else self.next - 1
 
     def count(self, missing: Iterable[Sequence[int]]) -> int:
-        """How many events were seen: all but those in `missing`, which are its holes."""
+        """Return how many events were seen: all but those in `missing`, which are its holes."""
         return self.last_seq() + 1 - sum([last - first + 1 for first, last in missing])
 
     def verdict(self) -> str:
-        """How the run ended. A publisher that saw it break off knows best, then the stream's own terminal event."""
+        """Return how the run ended.
+
+        A publisher that saw it break off knows best, then the stream's own terminal event.
+        """
         if self.builder.ended is None:
             return self.end or "disconnected"
         return self.end if self.end in ("aborted", "error") else self.builder.ended

@@ -1,4 +1,4 @@
-"""Where the runs of a partition end: what is handed over then, and where the run goes."""
+"""The ends of a partition's runs: the results that are handed over, and the next state of each run."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ class RunEnds:
         self.counts = Counts()
 
     def collect(self, run: Run, record: Record) -> None:
-        """Move what a run has produced on the way to `out`; a record with many bad events is one dead letter. `record`
-        is the one that it took last.
+        """Move a run's results so far to `out`; a record with many bad events is one dead letter.
+
+        `record` is the one that it took last.
         """
         if run.read is not None:
             run.refusals.clear()  # they come again when it is built
@@ -100,15 +101,17 @@ class RunEnds:
         self.out.oversized.append(Oversized(key, self.segments.of(key), rest, run.revision))
 
     def give_up(self, key: RunKey, run: Run | None, detail: str) -> None:
-        """Part with a run that can't be moved or built, so that it stops no other; see `run_states`. All of its records
-        are dead letters then, so a restart must not find those that were spilled. None: it has no others.
+        """Give up a run that can't be moved or built, so that it stops no other; see `run_states`.
+
+        All of its records are dead letters then, so a restart must not find those that were spilled. None: it has no
+        others.
         """
         self._bury(key, run, detail)
         self.runs.give_up(key)
         self.remove_segments(key)
 
     def _bury(self, key: RunKey, run: Run | None, detail: str) -> None:
-        """The raw records of a run become dead letters; those on the state topic are the host's to read."""
+        """Turn the raw records of a run into dead letters; those on the state topic are the host's to read."""
         spilled = self.segments.not_buried(key)
         if spilled:
             self.out.unbuilt.append(Unbuilt(key, spilled, detail))
@@ -120,17 +123,20 @@ class RunEnds:
             self.out.marks.extend((name, None) for name in self.segments.remove(key))
 
     def await_build(self, key: RunKey, now: int) -> None:
-        """A parked run is over, or can't be followed: the host reads its records, and calls `parked_runs.build`."""
+        """Let the host read the records of a parked run that is over, or can't be followed.
+
+        It calls `parked_runs.build`.
+        """
         self.awaited[key] = []
         self.out.parked.append(Parked(key, self.segments.of(key), now, self.segments.size(key)))
 
     def wait(self, key: RunKey, record: Record) -> None:
-        """A record has come for an awaited run."""
+        """Keep a record for an awaited run."""
         self.awaited[key].append(record)
         self.awaited_bytes += len(record.value or b"")
 
     def waited(self, key: RunKey) -> list[Record]:
-        """An awaited run was built -> what has come for it since."""
+        """Return the records that came for an awaited run, which is built now."""
         records = self.awaited.pop(key)
         self.awaited_bytes -= sum([len(record.value or b"") for record in records])
         return records
@@ -175,11 +181,11 @@ class SegmentNames:
         return sum(self._of.get(key, {}).values())
 
     def not_buried(self, key: RunKey) -> tuple[str, ...]:
-        """Those whose records are no dead letters yet."""
+        """Return the segments whose records are no dead letters yet."""
         return self.of(key)[self._buried.get(key, 0) :]
 
     def bury(self, key: RunKey) -> None:
-        """The records of all segments of a run are dead letters."""
+        """Note that the records of all segments of a run are dead letters."""
         self._buried[key] = len(self._of.get(key, ()))
 
     def remove(self, key: RunKey) -> tuple[str, ...]:

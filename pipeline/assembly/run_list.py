@@ -1,9 +1,10 @@
-"""The runs of the events topic, and which of them the assembler has open: from events and state. Pure; times in broker
-ms.
+"""The runs of the events topic, and which of them the assembler has open: from events and state. Pure.
+
+Times in broker ms.
 
 A run is open from its first record to its `end`, or to the mark with which the assembler closes it, on its deadline or
-on its dialect's own end. Records of the events topic before the committed offset are not needed: what they brought to
-a run that is still open is in its segments on the state topic. Both topics may be read in any order: whether a run is
+on its dialect's own end. Records of the events topic before the committed offset are not needed: what they brought to a
+run that is still open is in its segments on the state topic. Both topics may be read in any order: whether a run is
 over is asked of its newest offset and of its mark, as a restarted assembler does.
 
 Runs that are over are remembered for a while, too: they may go on, and readers of their threads ask where they began.
@@ -32,8 +33,10 @@ SHARE: Final = 20  # of a tenant's runs, one in so many goes where there is no m
 
 @dataclass(slots=True, eq=False)
 class ListedRun:
-    """One run. `events`: up to the newest one that was seen; `offset`: of its newest record; `first`: of the first one
-    that was seen, or that a segment names, and `seq`: with which event it began.
+    """One run.
+
+    `events`: up to the newest one that was seen; `offset`: of its newest record; `first`: of the first one that was
+    seen, or that a segment names, and `seq`: with which event it began.
     """
 
     key: RunKey
@@ -61,8 +64,10 @@ class ListedRun:
 
 
 class RunList:
-    """The open runs. Where there are more than `most`, of the tenant that has most those go that spoke last: they are
-    taken up again with their next record. `left_out` counts them.
+    """The open runs, at most `most`.
+
+    Beyond that, those go that spoke last, of the tenant that has most: they are taken up again with their next record.
+    `left_out` counts them.
 
     Of those that are over, the longest silent are forgotten after `window` ms, or where they take more than `room`
     bytes.
@@ -104,13 +109,14 @@ class RunList:
         return {run.thread for run in self._of_id.get(thread_id, {}).values() if run.last_at >= since}
 
     def take_event(self, value: bytes | None, offset: int, at: int) -> None:
-        """A record of the events topic. What is malformed opens no run."""
+        """Take a record of the events topic. A malformed one opens no run."""
         with suppress(InvalidRecord):
             self.take(decode(value), offset, at)
 
     def take(self, envelope: dict[str, Any], offset: int, at: int, *, past: bool = False) -> ListedRun:
-        """Take a decoded record of the events topic, and return its run. `past`: it is from before the committed
-        offset, and opens none.
+        """Take a decoded record of the events topic, and return its run.
+
+        `past`: it is from before the committed offset, and opens none.
         """
         key = RunKey(envelope.get("tenant"), envelope["thread_id"], envelope["run_id"])
         self.now = max(self.now, at)
@@ -135,7 +141,7 @@ class RunList:
         return run
 
     def take_state(self, key: bytes | None, value: bytes | None) -> None:
-        """A record of the state topic. What is malformed changes nothing."""
+        """Take a record of the state topic. A malformed one changes nothing."""
         with suppress(InvalidRecord):
             if value is None:
                 self._remove(key or b"")
@@ -234,7 +240,7 @@ class RunList:
                 del self._of_id[key.thread_id]
 
     def _remove(self, name: bytes) -> None:
-        """A tombstone. A run that has lost all of its segments was given up."""
+        """Take a tombstone. A run that has lost all of its segments was given up."""
         key = self._segments.pop(name, None)
         if key is not None:
             self._spilled[key] -= 1
@@ -262,7 +268,7 @@ def _size(key: RunKey) -> int:
 
 
 def kind_of(event: Any) -> str | None:
-    """What an event's wire calls it: its `type`, or the name under which it was sent."""
+    """Return the type of an event on its wire, or the name under which it was sent."""
     if not isinstance(event, dict):
         return None
     return next((found for name in ("type", "event", "method", "object") if (found := _name(event.get(name)))), None)

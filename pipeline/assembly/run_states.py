@@ -28,7 +28,7 @@ from turnmill.shares import Shares
 
 
 class State(StrEnum):
-    """Where a run is in its life."""
+    """The states of a run's life."""
 
     UNKNOWN = "it was never seen, or it is forgotten: the next record opens it"
     OPEN = "it is in memory, and some of its records are on the events topic only: the floor waits for it"
@@ -41,7 +41,7 @@ UNKNOWN, OPEN, SPILLED, REOPENABLE, CLOSED = State  # an attribute of an Enum ta
 
 
 class Event(StrEnum):
-    """What happens to a run. The end of a run has two outcomes, and each is an event of its own."""
+    """The events of a run's life. Its end has two outcomes, and each is an event of its own."""
 
     RECORD = "a record brings something new"
     SPILL_DUE = "the oldest record that is not spilled has waited for longer than `spill_after`"
@@ -111,7 +111,7 @@ class ImpossibleTransition(LookupError):
 
 
 def next_state(state: State, event: Event) -> State:
-    """Where a run goes from `state`. Raises ImpossibleTransition."""
+    """Return the state that follows `state`. Raises ImpossibleTransition."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:
@@ -144,7 +144,7 @@ class RunStates:
         return self._reopenable_bytes.total
 
     def state(self, key: RunKey) -> State:
-        """The state of a run."""
+        """Return the state of a run."""
         if key in self.open:
             return OPEN
         if key in self.spilled:
@@ -154,16 +154,16 @@ class RunStates:
         return UNKNOWN if self.marks.get(key) is None else CLOSED
 
     def after(self, key: RunKey, event: Event) -> State:
-        """The state in which `event` would leave a run. Raises ImpossibleTransition."""
+        """Return the state in which `event` would leave a run. Raises ImpossibleTransition."""
         return next_state(self.state(key), event)
 
     def resume(self, key: RunKey, run: Run, before: State) -> None:
-        """A record opens a run, or goes on with it; its state was `before`. Raises ImpossibleTransition."""
+        """Open a run with a record, or go on with it; its state was `before`. Raises ImpossibleTransition."""
         self._leave(key, Event.RECORD, before)
         self.open[key] = run
 
     def expect(self, run: Run, expected: ExpectedRecord | None) -> None:
-        """An open run expects such a record next, or none in particular."""
+        """Set the record that an open run expects next, or none in particular."""
         before = run.expected
         if before is not None and before.head in self.expecting and self.expecting[before.head][4] is run:
             del self.expecting[before.head]
@@ -182,19 +182,19 @@ class RunStates:
         self._put_spilled(key, SpilledRun.of(run))
 
     def replace_spilled(self, key: RunKey, spilled: SpilledRun) -> None:
-        """A spilled run was parked, or built again."""
+        """Replace a spilled run that was parked, or built again."""
         self._remove_spilled(key)
         self._put_spilled(key, spilled)
 
     def close(self, key: RunKey, event: Event, run: Run, closed: Closed) -> None:
-        """The turn of an open or spilled run was handed over. Raises ImpossibleTransition."""
+        """Close an open or spilled run, whose turn was handed over. Raises ImpossibleTransition."""
         if self._leave(key, event) is REOPENABLE:
             self._put_reopenable(key, SpilledRun.of(run))
         self.marks.add(key, closed)
         self._keep_within_bounds()
 
     def give_up(self, key: RunKey) -> None:
-        """An open or spilled run can't go on. Raises ImpossibleTransition."""
+        """Give up an open or spilled run that can't go on. Raises ImpossibleTransition."""
         self._leave(key, Event.GIVEN_UP)
 
     def expire(self, now: int) -> list[tuple[RunKey, Closed]]:

@@ -35,7 +35,7 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         self.events += _weight(envelope)
 
     def holds(self, envelope: Envelope) -> bool:
-        """Whether all that a record brings waits already, its `end` included."""
+        """Return True if all that a record brings waits already, its `end` included."""
         if envelope["seq"] not in self:
             return False
         held = self[envelope["seq"]][0]
@@ -59,7 +59,7 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         return held
 
     def holes(self, following: int) -> list[list[int]]:
-        """The seqs from `following` on that are missing, as [first, last] of each hole."""
+        """Return the missing seqs from `following` on, as [first, last] of each hole."""
         holes, at = [], following
         for seq in sorted(self):
             if seq > at:
@@ -68,7 +68,7 @@ class SequenceWindow(dict[int, tuple[Envelope, Record]]):
         return holes
 
     def last_seq(self, following: int) -> int:
-        """The highest seq that was seen, where all before `following` were."""
+        """Return the highest seq that was seen, where all before `following` were."""
         ends = [seq + len(envelope["events"]) for seq, (envelope, _) in self.items()]
         return max([following, *ends]) - 1
 

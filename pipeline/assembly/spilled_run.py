@@ -49,7 +49,10 @@ class SpilledRun:
         *,
         is_open: bool,
     ) -> SpilledRun:
-        """A run that a restart has found. `since`: the offset of the mark that closed it last, -1 where none has."""
+        """Return a run that a restart has found.
+
+        `since`: the offset of the mark that closed it last, -1 where none has.
+        """
         newer = [segment for segment in segments if segment.last_offset > since] if is_open else list(segments)
         newest = max(newer, key=_place)
         opened_at, gap_at, ended_at = newest.clocks
@@ -62,22 +65,22 @@ class SpilledRun:
         return restored
 
     def outlined(self, dialects: Mapping[str, Dialect]) -> SpilledRun:
-        """The same, parked: of one that is only its segments, all of whose events were read."""
+        """Return the run parked: it is only its segments, all of whose events were read."""
         read = max(segment.last_offset for segment in self.segments)
         return replace(self, segments=_outlined(self.segments, dialects), read=read)
 
     @classmethod
     def of(cls, run: Run) -> SpilledRun:
-        """A run that is in memory."""
+        """Return a run in memory as a spilled one."""
         return cls([], run.last_at, run.opened_at, run.revision, run.size, run, read=run.read)
 
     @property
     def weight(self) -> int:
-        """What it takes of the memory."""
+        """The approximate memory that it takes, in bytes."""
         return self.size if self.read is None else 0
 
     def rebuilt(self, key: RunKey, dialect_of: DialectOf, dead: list[Refused], most: int) -> Run | None:
-        """The run, built again where it has to be; None where nothing of it can be read."""
+        """Return the run, built again where it has to be; None where nothing of it can be read."""
         if self.run is None:
             if self.read is not None:
                 self.run = _parked(self, dialect_of, most)
@@ -96,7 +99,7 @@ def _outlined(
 
 
 def _emptied(segments: list[Segment | OutlinedSegment]) -> Iterator[Segment]:
-    """Those with records, in their order; the list is emptied, so that the records go as the run grows."""
+    """Yield the segments with records, in order; the list is emptied, so that the records go as the run grows."""
     segments.sort(key=_place, reverse=True)
     while segments:
         segment = segments.pop()
@@ -112,11 +115,13 @@ def rebuild(
     most: int,
     unread: Callable[[Run, Segment, Record], None] | None = None,
 ) -> Run | None:
-    """The run `key` from its raw records; its telemetry and dead letters went out when they were read first.
+    """Return the run `key`, built from its raw records; None where nothing can be read.
 
-    Segments come in their order, and best one at a time. `most`: bytes that the run may have.
-    Records that can't be read any more go to `dead`. `unread` is called behind each record, and takes what it has
-    brought where its events were not read before: of a parked run.
+    Its telemetry and dead letters went out when they were read first.
+
+    Segments come in their order, and best one at a time. `most`: bytes that the run may have. Records that can't be
+    read any more go to `dead`. `unread` is called behind each record, and takes what it has brought where its events
+    were not read before: of a parked run.
     """
     run: Run | None = None
     named = key.thread_id.encode()
@@ -156,7 +161,7 @@ def rebuild(
 
 
 def _parked(spilled: SpilledRun, dialect_of: DialectOf, most: int) -> Run | None:
-    """A parked run, followed through the outlines of its segments."""
+    """Return a parked run, followed through the outlines of its segments."""
     run: Run | None = None
     for segment in sorted(spilled.segments, key=_place):
         for envelope in segment.outlines() if isinstance(segment, OutlinedSegment) else ():
@@ -183,7 +188,7 @@ def _dialect(envelope: Outline, dialect_of: DialectOf) -> Dialect:
 
 
 def segments_of(run: Run) -> Iterator[Segment]:
-    """The records of a run that the state topic does not have yet, in parts of a size that it takes."""
+    """Yield the records of a run that the state topic does not have yet, in parts of a size that it takes."""
     parent = run.builder.context.traceparent
     clocks = Clocks(run.opened_at, run.gap_at, run.ended_at)
     batch: list[bytes] = []

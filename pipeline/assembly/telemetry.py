@@ -28,7 +28,7 @@ ERRORS: Final = ("error", "validation_error")
 
 
 def streamed_records(run: Run) -> list[TelemetryRecord]:
-    """The data-sys-* events of the record just applied; takes them from the builder."""
+    """Return the data-sys-* events of the record just applied; takes them from the builder."""
     events, run.builder.telemetry = run.builder.telemetry, []
     base = run.next * PER_RECORD
     return [_record(run.builder, base + n, at, kind, data) for n, (at, kind, data) in enumerate(events)]
@@ -68,7 +68,7 @@ def closing_records(run: Run, builder: Builder, turns: list[TurnRecord]) -> list
 def polished(
     run: Run, records: Iterable[TelemetryRecord], polish: Callable[[TelemetryRecord], TelemetryRecord], last: Record
 ) -> Iterator[TelemetryRecord]:
-    """The records after `polish`; where that fails, the raw record of the event is added to the run's refusals instead.
+    """Yield the records after `polish`; where that fails, the raw record of the event is added to the run's refusals.
 
     A derived record has none, and is left out: the turn says the same. `last` is the record that the run took last.
     """
@@ -82,7 +82,7 @@ def polished(
 
 
 def _raw_record(run: Run, found: TelemetryRecord, last: Record) -> Record:
-    """The record that brought an event: mostly the last one, else one that waited for it."""
+    """Return the record that brought an event: mostly the last one, else one that waited for it."""
     for value in (last.value or b"", *reversed(run.unspilled)):
         with suppress(InvalidRecord, RecursionError):
             events = decode(value)["events"]

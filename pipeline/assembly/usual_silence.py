@@ -1,4 +1,4 @@
-"""How long an agent's runs are usually silent, learnt from those that were seen whole. Pure; times in ms.
+"""The usual silence of an agent's runs, learnt from those that were seen whole. Pure; times in ms.
 
 Of each run counts the longest time between two of its records. An agent's usual silence is twice what 95 of its last
 100 runs stayed below, and FLOOR at least; there is none before FEWEST runs were seen. So a run whose tool takes a
@@ -28,14 +28,14 @@ class _Seen:
 
 
 class UsualSilence:
-    """What is usual for each agent. Memory is bounded."""
+    """The usual silence of each agent. Memory is bounded."""
 
     def __init__(self, agents: int = AGENTS) -> None:
         self._most = agents
         self._seen: OrderedDict[Agent, _Seen] = OrderedDict()
 
     def add(self, agent: Agent, longest: int) -> None:
-        """A run of this agent is over, of which `longest` was the longest silence."""
+        """Note that a run of this agent is over, of which `longest` was the longest silence."""
         seen = self._seen.setdefault(agent, _Seen())
         self._seen.move_to_end(agent)
         seen.longest.append(longest)
@@ -46,6 +46,6 @@ class UsualSilence:
             self._seen.popitem(last=False)
 
     def of(self, agent: Agent) -> int | None:
-        """-> the silence beyond which a run of this agent is marked; None where too few runs were seen."""
+        """Return the silence beyond which a run of this agent is marked; None where too few runs were seen."""
         seen = self._seen.get(agent)
         return None if seen is None else seen.usual

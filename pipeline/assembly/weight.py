@@ -1,4 +1,4 @@
-"""What a record weighs: its bytes, and about the memory that the JSON of its events takes beyond them once parsed.
+"""The weight of a record: its bytes, and about the memory that the JSON of its events takes beyond them once parsed.
 
 The answer depends on the record alone, so that every machine and every version of Python cuts a run at the same place.
 The figures are about those of CPython with 64 bits.
@@ -31,7 +31,7 @@ def weight(size: int, events: Sequence[Any], before: int) -> int:
 
 
 def structure(events: Sequence[Any]) -> int:
-    """What events, and the arrays and objects in them, take beyond their bytes."""
+    """Return the memory that events, and the arrays and objects in them, take beyond their bytes."""
     found = EVENT * len(events)
     nodes: list[Any] = []
     for event in events:

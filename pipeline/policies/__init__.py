@@ -1,1 +1,1 @@
-"""What an operator decides, as values: budgets, retention, webhooks, and the shares of tenants."""
+"""An operator's decisions as values: budgets, retention, webhooks, and the shares of tenants."""

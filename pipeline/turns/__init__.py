@@ -1,1 +1,1 @@
-"""What is done to a finished turn: its hash, large values, redaction, tokens, the thread it belongs to. Pure."""
+"""Work on a finished turn: its hash, large values, redaction, tokens, the thread it belongs to. Pure."""

@@ -1,4 +1,4 @@
-r"""Whether a regular expression may take exponential time: some text can be read by it in very many ways.
+r"""A check for regular expressions that may take exponential time: they can read some text in very many ways.
 
 Python's `re` tries every way to read a text before it says that there is no match. Where a loop leads back to its
 beginning by two ways that read the same text, each round doubles them: `(a+)+`, `(a|a)*`, `(\w+\s?)*`. The pattern is
@@ -26,8 +26,10 @@ State = int
 
 @dataclass(slots=True)
 class Piece:
-    """A part of a pattern. `empty`: in how many ways it reads nothing; `first` and `last`: its states at both ends, and
-    in how many ways each is that.
+    """A part of a pattern.
+
+    `empty`: in how many ways it reads nothing; `first` and `last`: its states at both ends, and in how many ways each
+    is that.
     """
 
     empty: int = 1
@@ -37,7 +39,10 @@ class Piece:
 
 
 def ambiguous(regex: str) -> bool:
-    """Whether a text can make the pattern try exponentially many ways. Raises re.error for what is no pattern."""
+    """Return True if a text can make the pattern try exponentially many ways.
+
+    Raises re.error for what is no pattern.
+    """
     tree = _parser.parse(regex)
     automaton = _Automaton(SAMPLES + regex + regex.swapcase())
     automaton.piece(tree, tree.state.flags)
@@ -53,7 +58,7 @@ class _Automaton:
         self._ways: Counter[tuple[State, State]] = Counter()
 
     def piece(self, items: Iterable[tuple[Any, Any]], flags: int) -> Piece:
-        """A sequence: each part after the one before it."""
+        """Return a sequence: each part after the one before it."""
         whole = Piece()
         for operation, value in items:
             part = self._part(operation, value, flags)
@@ -113,7 +118,7 @@ class _Automaton:
                 self._ways[left, right] += ways * more
 
     def ambiguous(self) -> bool:
-        """Whether two readings of one text part and meet again in a loop."""
+        """Return True if two readings of one text part and meet again in a loop."""
         after: dict[State, set[State]] = defaultdict(set)
         for left, right in self._ways:
             after[left].add(right)
@@ -154,7 +159,7 @@ def _times(states: Counter[State], ways: int) -> Counter[State]:
 
 
 def _reached(start: Any, edges: Mapping[Any, Iterable[Any]], *, least: int = 0) -> set[Any]:
-    """What can be reached from `start`, in at least so many steps (0 or 1)."""
+    """Return what can be reached from `start`, in at least `least` steps (0 or 1)."""
     todo = list(edges.get(start, ())) if least else [start]
     found: set[Any] = set()
     while todo:

@@ -11,7 +11,7 @@ from turnmill.nesting import text_too_deep
 
 
 def arguments(text: str) -> Fields:
-    """-> an object; nothing is {}; what is no JSON object, or nested too deeply, becomes {"INVALID_JSON": text}."""
+    """Return an object; an empty text is {}; other text, and deeply nested JSON, becomes {"INVALID_JSON": text}."""
     if not text.strip():
         return {}
     try:

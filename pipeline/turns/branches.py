@@ -25,8 +25,9 @@ class UnknownBranch(ValueError):
 
 
 def one_branch(document: Fields, run_id: str | None = None) -> Fields:
-    """A thread document -> the same with the turns of one branch: the newest one, or the newest one with `run_id`. A
-    turn's id stands for its run, an empty one for none. Raises UnknownBranch.
+    """Return a thread document with the turns of one branch: the newest one, or the newest one with `run_id`.
+
+    A turn's id stands for its run, an empty one for none. Raises UnknownBranch.
     """
     run_id = run_id or None
     marks = _marks(document["turns"])
@@ -46,7 +47,7 @@ def _is_in(turn: Fields, chosen: set[str], asking: set[str]) -> bool:
 
 
 def _run_of(name: str, turns: Iterable[Fields]) -> str | None:
-    """The run of a turn with this id; None in a thread that does not fork."""
+    """Return the run of a turn with this id; None in a thread that does not fork."""
     for turn in turns:
         if name in (turn.get("meta:turn_id"), turn.get("meta:run_id")):
             return _named(turn)
@@ -54,7 +55,7 @@ def _run_of(name: str, turns: Iterable[Fields]) -> str | None:
 
 
 def _named(turn: Fields) -> str | None:
-    """The run of a turn, as marks name it; None where the thread does not fork."""
+    """Return the run of a turn, as marks name it; None where the thread does not fork."""
     mark = turn.get(BRANCH)
     run = mark.get("run") if isinstance(mark, dict) else None
     return run if isinstance(run, str) else None
@@ -71,7 +72,10 @@ def _marks(turns: Iterable[Fields]) -> dict[str, Fields]:
 
 
 def _path(marks: Mapping[str, Fields], run_id: str | None, helpers: set[str | None]) -> set[str]:
-    """The runs from the newest one, of those behind `run_id`, back to the beginning; `helpers` are no newest ones."""
+    """Return the runs from the newest one, of those behind `run_id`, back to the beginning.
+
+    `helpers` are no newest ones.
+    """
     behind = [run for run in marks if run not in helpers]
     if run_id is not None:
         reached = _reached([run_id], marks, others=True)
@@ -85,7 +89,10 @@ def _path(marks: Mapping[str, Fields], run_id: str | None, helpers: set[str | No
 
 
 def _reached(runs: Iterable[str], marks: Mapping[str, Fields], *, others: bool) -> set[str]:
-    """These runs and those that follow them, one after the other; with `others`, also such as are one of several."""
+    """Return these runs and those that follow them, one after the other.
+
+    With `others`, also such as are one of several.
+    """
     behind: dict[object, list[str]] = defaultdict(list)
     for run, mark in marks.items():
         if others or VERSION not in mark:
@@ -100,7 +107,7 @@ def _reached(runs: Iterable[str], marks: Mapping[str, Fields], *, others: bool) 
 
 
 def _asking(turns: Iterable[Fields], chosen: set[str], marks: Mapping[str, Fields]) -> set[str]:
-    """The runs whose words of the user are answered by chosen runs that have none themselves."""
+    """Return the runs whose user's words are answered by chosen runs that have none themselves."""
     with_words = {_named(turn) for turn in turns if turn.get("turn_type") == "user"}
     found: set[str] = set()
     seen: set[str] = set()  # of all together: what is behind a run is looked for once

@@ -65,7 +65,7 @@ def _add(value: Any, add: Callable[[bytes], object], levels: int) -> None:
 
 
 def essence(turn: Fields) -> Fields:
-    """The turn with only what is hashed."""
+    """Return the turn with only the hashed fields."""
     kept = _kept(turn)
     if kept.get("interruption") is not None:
         kept["interruption"] = _kept(kept["interruption"])

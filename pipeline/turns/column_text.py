@@ -33,6 +33,6 @@ def column_text(value: Any) -> str | None:
 
 
 def snippet(text: str, length: int = 120) -> str:
-    """The beginning of a text, on one line."""
+    """Return the beginning of a text, on one line."""
     line = " ".join(text[: length * 4].split())
     return line if len(line) <= length else line[: length - 1] + "…"

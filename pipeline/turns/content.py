@@ -46,7 +46,7 @@ Place = tuple[str | int, ...]  # from the turn to the object that has the value,
 
 
 class Form(StrEnum):
-    """How a value becomes bytes."""
+    """The encoding of a value as bytes."""
 
     TEXT = "text"
     JSON = "json"
@@ -56,8 +56,9 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A value that may be kept elsewhere; `size` is that of its `data`. `field`: the name that its reference gets under
-    REFS; None where the object has a place of its own for it.
+    """A value that may be kept elsewhere; `size` is that of its `data`.
+
+    `field`: the name that its reference gets under REFS; None where the object has a place of its own for it.
     """
 
     place: Place
@@ -95,8 +96,9 @@ def others(turn: Fields) -> Iterator[Piece]:
 
 
 def large(turn: Fields, size: int, threshold: int, most: int) -> list[Piece]:
-    """Pieces of at least `threshold` bytes, and the next largest while a record of `size` bytes is over `most`; after
-    all of them the largest of the others.
+    """Return the pieces to move: those of at least `threshold` bytes, and more while the record is over `most`.
+
+    Of more, the next largest first; after all of them the largest of the others. `size` is the record's.
     """
     chosen: list[Piece] = []
     for some, least in ((pieces, threshold), (others, sys.maxsize)):
@@ -111,8 +113,9 @@ def large(turn: Fields, size: int, threshold: int, most: int) -> list[Piece]:
 
 
 def has_long_text(turn: Fields, least: int) -> bool:
-    """Whether a value that has a place for its reference is a text of so many characters, or holds one: then it has at
-    least as many bytes. This encodes nothing.
+    """Return True if a value that has a place for its reference has a text of `least` characters.
+
+    Then it has at least as many bytes. This encodes nothing.
     """
     return any(
         _is_long(holder.get("content" if holder.get("part_kind") in RETURNS else "data"), least, LEVELS)
@@ -129,7 +132,7 @@ def _is_long(value: Any, least: int, levels: int) -> bool:
 
 
 def moved(turn: Fields, refs: Iterable[tuple[Piece, Fields]]) -> Fields:
-    """The turn with each piece's ContentRef in its place; the turn given stays as it is."""
+    """Return the turn with each piece's ContentRef in its place; the turn given stays as it is."""
     for piece, ref in refs:
         turn = _changed(turn, piece.place, partial(_referring, piece=piece, ref=ref))
     return turn
@@ -148,7 +151,7 @@ def references(turn: Fields) -> list[tuple[Place, Fields]]:
 
 
 def resolved(turn: Fields, contents: Mapping[Place, bytes]) -> Fields:
-    """The turn with the values at these places in it again. Raises ValueError where JSON or text is none."""
+    """Return the turn with the values at these places in it again. Raises ValueError for malformed JSON or text."""
     for place, data in contents.items():
         if place[-2:-1] == (REFS,):
             turn = _changed(turn, place[:-2], partial(_with_field, name=str(place[-1]), data=data))
@@ -175,7 +178,7 @@ def _of_part(place: Place, part: Fields) -> Iterator[tuple[Place, Fields]]:
 
 
 def _all(turn: Fields) -> Iterator[tuple[Place, Fields]]:
-    """The turn, its messages and their parts."""
+    """Yield the turn, its messages and their parts."""
     yield from _owners(turn)
     yield from _parts(turn)
 
@@ -272,7 +275,7 @@ def _restored(holder: Fields, data: bytes) -> Fields:
 
 
 def _replaced(holder: Fields, old: str, new: str, value: Any) -> Fields:
-    """`new` with this value where `old` was."""
+    """Return the object with the key `new` and this value where `old` was."""
     return {(new if key == old else key): (value if key == old else held) for key, held in holder.items() if key != new}
 
 
@@ -286,7 +289,7 @@ def _content(data: bytes, media_type: Any) -> Any:
 
 
 def _changed(value: Any, place: Place, change: Callable[[Fields], Fields]) -> Any:
-    """A copy, as deep as the place lies, with what stands there changed."""
+    """Return a copy, as deep as the place lies, with the value there changed."""
     if not place:
         return change(value)
     copy: Any = value.copy()

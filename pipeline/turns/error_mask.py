@@ -15,11 +15,10 @@ KEPT_OF_END: Final = frozenset({"reason", "interrupted_at"})
 
 
 def masked(turn: Fields, notes: Fields) -> tuple[Fields, Fields, int]:
-    """A ThreadProtocol turn, and notes that stand beside it -> with generic error texts, and how many the turn has now
-    that were others.
+    """Return a turn, and notes beside it, with generic error texts, and how many texts of the turn were replaced.
 
-    Error texts are: why a turn was interrupted, the data of error events, results of tools that failed, prompts to try
-    again; and what says the same in notes (`meta:*`, `metadata`). Codes and reasons stay.
+    Error texts are: why a turn was interrupted, the data of error events, results of tools that failed, prompts to
+    retry; and repetitions of these in notes (`meta:*`, `metadata`). Codes and reasons stay.
     """
     mask = _Mask()
     changed = mask.turn(turn)
@@ -66,7 +65,7 @@ class _Mask:
         return {key: value if key in kept else self.value(value) for key, value in fields.items()}
 
     def value(self, value: Any) -> Any:
-        """What is an error's text -> the generic one; numbers and what says nothing stay."""
+        """Return the generic text for an error's; numbers and empty values stay."""
         if value is None or isinstance(value, bool | int | float) or value in ("", GENERIC):
             return value
         if isinstance(value, str):
@@ -75,7 +74,7 @@ class _Mask:
         return GENERIC
 
     def without_repeats(self, value: Any, *, note: bool = False) -> Any:
-        """The same texts masked wherever a note repeats them."""
+        """Return a value with the same texts masked wherever a note repeats them."""
         if isinstance(value, dict):
             changed = {}
             for key, member in value.items():

@@ -84,12 +84,12 @@ def answers(change: Callable[[Fields], Fields]) -> Drop:
 
 
 def is_answer(part: Fields) -> bool:
-    """Whether the part is a tool's result. A retry prompt is one if it names a tool."""
+    """Return True if the part is a tool's result. A retry prompt is one if it names a tool."""
     return part["part_kind"] in ANSWERS and (part["part_kind"] != "retry-prompt" or bool(part.get("tool_name")))
 
 
 def is_retry_without_tool(part: Fields) -> bool:
-    """Whether the part asks the model to answer again and belongs to no tool call: wires don't carry it."""
+    """Return True if the part asks the model to answer again and belongs to no tool call: wires don't carry it."""
     return part["part_kind"] == "retry-feedback" or (part["part_kind"] == "retry-prompt" and not is_answer(part))
 
 
@@ -97,7 +97,7 @@ def is_retry_without_tool(part: Fields) -> bool:
 
 
 def failure(part: Fields) -> Fields:
-    """A failed result with its failure alone, without the reason; other results as they are."""
+    """Return a failed result with its failure alone, without the reason; other results as they are."""
     failed = part["part_kind"] == "retry-prompt" or part.get("status", "success") != "success"
     if not failed and part.get("outcome", "success") == "success":
         return part
@@ -106,12 +106,12 @@ def failure(part: Fields) -> Fields:
 
 
 def nothing_is_empty(part: Fields) -> Fields:
-    """A result of null becomes an empty object."""
+    """Return the part; a result of null becomes an empty object."""
     return {**part, "content": {}} if part.get("content", {}) is None else part
 
 
 def files_in_results(part: Fields) -> Fields:
-    """A result that holds a file loses its content."""
+    """Return the part; a result that has a file loses its content."""
     return _less(part, ("content",)) if _holds_file(part.get("content")) else part
 
 
@@ -124,7 +124,7 @@ def _holds_file(content: Any) -> bool:
 
 
 def earlier_runs_calls(turn: Fields) -> Fields:
-    """A result whose call an earlier run made keeps only the call's id."""
+    """Return the turn; a result whose call an earlier run made keeps only the call's id."""
     called = {part["tool_call_id"] for part in _all_parts(turn) if part["part_kind"].endswith("tool-call")}
 
     def bare(part: Fields) -> Fields:
@@ -151,7 +151,7 @@ def calls_answered(*contents: str) -> Drop:
 
 
 def unsettled_steps(turn: Fields) -> Fields:
-    """An interrupted turn without its last steps that have no result or a failed one."""
+    """Return an interrupted turn without its last steps that have no result or a failed one."""
     if turn.get("completion_status") != "interrupted":
         return turn
     messages = turn["messages"]
@@ -168,7 +168,7 @@ def _failed(part: Fields) -> bool:
 
 
 def _last(messages: list[Fields], kind: str) -> int:
-    """The index of the last message of this kind; -1 without one."""
+    """Return the index of the last message of this kind; -1 without one."""
     return max((n for n, message in enumerate(messages) if message["message_type"] == kind), default=-1)
 
 

@@ -1,4 +1,4 @@
-"""Which events of its run a turn record holds, and whether another record of the run may take its place.
+"""The events of its run that a turn record has, and whether another record of the run may replace it.
 
 Records of one run are versions of it: a run goes on after it was stored, or is assembled again. A version that holds
 all that another one holds may replace it. Where each holds what the other lacks, neither may: as where the first events
@@ -21,7 +21,7 @@ Ranges = Sequence[Sequence[int]]  # [first, last] seq of each, ascending, with a
 
 
 class Verdict(Enum):
-    """What a version is beside another one that is known."""
+    """The relation of an incoming turn record to the stored version."""
 
     REPLACES = auto()
     KNOWN = auto()  # the known one holds all of it
@@ -35,16 +35,16 @@ class Version(NamedTuple):
     rank: tuple[int, Any]  # the number of events, then what decides between records of the same events
 
     def beside(self, known: Version) -> Verdict:
-        """What this version is where `known` is stored."""
+        """Return the relation of this version to `known`, which is stored."""
         if self.rank > known.rank and self.contains(known):
             return Verdict.REPLACES
         return Verdict.KNOWN if known.contains(self) else Verdict.LATE
 
     def contains(self, other: Version) -> bool:
-        """Whether all events that `other` holds are among this one's.
+        """Return True if it has all events of `other`.
 
-        Where ranges were left out for their number, the last one has holes that are not known. Then the version of
-        more events contains what lies within its ranges: a run that goes on only ever fills its holes.
+        Where ranges were left out for their number, the last one has holes that are not known. Then the version of more
+        events contains what lies within its ranges: a run that goes on only ever fills its holes.
         """
         if not all(any(first <= a and b <= last for first, last in self.ranges) for a, b in other.ranges):
             return False
@@ -53,13 +53,14 @@ class Version(NamedTuple):
 
     @property
     def headless(self) -> bool:
-        """Whether the run's first event is not among them."""
+        """True if the run's first event is missing."""
         return not self.ranges or self.ranges[0][0] > 0
 
 
 def held_ranges(events: int, missing: Ranges) -> list[list[int]]:
-    """The ranges of a run of which `events` events are there, and those in `missing` are not; at most MOST: where there
-    are more, the last one reaches over all that follow, holes included.
+    """Return the ranges of a run of which `events` events arrived, and those in `missing` did not.
+
+    At most MOST: where there are more, the last one reaches over all that follow, holes included.
     """
     if not missing:
         return [[0, events - 1]] if events > 0 else []
@@ -79,7 +80,7 @@ def held_ranges(events: int, missing: Ranges) -> list[list[int]]:
 
 
 def ranges_of(record: TurnRecord) -> Ranges:
-    """The ranges of a record. Raises InvalidRecord where it states none."""
+    """Return the ranges of a record. Raises InvalidRecord where it states none."""
     fields: Mapping[str, Any] = record  # from the wire: the declared type may be wrong
     stated = fields.get("ranges")
     if not _are_ranges(stated):
@@ -88,7 +89,7 @@ def ranges_of(record: TurnRecord) -> Ranges:
 
 
 def lacks_beginning(record: TurnRecord) -> bool:
-    """Whether the first event of the record's run was missing."""
+    """Return True if the first event of the record's run was missing."""
     ranges = ranges_of(record)
     missing = (record["turn"] or {}).get("meta:missing")
     if ranges:

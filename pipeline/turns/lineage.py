@@ -1,4 +1,4 @@
-"""What a run follows, and what it is another version of, as its request and its publisher say: `lineage` of a record.
+"""The predecessor of a run, and the run that it replaces, by its request and its publisher: `lineage` of a record.
 
 A request that holds the conversation again shows where its run belongs: behind the run with the same history. A record
 keeps of that what `pipeline.turns.branches` needs to find the other run, whichever of the two comes first:
@@ -37,7 +37,7 @@ Redacted = Callable[[str], str]
 
 
 class History(NamedTuple):
-    """What a request repeats of its conversation: messages of any SDK, the oldest first; they may be any JSON.
+    """The conversation that a request repeats: messages of any SDK, the oldest first; they may be any JSON.
 
     `follows`: the response that the model's server goes on from. `again`: another answer to the same words is wanted.
     `checkpoint`: the state of the conversation that the run began at; `checkpoints`: those that it left.
@@ -51,9 +51,9 @@ class History(NamedTuple):
 
 
 def lineage(history: History, continues: str | None, replaces: str | None, redacted: Redacted = str) -> Fields:
-    """-> `lineage` of a run's record; empty where nothing is known.
+    """Return `lineage` of a run's record; empty where nothing is known.
 
-    `redacted`: a text -> as the store has it. What it takes out must not be found out again by its hash.
+    `redacted`: a function from a text to its stored form. A removed text must not be guessed from its hash.
     """
     said = {"continues": continues, "replaces": replaces, "follows": history.follows, "checkpoint": history.checkpoint}
     found: Fields = {key: value for key, value in said.items() if value is not None and len(value) <= LONGEST_ID}
@@ -85,12 +85,12 @@ def lineage(history: History, continues: str | None, replaces: str | None, redac
 
 
 def text_hash(text: str) -> str:
-    """The hash by which texts are compared; white space around them does not count."""
+    """Return the hash by which texts are compared; white space around them does not count."""
     return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()[:HEX_DIGITS]
 
 
 def _split(messages: list[Fields]) -> tuple[list[Fields], list[Fields]]:
-    """-> what was said before, and the user's messages behind all of that."""
+    """Return the messages from before, and the user's messages behind all of them."""
     first = len(messages)
     while first and _is_users(messages[first - 1]):
         first -= 1
@@ -98,7 +98,7 @@ def _split(messages: list[Fields]) -> tuple[list[Fields], list[Fields]]:
 
 
 def _is_users(message: Fields) -> bool:
-    """Whether the user says something in it; on some wires, results of tools come in the user's name."""
+    """Return True if the user speaks in it; on some wires, results of tools come in the user's name."""
     return _role(message) in USERS and not _answers_tools(message)
 
 
@@ -120,7 +120,7 @@ def _words(messages: Iterable[Fields], redacted: Redacted) -> list[str]:
 
 
 def _chained(texts: Iterable[str], before: str) -> str:
-    """The hash of texts in their order, behind those that have the hash `before`; "" for none at all."""
+    """Return the hash of texts in their order, behind those that have the hash `before`; "" for none at all."""
     for text in texts:
         before = text_hash(f"{before}\n{text.strip()}")
     return before

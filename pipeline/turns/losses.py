@@ -1,4 +1,4 @@
-"""What a wire can't carry of what a turn says: the rows behind the hash that several wires have in common."""
+"""The rows of losses that several wires have in common: what the hash leaves out, since a wire can't carry it."""
 
 from __future__ import annotations
 

@@ -10,5 +10,5 @@ URL_KINDS: Final = frozenset({*BY_MEDIA.values(), DOCUMENT})
 
 
 def url_kind(media_type: str) -> str:
-    """The kind of a file at a URL: "image/png" -> "image-url"; anything but image, audio and video is a document."""
+    """Return the kind of a file at a URL: "image-url", and "document-url" for all but image, audio and video."""
     return BY_MEDIA.get(media_type.partition("/")[0], DOCUMENT)

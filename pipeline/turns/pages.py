@@ -13,8 +13,9 @@ class UnknownTurn(ValueError):
 
 
 def last_turns(document: Fields, most: int | None = None, since: str | None = None) -> Fields:
-    """A thread document -> the same with its last `most` turns, or all from the turn with the id `since` on and BEFORE
-    more; with both, whichever are more. What is left out is counted in EARLIER. Raises UnknownTurn.
+    """Return a thread document with its last `most` turns, or all from the turn `since` on and BEFORE more.
+
+    With both, whichever are more. The number of turns that are left out is in EARLIER. Raises UnknownTurn.
     """
     if most is None and since is None:
         return document

@@ -1,4 +1,4 @@
-"""What an interrupted turn had shown, put among its messages: for people who want what their users had seen."""
+"""The partial output of interrupted turns, put among their messages, for readers who want what their users saw."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ PARTIAL: Final = "meta:partial"
 
 
 def with_partials(document: Fields) -> Fields:
-    """A thread document -> the same with the messages of each turn's `meta:partial` among its own, marked by
-    `meta:partial: true`. Such a turn is no longer what ThreadProtocol keeps of an interrupted run.
+    """Return a thread document with each turn's `meta:partial` among its messages, marked by `meta:partial: true`.
+
+    Such a turn is no longer what ThreadProtocol keeps of an interrupted run.
     """
     return {**document, "turns": [_with_partial(turn) for turn in document["turns"]]}
 

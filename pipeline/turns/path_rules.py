@@ -37,11 +37,11 @@ class PathRule:
     replace: str
 
     def in_turn(self, turn: Any) -> tuple[Any, int]:
-        """A ThreadProtocol turn -> redacted, and in how many places; the very same where there is none."""
+        """Return a ThreadProtocol turn redacted, and in how many places; the very same where there is none."""
         return self._replaced(turn, _holds_a_turn)
 
     def in_thread(self, thread: Any) -> tuple[Any, int]:
-        """A ThreadProtocol thread without turns, its agents as a list -> redacted, and in how many places."""
+        """Return a thread without turns, its agents as a list, redacted, and in how many places."""
         return self._replaced(thread, _holds_a_thread)
 
     def _replaced(self, root: Any, structural: Callable[[Place], bool]) -> tuple[Any, int]:
@@ -57,7 +57,7 @@ class PathRule:
         return self.path.replaced(root, change), count
 
     def _instead(self, place: Place, value: Any) -> Any:
-        """What stands there then: arguments and metadata stay objects, a file stays a file."""
+        """Return the replacement: arguments and metadata stay objects, a file stays a file."""
         if (place[-1] == "args" and "parts" in place[-3:-2]) or (place[-1] == "metadata" and isinstance(value, dict)):
             return {"redacted": self.replace}
         if place[-1] == "content" and isinstance(value, dict) and {"data", "url"} & value.keys():
@@ -66,7 +66,7 @@ class PathRule:
 
 
 def _holds_a_turn(place: Place) -> bool:
-    """Whether a turn would be none without what stands there."""
+    """Return True if a turn would be invalid without the value there."""
     if "usage" in place[2:3] or place[0] == "total_usage":
         within = place[3:] if place[0] == "messages" else place[1:]  # counts, and whatever else an event said with them
         return not within or within[0] in TOKENS
@@ -81,7 +81,7 @@ def _holds_a_turn(place: Place) -> bool:
 
 
 def _holds_a_thread(place: Place) -> bool:
-    """Whether a thread would be none without what stands there."""
+    """Return True if a thread would be invalid without the value there."""
     match place:
         case ("agents" | "relationships",) | ("agents", int()) | ("relationships", "links") | (_, "links", int()):
             return True

@@ -1,4 +1,4 @@
-"""What a turn has left open for somebody else to answer: approvals, results of the client's tools, questions. Pure.
+"""The open questions of a turn: approvals, results of the client's tools, questions to the user. Pure.
 
 | wire | what is asked |
 |---|---|
@@ -29,10 +29,10 @@ Asked = dict[str, Any]
 
 
 def pending(turn: Mapping[str, Any] | None) -> list[Asked]:
-    """What a turn waits for: {"kind", "tool_name", "tool_call_id", "args", "message"}, in its order.
+    """Return the open questions of a turn: {"kind", "tool_name", "tool_call_id", "args", "message"}, in its order.
 
-    `kind`: `approval`, `input` (an answer to a question), or `result` (of a call: perhaps an approval first). What is
-    not known is null; arguments of more than ARGS characters are, too. Nothing of an interrupted turn.
+    `kind`: `approval`, `input` (an answer to a question), or `result` (of a call: perhaps an approval first). Unknown
+    fields are null, and so are arguments of more than ARGS characters. Nothing of an interrupted turn.
     """
     if turn is None or turn.get("turn_type") != "agent" or turn.get("completion_status") != "complete":
         return []
@@ -63,7 +63,7 @@ def _answered(messages: Iterable[Fields]) -> Iterable[str]:
 
 
 def _of_part(part: Fields, answered: set[str]) -> list[Asked]:
-    """What one part of the last response asks."""
+    """Return the questions in one part of the last response."""
     kind = part.get("part_kind")
     if kind == "custom:mcp_approval_request":
         block = _fields(part.get("block"))
@@ -86,7 +86,7 @@ def _of_part(part: Fields, answered: set[str]) -> list[Asked]:
 
 
 def _of_event(event_type: Any, data: Any) -> list[Asked]:
-    """What a message beside the responses asks."""
+    """Return the questions in a message beside the responses."""
     if event_type == "custom:ag-ui.interrupt":
         return [
             _asked("approval" if one.get("toolCallId") else "input", None, one.get("toolCallId"), None, _said(one))

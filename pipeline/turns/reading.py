@@ -21,14 +21,16 @@ class Reading:
         self.malformed = 0
 
     def first(self, paths: Iterable[Path]) -> tuple[Path, Any] | None:
-        """-> the first of `paths` that leads to a value, and this value. An object is none: a longer path looks inside.
+        """Return the first of `paths` that leads to a value, and this value.
+
+        An object is none: a longer path looks inside.
 
         None where no path leads to one; null counts as absent.
         """
         return next(self._values(paths), None)
 
     def number(self, paths: Iterable[Path], *, text: bool = False, below: float = math.inf) -> float | None:
-        """The first value under `paths`, if it is a number from 0 to `below`; else it is malformed.
+        """Return the first value under `paths`, if it is a number from 0 to `below`; else it is malformed.
 
         With `text`, a decimal that is written as text is a number, too.
         """
@@ -47,7 +49,7 @@ class Reading:
         return None
 
     def text(self, paths: Iterable[Path]) -> str | None:
-        """The first text under `paths` that is not empty."""
+        """Return the first text under `paths` that is not empty."""
         return next((value for _, value in self._values(paths) if isinstance(value, str) and value), None)
 
     def _values(self, paths: Iterable[Path]) -> Iterator[tuple[Path, Any]]:
@@ -58,7 +60,7 @@ class Reading:
 
 
 def at(value: Any, path: Path) -> Any:
-    """-> what a path leads to in a value; None where that is nothing, or an object."""
+    """Return the value at a path; None where there is none, or an object."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return None if isinstance(value, dict) else value

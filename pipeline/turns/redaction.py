@@ -49,7 +49,7 @@ class Redaction:
         self.counts: dict[str, int] = {}
 
     def record(self, record: TurnRecord) -> TurnRecord:
-        """A finished turn record -> a redacted one with its hash; the same object where no rule applied."""
+        """Return a finished turn record redacted, with its hash; the same object where no rule applied."""
         return self._with_room(partial(self._record, record))
 
     def _record(self, record: TurnRecord) -> TurnRecord:
@@ -65,10 +65,11 @@ class Redaction:
         return sealed({**record, **known, "turn": redacted})  # type: ignore[typeddict-item]  # the same keys
 
     def telemetry(self, record: TelemetryRecord) -> TelemetryRecord:
-        """A telemetry record -> one whose data is redacted as it would be in a system message of a turn. Raises
-        TypeError where a function's result is no JSON.
+        """Return a telemetry record with its data redacted as in a system message of a turn.
 
-        Derived records hold counts alone and have no path in a turn: only rules on texts see them.
+        Raises TypeError where a function's result is no JSON.
+
+        Derived records have counts alone and no path in a turn: only rules on texts see them.
         """
         return self._with_room(partial(self._telemetry, record))
 
@@ -86,11 +87,11 @@ class Redaction:
         return redacted
 
     def turn(self, turn: Fields) -> Fields:
-        """A ThreadProtocol turn -> a redacted one; the same object where no rule applied."""
+        """Return a ThreadProtocol turn redacted; the same object where no rule applied."""
         return self._by_rules(self._masked(turn, {})[0])
 
     def words(self, text: str) -> str:
-        """A text that somebody said, as it is in a redacted turn; it is counted there, not here."""
+        """Return a user's words as they are in a redacted turn; matches are counted there, not here."""
         before, prompt = dict(self.counts), {"part_kind": "user-prompt", "content": text}
         turn = self._with_room(partial(self._by_rules, {"turn_type": "user", "parts": [prompt]}))
         self.counts = before
@@ -113,7 +114,10 @@ class Redaction:
         return turn
 
     def _facts(self, facts: Fields) -> Fields:
-        """A record's facts about its thread, redacted. Paths see a thread document: `$.title`, `$.agents[*]` etc."""
+        """Return a record's facts about its thread, redacted.
+
+        Paths see a thread document: `$.title`, `$.agents[*]` etc.
+        """
         if not facts:
             return facts
         thread = facts.get("thread") or {}
@@ -152,7 +156,7 @@ class Redaction:
         return redacted
 
     def value(self, value: Any) -> Any:
-        """A JSON value -> one with each text redacted; the same object where no rule applied."""
+        """Return a JSON value with each text redacted; the same object where no rule applied."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -189,7 +193,7 @@ class Redaction:
     def _members(
         self, value: Any, kept: frozenset[str], special: Mapping[str, Callable[[Any], Any]] | None = None
     ) -> Any:
-        """An object's members redacted, except those in `kept`; any other value redacted as a whole."""
+        """Return an object with its members redacted, except those in `kept`; any other value redacted as a whole."""
         if not isinstance(value, dict):
             return self.value(value)
         copy: Fields | None = None
@@ -203,7 +207,7 @@ class Redaction:
         return value if copy is None else copy
 
     def _renamed(self, value: Fields) -> Fields:
-        """An object with its names redacted; names that become equal are numbered."""
+        """Return an object with its names redacted; names that become equal are numbered."""
         names = {key: self._text(key) for key in value}
         if all(new is key or new == key for key, new in names.items()):
             return value

@@ -27,8 +27,9 @@ from topics.turn_record import TurnRecord
 
 
 def marked_turns(records: Iterable[TurnRecord]) -> list[Fields]:
-    """A thread's records in their order -> its turns; where the thread forks, each with its mark: `meta:branch`, see
-    `pipeline.turns.branches`. All of it takes time and room that are linear in the turns.
+    """Return a thread's turns, its records being in order; where the thread forks, each with its mark, `meta:branch`.
+
+    See `pipeline.turns.branches`. Time and memory are linear in the turns.
     """
     found = [(record, record["turn"]) for record in records if record["turn"] is not None]
     if not any("lineage" in record or BRANCH in turn for record, turn in found):
@@ -58,7 +59,10 @@ class _Tree:
                 self._place(one)
 
     def _waiting(self, run: Run) -> list[Run]:
-        """The run, and behind it those that are to be placed before it, since it names them: clocks may differ."""
+        """Return the run, followed by its ancestors that have no place yet.
+
+        They are placed first: a child may be dated before its parent, since clocks differ.
+        """
         waiting: dict[str, Run] = {}
         at: Run | None = run
         while at is not None and at.run_id not in self._placed and at.run_id not in waiting:
@@ -85,7 +89,7 @@ class _Tree:
         self._remember(run)
 
     def _version_of(self, run: Run, before: Run | None) -> Run | None:
-        """The run that this one is another version of."""
+        """Return the run that this one is another version of."""
         said = run.lineage
         found = self._named(run, said.get("replaces"))
         if found is not None or "continues" in said:
@@ -103,14 +107,14 @@ class _Tree:
         return same if same is not None and same.follows is before else None
 
     def _forked(self, run: Run) -> Run | None:
-        """The run that had left the state that this one began at, and gone on from there; or had begun there, too."""
+        """Return the run that left the state that this one began at, and went on from there; or began there, too."""
         at = run.lineage.get("checkpoint")
         if at is None or ("end", at) in self._known:
             return None
         return self._known.get(("left", at)) or self._known.get(("began", run.agent_id, at))
 
     def _before(self, run: Run) -> Run | None:
-        """The run that this one follows."""
+        """Return the run that this one follows."""
         said = run.lineage
         history = str(said.get("words" if said.get("goes_on") else "earlier", ""))
         return (
@@ -149,7 +153,7 @@ class _Tree:
 
 
 def _said(run: Run) -> str:
-    """The hash of the last that the agent said."""
+    """Return the hash of the agent's last text."""
     for message in reversed(list(_messages(run.turns))):
         parts = message.get("parts")
         for part in reversed(parts) if message.get("message_type") == "response" and isinstance(parts, list) else ():

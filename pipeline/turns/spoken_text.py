@@ -54,7 +54,7 @@ def _list(value: Any) -> list[dict[str, Any]]:
 
 
 def _texts(value: Any, deep: int) -> Iterator[str]:
-    """The texts and numbers in a JSON value, without the names of fields."""
+    """Yield the texts and numbers in a JSON value, without the names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, int | float) and not isinstance(value, bool):

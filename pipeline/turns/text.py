@@ -25,7 +25,7 @@ def mend(text: str) -> str:
 
 
 def mended(value: Any) -> Any:
-    """A JSON value that UTF-8 JSON with 64-bit integers can hold.
+    """Return a JSON value that UTF-8 JSON with 64-bit integers can hold.
 
     Larger integers become their digits as text; a number past all floats, that is infinite (1e400), null.
     """

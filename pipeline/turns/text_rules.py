@@ -1,4 +1,4 @@
-"""What may be found in a text and replaced: patterns, and those that come with Turnmill, by name."""
+"""Rules that find texts and replace them: patterns, and built-in ones by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Pattern:
     valid: Callable[[str], bool] = field(default=lambda found: True)
 
     def apply(self, text: str) -> tuple[str, int]:
-        """-> the text, and how many matches were replaced."""
+        """Return the text, and how many matches were replaced."""
         if self.hints and not any(hint in text for hint in self.hints):
             return text, 0
         count = 0
@@ -37,7 +37,7 @@ class Pattern:
 
 
 def luhn(text: str) -> bool:
-    """Whether the digits of a text end in the check digit of payment cards."""
+    """Return True if the digits of a text end in the check digit of payment cards."""
     digits = [int(character) for character in reversed(text) if character.isdecimal()]
     doubled = (digit * 2 - 9 if digit > 4 else digit * 2 for digit in digits[1::2])
     return (sum(digits[0::2]) + sum(doubled)) % 10 == 0

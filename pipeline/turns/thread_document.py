@@ -30,7 +30,7 @@ DERIVED = frozenset(
 
 
 def thread_document(thread_id: str, records: Iterable[TurnRecord]) -> Fields:
-    """-> {version, thread_id, created_at, updated_at, title?, metadata?, agents, turns, relationships?}.
+    """Return {version, thread_id, created_at, updated_at, title?, metadata?, agents, turns, relationships?}.
 
     Records of other threads may be among them: only their links that start at this thread count.
     """
@@ -78,7 +78,7 @@ def rank(record: TurnRecord) -> Rank:
 
 
 def interruption(record: TurnRecord) -> Any:
-    """The reason of a record's interruption: a text, or whatever a faulty producer wrote; None without one."""
+    """Return the reason of a record's interruption: a text, or whatever a faulty producer wrote; None without one."""
     details = (record["turn"] or {}).get("interruption")
     return details.get("reason") if isinstance(details, dict) else None
 
@@ -164,13 +164,13 @@ def _agents_of(turn: Fields) -> Iterator[str]:
 
 
 def agent_configs(record: TurnRecord) -> list[Fields]:
-    """A record's AgentConfig objects; entries without an agent_id are left out."""
+    """Return a record's AgentConfig objects; entries without an agent_id are left out."""
     configs: Iterable[Any] = record.get("agents") or []
     return [config for config in configs if isinstance(config, dict) and isinstance(config.get("agent_id"), str)]
 
 
 def outgoing(record: TurnRecord) -> Iterator[tuple[str, Fields]]:
-    """A record's links -> (thread_id it starts from, ThreadLink)."""
+    """Yield a record's links as (thread_id it starts from, ThreadLink)."""
     links: Iterable[Any] = record.get("links") or []
     for link in links:
         if isinstance(link, dict) and isinstance(link.get("thread_id"), str):

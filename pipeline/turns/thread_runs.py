@@ -16,8 +16,10 @@ VERSION: Final = "version"  # of a mark: only where there is another version
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """A run in the tree. `stated`: somebody has said that it follows `follows`. Of stated runs that have the same
-    `place` (the run that they follow, and an agent), a branch has one.
+    """A run in the tree.
+
+    `stated`: somebody has said that it follows `follows`. Of stated runs that have the same `place` (the run that they
+    follow, and an agent), a branch has one.
     """
 
     run_id: str
@@ -32,7 +34,7 @@ class Run:
 
 
 def runs_of(found: Iterable[tuple[TurnRecord, Fields]]) -> dict[str, Run]:
-    """Records with their turns, in order -> by name, in the order of their first turns."""
+    """Return the runs of records with their turns, by name, in the order of their first turns."""
     runs: dict[str, Run] = {}
     for record, turn in found:
         run_id = run_name(record, turn)
@@ -51,21 +53,22 @@ def run_name(record: TurnRecord, turn: Fields) -> str:
 
 
 def _name(run_id: str) -> str:
-    """The name of a run in marks: many others may have it in theirs, so that one of any length would be stored once and
-    given out a thousand times.
+    """Return the name of a run in marks.
+
+    Many others may have it in theirs, so that one of any length would be stored once and given out a thousand times.
     """
     return run_id if len(run_id) <= LONGEST_ID else text_hash(run_id)
 
 
 def _parent_run(record: TurnRecord) -> str | None:
-    """The run of the same thread that started this one."""
+    """Return the run of the same thread that started this one."""
     parent = record.get("parent") or {}
     run_id = parent.get("run_id") if parent.get("thread_id") in (None, record["thread_id"]) else None
     return _name(run_id) if isinstance(run_id, str) else None
 
 
 def _lineage(record: TurnRecord, turn: Fields) -> Fields:
-    """What the record says; of an imported turn, its mark."""
+    """Return the record's lineage; of an imported turn, its mark."""
     mark = turn.get(BRANCH)
     said: object = record.get("lineage")
     if isinstance(mark, dict):

@@ -23,13 +23,13 @@ def iso(ms: int) -> str:
 
 
 def bounded(ms: int) -> int:
-    """A time or a duration as `iso` has it: what is out of range is clamped."""
+    """Return a time or a duration clamped to the range of `iso`."""
     return ms if 0 <= ms <= LAST_MS else min(max(ms, 0), LAST_MS)  # nearly always it is in range
 
 
 @lru_cache(maxsize=4096)
 def _second(epoch: int) -> str:
-    """Turns that end at about the same time share their seconds, and a turn its own."""
+    """Return the text of a second, cached: turns that end at about the same time share their seconds."""
     return datetime.fromtimestamp(epoch, UTC).isoformat().removesuffix("+00:00")
 
 
@@ -44,7 +44,7 @@ def epoch_ms(value: object) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _remembered(value: str) -> int | None:
-    """A turn has each of its times several times."""
+    """Return a time, cached: a turn has each of its times several times."""
     return _moment(value)
 
 

@@ -142,7 +142,10 @@ def _found(usage: Fields) -> dict[str, tuple[int, Path, Any]]:
 
 
 def total(usages: Iterable[Fields]) -> Fields | None:
-    """The sum over responses, whose usage is `normal`, of the counts that are numbers; None where there is none."""
+    """Return the sum over responses, whose usage is `normal`, of the counts that are numbers.
+
+    None where there is none.
+    """
     sums: Fields = {}
     for usage in usages:
         for name in SUMMED:
@@ -153,7 +156,7 @@ def total(usages: Iterable[Fields]) -> Fields | None:
 
 
 def read(usage: Reading) -> dict[str, int]:
-    """A usage object in any spelling -> what is known of COUNTS, and `cost_nano_usd`."""
+    """Return the known counts of COUNTS, and `cost_nano_usd`, of a usage object in any spelling."""
     found = _found(usage.data)
     numbers = {name: usage.number((found[name][1],), below=MAX_COUNT) for name in COUNTS if name in found}
     known = {name: int(value) for name, value in numbers.items() if value is not None}

@@ -31,7 +31,7 @@ _RUN: Final = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
 
 
 def words(text: str) -> list[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     if text.isascii():
         found = text.lower().translate(_ASCII).split()
         longest = max(map(len, found), default=0)
@@ -54,8 +54,9 @@ def places(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def asked(text: str) -> list[tuple[str, bool]]:
-    """The words that a text is looked for by, and whether each is a prefix. The end of a run may be the middle of one
-    in the text, so the short pieces that stand at ends are left out.
+    """Return the words to search for in a text, and whether each is a prefix.
+
+    The end of a run may be the middle of one in the text, so the short pieces at ends are left out.
     """
     found = [(run, bool(run and unspaced)) for match in _WORD.finditer(text) for run, unspaced in _runs(match[0])]
     result: list[tuple[str, bool]] = []
@@ -78,7 +79,7 @@ def _of_run(run: str) -> tuple[str, ...]:
 
 
 def _runs(run: str) -> list[tuple[str, bool]]:
-    """The parts of a run of letters, each of one kind of script: (text, whether it has no spaces)."""
+    """Return the parts of a run of letters, each of one kind of script: (text, whether it has no spaces)."""
     folded = unicodedata.normalize("NFKD", run).casefold()
     folded = unicodedata.normalize("NFKC", _ACCENTS.sub("", folded))
     return [(part[0], part["unspaced"] is not None) for word in _WORD.findall(folded) for part in _RUN.finditer(word)]

@@ -42,7 +42,7 @@ class Segment:
         return self.entries[-1].offset + 1 if self.entries else self.begin
 
     def add(self, entry: Entry) -> None:
-        """The next record."""
+        """Add the next record."""
         self.entries.append(entry)
         self.size += len(entry.value or b"")
         self.idle_ms = 0
@@ -56,7 +56,10 @@ class ArchiveWork:
     """See `Work`; holds at most `archive_bytes` and one record of each partition."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        """Raises CallerError where TURNMILL_ARCHIVE is not set, or the cloud's variables say too little."""
+        """Prepare the work.
+
+        Raises CallerError where TURNMILL_ARCHIVE is not set, or the cloud's variables say too little.
+        """
         self.settings = settings
         self.metrics = metrics
         self.topic = catalog.TURNS.full_name(settings.topic_prefix)
@@ -77,7 +80,7 @@ class ArchiveWork:
         self.retry.given_up.clear()
 
     def drop(self) -> None:
-        """What was not written is read again by the next owner."""
+        """Forget unwritten records: the next owner reads them again."""
         self.open = {}
         self.retry.trouble = None
 
@@ -86,7 +89,7 @@ class ArchiveWork:
         self.retry.given_up.set()
 
     def behind(self, partition: int) -> int:
-        """What was handed in is in a segment."""
+        """Return 0: records that were handed in are in a segment."""
         return 0
 
     async def handle(self, partition: int, records: Records) -> None:
@@ -110,7 +113,7 @@ class ArchiveWork:
         return segment.begin if segment is not None else None
 
     async def flush(self) -> bool:
-        """What was written is safe already."""
+        """Return True: what was written is safe already."""
         return True
 
     async def tick(self, partition: int, idle_ms: int) -> None:
@@ -157,5 +160,5 @@ class ArchiveWork:
 
 
 def archive_work(settings: Settings, metrics: Metrics, _: Producer) -> ArchiveWork:
-    """The work of this role. Raises CallerError where it has no archive."""
+    """Return the work of this role. Raises CallerError where it has no archive."""
     return ArchiveWork(settings, metrics)

@@ -19,7 +19,7 @@ from topics.turn_record import TurnRecord
 
 
 def assemble_work(settings: Settings, metrics: Metrics, producer: Producer) -> AssembleWork:
-    """The work of this role. Raises CallerError for settings that can't work."""
+    """Return the work of this role. Raises CallerError for settings that can't work."""
     topic = catalog.EVENTS.full_name(settings.topic_prefix)
     contents = ContentStore.of(settings)
     return AssembleWork(
@@ -34,7 +34,10 @@ def assemble_work(settings: Settings, metrics: Metrics, producer: Producer) -> A
 
 
 def _traces(settings: Settings, topic: str, metrics: Metrics) -> Callable[[Sequence[TurnRecord], int], None] | None:
-    """Where spans of turns go; None where they are not asked for. Raises CallerError without the SDK."""
+    """Return a function that exports spans of turns; None where they are not asked for.
+
+    Raises CallerError without the SDK.
+    """
     if settings.otlp_endpoint is None:
         return None
     need("otlp", "TURNMILL_OTLP_ENDPOINT")

@@ -53,8 +53,9 @@ MANY: Final = 1000  # records of a partition: to look at every open run costs li
 
 @dataclass(slots=True)
 class Held:
-    """A partition, what it wants to be sent, and the floor that holds until all of that is with the producer; `due`:
-    parked runs that are over, by when they were.
+    """A partition, its results that are to be sent, and the floor that holds until all of them are with the producer.
+
+    `due`: parked runs that are over, by when they were.
     """
 
     core: Partition
@@ -178,8 +179,10 @@ class AssembleWork:
             await self._build_some(self.reading)
 
     async def _spill(self, held: Held) -> None:
-        """Runs that have been open for long go to the state topic. Where all partitions together hold more than they
-        may, those that hold more than their share park runs: in a thread, as a restart may have found large ones.
+        """Move runs that have been open for long to the state topic.
+
+        Where all partitions together hold more than they may, those that hold more than their share park runs: in a
+        thread, as a restart may have found large ones.
         """
         held.core.spill()
         held.weight = parked_runs.weight(held.core)
@@ -216,14 +219,14 @@ class AssembleWork:
             self.reading = None
 
     def _waits_for_much(self, held: Held) -> bool:
-        """Whether more waits for the runs that are due, or to be read of them, than may while others go on."""
+        """Return True if more waits for the due runs, or is to be read of them, than may while others go on."""
         if not held.due:
             return False
         size = sum([due.parked.size for due in held.due.values()])
         return size > self.limits.run_bytes or held.core.ends.awaited_bytes > UNCONFIRMED
 
     def _goes_on(self, number: int, held: Held) -> bool:
-        """False: the partition is about to go, or gone; its next owner builds the runs that are due."""
+        """Return False if the partition is about to go, or gone; its next owner builds the runs that are due."""
         return not self.retry.given_up.is_set() and self.held.get(number) is held
 
     async def _catch_up(self, number: int, held: Held) -> None:
@@ -267,7 +270,7 @@ class AssembleWork:
     # ---- results
 
     async def _hand_over(self, number: int, held: Held) -> bool:
-        """False: the partition is about to go."""
+        """Hand results over. Return False if the partition is about to go."""
         out = held.core.out
         while out.oversized:
             oversized = out.oversized[0]
@@ -329,7 +332,7 @@ class AssembleWork:
         return found
 
     def floor(self, partition: int) -> int | None:
-        """The offset to commit, once `flush` has succeeded."""
+        """Return the offset to commit, once `flush` has succeeded."""
         held = self.held.get(partition)
         if held is None:
             return None
@@ -337,7 +340,10 @@ class AssembleWork:
         return min([own, *(due.floor for due in held.due.values())])
 
     async def flush(self) -> bool:
-        """Steps 2 and 3. A mark that came before its turn could lose the turn: a restart would believe the mark."""
+        """Send turns, then marks.
+
+        A mark that came before its turn could lose the turn: a restart would believe the mark.
+        """
         async with self.flushing:  # a second caller must wait for what the first one took
             self.waiting.move_to(self.ready)
             if not await self.outbox.flush():

@@ -7,7 +7,7 @@ from pipeline.settings import Settings
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Settings in seconds -> limits in ms."""
+    """Return the limits, in ms, of settings in seconds."""
     return Limits(
         gap_ms=int(settings.gap_timeout * 1000),
         idle_ms=int(settings.idle_timeout * 1000),

@@ -1,4 +1,4 @@
-"""What the assembler did, as metrics and log lines: the one place where both are emitted."""
+"""The assembler's metrics and log lines: the one place where both are emitted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class AssemblyMetrics:
             self.metrics.add(m.REDACTIONS, count, rule=rule)
 
     def forget(self) -> None:
-        """The partitions are gone."""
+        """Forget partitions that are gone."""
         self.open.clear()
         self.early.clear()
         self._show()

@@ -92,7 +92,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         """`Worker.stalled` watches progress. Faust's own look breaks down at a partition that has no position yet."""
 
     def on_buffer_full(self, tp: TP) -> None:
-        """The queue before the agent is bound, and its next `put` waits.
+        """Do nothing: the queue before the agent is bounded, and its next `put` waits.
 
         The base class would take the partition out of the fetch under way, which then waits for the others, up to a
         second, with this one's records in its hands.
@@ -132,7 +132,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
         return self.stage.committable(tp.partition)
 
     async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002
-        """The offsets were chosen before this; what they rely on is made safe first."""
+        """Commit offsets that were chosen before this; what they rely on is made safe first."""
         began = time.monotonic()
         if not await self.stage.flush():
             return False
@@ -144,7 +144,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
     # ---- rebalance
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """A last checkpoint, within bounds; then forget."""
+        """Make a last checkpoint, within bounds; then forget the partitions."""
         self.stop_flow()
         self.app.flow_control.suspend()
         try:
@@ -197,7 +197,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]  # Faust has no type
             return None
 
     async def on_stop(self) -> None:
-        """The last checkpoint."""
+        """Make the last checkpoint."""
         try:
             await asyncio.wait_for(self.stage.quiesce(), QUIESCE_TIMEOUT)
         except TimeoutError:

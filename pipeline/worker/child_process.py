@@ -39,12 +39,12 @@ class ChildProcess:
         return cls(part.name, await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE))
 
     async def start(self) -> None:
-        """Returns when its roles have started. Raises ConnectionError where it ends before."""
+        """Return when its roles have started. Raises ConnectionError where it ends before."""
         await self._put(START)
         self.started = True
 
     async def asked(self, question: str) -> Any:
-        """-> its answer. Raises TimeoutError, or ConnectionError where it has ended."""
+        """Return its answer. Raises TimeoutError, or ConnectionError where it has ended."""
         return await asyncio.wait_for(self._put(question), ANSWER_WITHIN)
 
     def _put(self, question: str) -> asyncio.Future[Any]:

@@ -27,7 +27,7 @@ DAY: Final = 86_400.0
 
 
 def build_app(settings: Settings, role: Role, metrics: Metrics) -> faust.App:
-    """The Faust app of one role; `app.stage` is its stage."""
+    """Return the Faust app of one role; `app.stage` is its stage."""
     app = faust.App(
         role.group(settings),
         broker=[f"kafka://{address}" for address in settings.broker_list],

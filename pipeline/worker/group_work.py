@@ -34,7 +34,7 @@ Group = Sequence[tuple[int, Records]]  # of partitions by number; one may come m
 
 @dataclass(slots=True)
 class Assignment:
-    """What one assignment has brought. `applied` and `taken`: partition -> the offset behind the last record."""
+    """One assignment of partitions. `applied` and `taken`: partition -> the offset behind the last record."""
 
     retry: Retry
     applied: dict[int, int] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Assignment:
         self.room.set()
 
     def full(self) -> bool:
-        """Whether as much waits as one group takes."""
+        """Return True if as much waits as one group takes."""
         if sum(len(records) for _, records in self.waiting) >= AT_ONCE:
             return True
         return sum(len(record.value or b"") for _, records in self.waiting for record in records) >= MOST
@@ -95,7 +95,7 @@ class GroupWork:
         self.mine.applied, self.mine.taken = dict(starts), dict(starts)
 
     def drop(self) -> None:
-        """What waits is another worker's now; a group under way may end, and counts no more."""
+        """Forget waiting records, which are another worker's now; a group under way may end, and counts no more."""
         self.mine.give_up()
         self.mine = self._nothing()
 
@@ -139,7 +139,7 @@ class GroupWork:
             return False
 
     def behind(self, partition: int) -> int:
-        """Records that were handed in, and are not applied yet."""
+        """Return the number of records that were handed in and are not applied yet."""
         mine = self.mine
         return mine.taken.get(partition, 0) - mine.applied.get(partition, 0)
 
@@ -148,7 +148,7 @@ class GroupWork:
         return self.mine.applied.get(partition)
 
     async def flush(self) -> bool:
-        """What was applied is safe already."""
+        """Return True: what was applied is safe already."""
         return True
 
     async def tick(self, partition: int, idle_ms: int) -> None:

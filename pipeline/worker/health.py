@@ -18,7 +18,7 @@ Probe = Callable[[], Awaitable[list[str]]]
 
 
 class Watched(Protocol):
-    """What is asked over HTTP: a worker, or the processes of one."""
+    """The interface of what is asked over HTTP: a worker, or the processes of one."""
 
     async def stalled(self) -> list[str]:
         """Why a restart would help."""

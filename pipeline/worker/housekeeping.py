@@ -1,4 +1,4 @@
-"""What the store role does beside its own work, in steps: sums of usage, words for searches, costs, budgets.
+"""The store role's work beside its own, in steps: sums of usage, words for searches, costs, budgets.
 
 Several workers may be at the same at once, unless a class says otherwise.
 """

@@ -37,7 +37,7 @@ class Ledger:
 
     @property
     def open(self) -> int:
-        """How many runs are open."""
+        """The number of open runs."""
         return len(self.open_runs)
 
 
@@ -63,7 +63,7 @@ async def take_stock(settings: Settings, store: ThreadStore) -> Ledger:
 
 
 def run_of_letter(letter: DeadLetter) -> RunName:
-    """The run of a dead letter, which may be an event's record or a turn that the store did not take."""
+    """Return the run of a dead letter, which may be an event's record or a turn that the store did not take."""
     with suppress(InvalidRecord):
         record = turn_record.decode(letter.value)
         return column_text(record.get("tenant") or None), record["thread_id"], column_text(record["run_id"]) or ""

@@ -16,7 +16,7 @@ Page = Sequence[Sequence[Any]]
 
 
 def page(registry: CollectorRegistry) -> Page:
-    """What the registry holds now."""
+    """Return the registry's present values."""
     return [
         [one.name, one.documentation, one.type, [[each.name, each.labels, each.value] for each in one.samples]]
         for one in registry.collect()
@@ -30,7 +30,7 @@ class Merged(Collector):
         self._pages = pages
 
     def collect(self) -> Iterable[Metric]:
-        """-> each metric once, with the samples of all processes."""
+        """Yield each metric once, with the samples of all processes."""
         found: dict[str, Metric] = {}
         for process, metrics in self._pages.items():
             for name, text, kind, samples in metrics:
@@ -41,7 +41,7 @@ class Merged(Collector):
 
 
 def merged(pages: Mapping[str, Page]) -> CollectorRegistry:
-    """A registry of these pages."""
+    """Return a registry of these pages."""
     registry = CollectorRegistry()
     registry.register(Merged(pages))
     return registry

@@ -17,7 +17,10 @@ log = logging.getLogger(__name__)
 
 
 def metrics_work(settings: Settings, metrics: Metrics, _: Producer) -> GroupWork:
-    """The work of this role. Counts are the worker's own, and start at 0 with it: billing asks the store."""
+    """Return the work of this role.
+
+    Counts are the worker's own, and start at 0 with it: billing asks the store.
+    """
     topic = catalog.TELEMETRY.full_name(settings.topic_prefix)
     meter = TelemetryMeter(metrics)
 

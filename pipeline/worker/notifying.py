@@ -62,7 +62,7 @@ class Notifying:
         return MORE
 
     async def _send(self, some: list[NoticeRecord]) -> None:
-        """Returns when the topic has them. They are few: the producer is there for them alone."""
+        """Return when the topic has them. They are few: the producer is made for them alone."""
         producer = await connected(self._settings, NOTICES.full_name(self._settings.topic_prefix))
         try:
             sent = [await producer.send(notice.key_of(one), notice.encode(one), None) for one in some]

@@ -32,27 +32,28 @@ class Offload(Protocol):
         """Turn record -> the same with references. Raises StoreError, and is called again."""
 
     async def move(self, record: TurnRecord) -> None:
-        """The same in place, for one that is not encoded yet. Raises StoreError, and is called again."""
+        """Move the values of a record that is not encoded yet, in place. Raises StoreError, and is called again."""
 
     def has_long_text(self, record: TurnRecord) -> bool:
-        """Whether a text of `threshold` characters is among its values. This encodes nothing."""
+        """Return True if a text of `threshold` characters is among its values. This encodes nothing."""
 
     async def move_longest(self, record: TurnRecord) -> None:
         """`move` for values of `threshold` bytes. Raises StoreError, and is called again."""
 
     def fits(self, record: TurnRecord) -> bool:
-        """Whether the turns topic takes a record with its references."""
+        """Return True if the turns topic takes a record with its references."""
 
 
 def fits_inline(record: TurnRecord) -> bool:
-    """Whether the turns topic takes a record with all values in it."""
+    """Return True if the turns topic takes a record with all values in it."""
     most = LARGEST_REQUEST - OVERHEAD
     return json_text.size_of(record) <= most and len(turn_record.encode(record)) <= most
 
 
 async def moved(out: Out, offload: Offload, retry: Retry) -> bool:
-    """Values to the content store before their turns are encoded: those of large runs one turn after the other, as
-    they hold much, and long texts of all others at once. False: given up.
+    """Move values to the content store before their turns are encoded; return False if the partition was given up.
+
+    Those of large runs go one turn after the other, as they hold much, and long texts of all others at once.
     """
     for record in out.turns if out.large else ():
         key = record.get("tenant"), record["turn_id"]

@@ -13,9 +13,10 @@ from turnmill.identity import thread_uuid
 
 @dataclass(frozen=True, slots=True)
 class OpenRunRow:
-    """One open run. `started_at`, `last_at` and `deadline_at` are epoch ms by the broker's clock; `age_ms` and
-    `silence_ms` are counted to now. `silent`: for longer than `usual_silence_ms`; both null while the agent is not
-    known well enough. At `deadline_at` it is closed as interrupted, unless it goes on before.
+    """One open run. `started_at`, `last_at` and `deadline_at` are epoch ms by the broker's clock.
+
+    `age_ms` and `silence_ms` are counted to now. `silent`: for longer than `usual_silence_ms`; both null while the
+    agent is not known well enough. At `deadline_at` it is closed as interrupted, unless it goes on before.
     """
 
     thread_id: str
@@ -44,7 +45,7 @@ class OpenRunRow:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which runs; None: any. `tenant`: "" means those without one; `thread`: its id, or its conversation's."""
+    """The wanted runs; None: any. `tenant`: "" means those without one; `thread`: its id, or its conversation's."""
 
     tenant: str | None = None
     agent: str | None = None
@@ -52,7 +53,7 @@ class Wanted:
     silent: bool = False
 
     def matches(self, run: ListedRun) -> bool:
-        """Whether a run is one of these, as far as it does not depend on the time."""
+        """Return True if a run is wanted, as far as that does not depend on the time."""
         tenant, thread_id, _ = run.key
         return (
             (self.tenant is None or self.tenant == (tenant or ""))
@@ -66,14 +67,14 @@ class Wanted:
 
 
 def rows(runs: RunList, limits: Limits, wanted: Wanted, now: int, limit: int) -> list[OpenRunRow]:
-    """-> the rows of at most `limit` runs, the one that has been silent for longest first. `now`: epoch ms."""
+    """Return the rows of at most `limit` runs, the one that has been silent for longest first. `now`: epoch ms."""
     listed = (run for run in runs if wanted.matches(run) and (not wanted.silent or _silent(runs, run, now)))
     found = nsmallest(limit, listed, key=lambda run: (run.last_at, run.key[1:], run.key.tenant or ""))
     return [_row(runs, run, limits, now) for run in found]
 
 
 def silent(runs: RunList, now: int) -> int:
-    """-> how many runs have been silent for longer than is usual."""
+    """Return how many runs have been silent for longer than is usual."""
     return sum(1 for run in runs if _silent(runs, run, now))
 
 

@@ -28,7 +28,7 @@ Places = dict[TopicPartition, int]
 
 
 async def open_runs(settings: Settings) -> RunList:
-    """The runs that are open now. Raises BrokerError."""
+    """Return the runs that are open now. Raises BrokerError."""
     runs = no_runs(settings)
     async with reader(settings, max_poll_records=AT_ONCE) as consumer:
         starts = await beginnings(settings, consumer, runs.usual)

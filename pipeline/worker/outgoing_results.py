@@ -1,4 +1,4 @@
-"""What comes out of a partition -> records of the topics: turns, telemetry, dead letters, entries of the state."""
+"""Results of a partition as records of the topics: turns, telemetry, dead letters, entries of the state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class OutgoingResults:
         self.state_topic = catalog.STATE.full_name(prefix)
 
     def turns(self, number: int, out: Out) -> list[Outgoing]:
-        """What can't be encoded is left out; then the raw records of its run are among the results instead."""
+        """Return the records of turns.
+
+        A turn that can't be encoded is left out; then the raw records of its run are among the results instead.
+        """
         try:
             return self._encoded(number, out.turns)
         except Exception:
@@ -52,11 +55,11 @@ class OutgoingResults:
         ]
 
     def state(self, number: int, name: str, value: bytes | None) -> Outgoing:
-        """An entry of the state topic; without a value, its tombstone."""
+        """Return an entry of the state topic; without a value, its tombstone."""
         return Outgoing(self.state_topic, name.encode(), value, number)
 
     def too_large(self, record: Outgoing) -> Outgoing:
-        """The dead letter for a record that its topic does not take; of a dead letter, what fits of it."""
+        """Return the dead letter for a record that its topic does not take; of a dead letter, what fits of it."""
         if record.topic == self.dead_letters_topic:
             return without_value(record)
         refused = Refused(StoredRecord(b"", 0, 0, record.key), Reason.TOO_LARGE, self._why_too_large(record))

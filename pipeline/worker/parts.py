@@ -1,4 +1,4 @@
-"""Which roles run in which process of a worker, and how many processes there are.
+"""The number of a worker's processes, and the roles of each.
 
 One process uses one core, and each role of it takes from the others. So the roles that read events and telemetry run
 beside those that write turns to a store; more processes share the partitions of the same groups.
@@ -21,20 +21,22 @@ APART: Final = 2  # processes: one for each kind of role
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one process runs. Logs and metrics name the process by `name`."""
+    """The roles of one process. Logs and metrics name the process by `name`."""
 
     name: str
     roles: tuple[Role, ...]
 
 
 def usual_processes() -> int:
-    """How many processes `turnmill worker` has where no option sets it: two, unless there is only one core."""
+    """Return how many processes `turnmill worker` has where no option sets it: two, unless there is only one core."""
     return min(APART, cores())
 
 
 def parts(settings: Settings, roles: Sequence[Role], processes: int) -> list[Part]:
-    """Deal roles out to at most so many processes, as evenly as possible. There are fewer where more would do nothing:
-    a SQLite file has one writer at a time, and light roles need one process.
+    """Deal roles out to at most `processes` processes, as evenly as possible.
+
+    There are fewer where more would do nothing: a SQLite file has one writer at a time, and light roles need one
+    process.
     """
     if processes == 1:
         return [Part("worker", tuple(roles))]
@@ -48,7 +50,7 @@ def parts(settings: Settings, roles: Sequence[Role], processes: int) -> list[Par
 
 
 def _most(settings: Settings, kind: Sequence[Role], processes: int) -> int:
-    """How many processes of these roles are of use."""
+    """Return how many processes of these roles are of use."""
     one_at_a_time = settings.store_url.startswith("sqlite:") and any(role.needs_store for role in kind)
     return min(len(kind), 1) if one_at_a_time or all(role.light for role in kind) else processes
 
@@ -66,7 +68,10 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
 def cores(own: Path = OWN, cgroups: Path = CGROUPS) -> int:
-    """-> at least 1. A quota of one and a half cores is one: a second process would wait for the first."""
+    """Return the number of usable cores, at least 1.
+
+    A quota of one and a half cores is one: a second process would wait for the first.
+    """
     try:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
@@ -75,7 +80,7 @@ def cores(own: Path = OWN, cgroups: Path = CGROUPS) -> int:
 
 
 def _quotas(own: Path, cgroups: Path) -> Iterator[float]:
-    """The limits of our cgroup and of those around it, in cores; none where there are no cgroups."""
+    """Yield the limits of our cgroup and of those around it, in cores; none where there are no cgroups."""
     for line in _text(own).splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")

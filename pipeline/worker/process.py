@@ -21,8 +21,9 @@ from pipeline.worker.worker import Worker
 
 
 def run(settings: Settings, roles: Sequence[Role], stop_within: float, *, child: bool = False) -> None:
-    """Run these roles until a signal comes or one of them fails; then stop them. A child leaves health and metrics to
-    its parent, and stops when that is dead.
+    """Run these roles until a signal comes or one of them fails; then stop them.
+
+    A child leaves health and metrics to its parent, and stops when that is dead.
 
     A stop that takes longer than `stop_within` seconds ends the process with status 75.
     """
@@ -32,7 +33,7 @@ def run(settings: Settings, roles: Sequence[Role], stop_within: float, *, child:
 
 
 class Front(Protocol):
-    """What speaks for the worker."""
+    """The interface of a worker's front: health and metrics."""
 
     async def start(self) -> None:
         """Answer questions from now on; returns when the work may start."""

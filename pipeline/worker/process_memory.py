@@ -1,4 +1,4 @@
-"""How the process of a worker holds memory: what its peaks took goes back to the system.
+"""The memory of a worker's process: what its peaks took goes back to the system.
 
 Batches are thousands of objects that live for milliseconds. Left alone, glibc keeps the pages of each peak, once for
 each thread, and Python's collector looks through all of it for cycles that are not there.
@@ -34,7 +34,7 @@ async def give_back() -> None:
 
 
 def _of_glibc(name: str) -> Any:
-    """A function of the C library; None where that is another one, which has its own ways."""
+    """Return a function of glibc; None where the C library is another one, which has its own ways."""
     try:
         return getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError, TypeError):

@@ -29,7 +29,7 @@ Rule = TextRule | PathRule
 
 
 def redaction_of(settings: Settings) -> Redaction | None:
-    """What TURNMILL_REDACT and TURNMILL_MASK_ERRORS ask for; None where that is nothing. Raises CallerError."""
+    """Return the redaction of TURNMILL_REDACT and TURNMILL_MASK_ERRORS; None without any. Raises CallerError."""
     rules = rules_of(settings.redact) if settings.redact is not None else []
     return Redaction(rules, mask_errors=settings.mask_errors) if rules or settings.mask_errors else None
 
@@ -144,7 +144,7 @@ def _loaded(name: str) -> Callable[[str], str]:
 
 
 def _guarded(name: str, function: Callable[[str], str], replace: str) -> Callable[[str], tuple[str, int]]:
-    """A function that fails hides the text: nothing slips through, and the turn goes on."""
+    """Wrap a function: if it fails, the text is hidden. Nothing slips through, and the turn goes on."""
 
     def apply(text: str) -> tuple[str, int]:
         try:

@@ -39,7 +39,7 @@ Records = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What to replay: broker times in epoch ms, `since` included, `until` not; None is the topic's own end.
+    """The stretch to replay: broker times in epoch ms, `since` included, `until` not; None is the topic's own end.
 
     A thread_id may be that of several tenants' threads: without `tenant` it stands for all of them. An empty `tenant`
     is for what has none.
@@ -53,7 +53,10 @@ class Stretch:
 
 @dataclass(slots=True)
 class Seen:
-    """What came by. `cut` and `open` name some of the runs that were left out, as `run of thread` (`of tenant`)."""
+    """The numbers of a replay.
+
+    `cut` and `open` name some of the runs that were left out, as `run of thread` (`of tenant`).
+    """
 
     records: int = 0
     refused: int = 0
@@ -82,7 +85,7 @@ async def replayed(
     progress: Callable[[int, int], object],
     fits: Callable[[TurnRecord], bool],
 ) -> AsyncGenerator[list[TurnRecord]]:
-    """-> turn records, as a worker would produce them, a few at a time; raises BrokerError and CallerError.
+    """Yield turn records, as a worker would produce them, a few at a time; raises BrokerError and CallerError.
 
     `progress` is called with the records done and the total, which may grow. `fits`: whether the turns topic takes a
     record, as a worker sends it.
@@ -128,12 +131,12 @@ class Replay:
 
     @property
     def over(self) -> bool:
-        """Whether nothing behind what was read matters."""
+        """True if nothing behind what was read matters."""
         waiting = self.core.runs.open or self.core.runs.reopenable
         return self.next >= self.span.end and (not waiting or (self.until is not None and self.core.now > self.until))
 
     def feed(self, records: Records) -> list[TurnRecord]:
-        """Records of ascending offsets, by the second: deadlines pass in between as they did at the time."""
+        """Feed records of ascending offsets, by the second: deadlines pass in between as they did at the time."""
         turns: list[TurnRecord] = []
         for _, some in groupby(records, key=self._slice):
             wanted = [record for record in some if self._wanted(record)]
@@ -178,7 +181,7 @@ class Replay:
         )
 
     def _runs(self, turns: Iterable[TurnRecord]) -> Iterator[tuple[RunKey, list[TurnRecord]]]:
-        """The records of each run, those of its sub-agents' threads with it: their own marks would be the run's."""
+        """Yield the records of each run, with those of its sub-agents' threads: their own marks would be the run's."""
         found: list[list[TurnRecord]] = []
         for record in turns:
             if found and _is_within(record, found[-1]):
@@ -188,7 +191,7 @@ class Replay:
         return ((_key(records[0]), records) for records in found)
 
     def _taken(self) -> list[TurnRecord]:
-        """The turns that came out, without those of runs that ended before the stretch or lack their beginning."""
+        """Return the finished turns, without runs that ended before the stretch or lack their beginning."""
         out, self.core.out = self.core.out, Out()
         for oversized in out.oversized:
             out.add(self.core.finishing.cut_off(oversized, []))
@@ -212,7 +215,7 @@ def _key(record: TurnRecord) -> RunKey:
 
 
 def _is_within(record: TurnRecord, run: Sequence[TurnRecord]) -> bool:
-    """Whether it is of the run of these records: of itself, or of a sub-agent that spoke in its stream."""
+    """Return True if a record is of the run of these records: of itself, or of a sub-agent that spoke in its stream."""
     parent = record.get("parent", {}).get("thread_id")
     key, own = _key(record), _key(run[0])
     return key == own or (

@@ -1,4 +1,4 @@
-"""What fails is tried again until it works: for stores, which come back, while the records to be stored are safe."""
+"""Retries until success: for stores, which come back, while the records to be stored are safe."""
 
 from __future__ import annotations
 

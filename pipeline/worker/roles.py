@@ -128,12 +128,12 @@ OPERATIONS: Final = tuple(operation for role in _ROLES for operation in role.ope
 
 
 def default_roles(settings: Settings) -> list[Role]:
-    """The roles that these settings allow: all, but archive only where there is an archive."""
+    """Return the roles that these settings allow: all, but archive only where there is an archive."""
     return [role for role in _ROLES if role.needs_setting is None or getattr(settings, role.needs_setting) is not None]
 
 
 def roles_named(names: Iterable[str]) -> list[Role]:
-    """-> the roles of these names, in this order. Raises CallerError for unknown names, or none."""
+    """Return the roles of these names, in this order. Raises CallerError for unknown names, or none."""
     names = list(names)
     unknown = sorted(set(names) - set(ROLES))
     if unknown or not names:

@@ -105,7 +105,7 @@ class Stage:
         self.work.drop()
 
     def committable(self, partition: int) -> int | None:
-        """The offset up to which the partition may be committed, once `flush` has succeeded."""
+        """Return the offset up to which the partition may be committed, once `flush` has succeeded."""
         floor = self.work.floor(partition)
         return self.next[partition] if floor is not None and floor == self._handed.get(partition) else floor
 
@@ -114,7 +114,7 @@ class Stage:
         return await self.work.flush()
 
     def committed(self, seconds: float) -> None:
-        """A checkpoint is done; it took so long."""
+        """Note a checkpoint, and how long it took."""
         self.last_commit = time.monotonic()
         self.metrics.add(m.COMMITS)
         self.metrics.observe(m.CHECKPOINT_SECONDS, seconds)
@@ -230,5 +230,5 @@ class Stage:
 
     @property
     def ready(self) -> bool:
-        """Whether records are being taken."""
+        """True if records are being taken."""
         return self._accept and self._ready.is_set()

@@ -1,5 +1,7 @@
-"""Reads of the state topic: all that a partition had, after a restart; and the raw records of single runs, for those
-that are parked, and for those whose turn can't be built, or is too large.
+"""Reads of the state topic.
+
+All that a partition had, after a restart; and the raw records of single runs, for those that are parked, and for those
+whose turn can't be built, or is too large.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ async def spilled_records(
     runs: Mapping[RunKey, Collection[str]],
     here: Mapping[bytes | None, bytes | None],
 ) -> dict[RunKey, SpilledRecords]:
-    """Runs with the state keys of their segments -> these segments; the topic is read once for all of them.
+    """Return the segments of runs by their state keys; the topic is read once for all of them.
 
     `here`: entries that the state topic does not have yet. The segments are kept in one file without a name, which is
     gone with the last of the runs. It is in TURNMILL_HOME, as temporary folders are small, or in memory, where a
@@ -106,7 +108,7 @@ def letters_of(unbuilt: Unbuilt, segments: SpilledRecords) -> list[Refused]:
 async def read_entries(
     settings: Settings, partition: int, wanted: Collection[bytes]
 ) -> AsyncGenerator[tuple[bytes, bytes]]:
-    """-> the entries of these state keys that the topic has; those that were written again come again.
+    """Yield the entries of these state keys that the topic has; those that were written again come again.
 
     Raises BrokerError.
     """
@@ -122,7 +124,7 @@ async def read_entries(
 async def read_state(
     settings: Settings, partitions: Iterable[int], empty: Callable[[], RestoredState]
 ) -> dict[int, RestoredState]:
-    """-> what each partition had; `empty` makes one that has nothing. Raises BrokerError.
+    """Return the state of each partition; `empty` makes one that has nothing. Raises BrokerError.
 
     A plain consumer: Faust's tables take seconds.
     """
@@ -166,8 +168,9 @@ class Reading:
 
 
 def together(due: Mapping[RunKey, Due], most: int) -> dict[RunKey, tuple[str, ...]]:
-    """-> the state keys of the runs that one read serves: those that were over first, whose records have `most` bytes
-    together; of the first run in any case.
+    """Return the state keys of the runs that one read serves.
+
+    Those that were over first, whose records have `most` bytes together; of the first run in any case.
     """
     chosen: dict[RunKey, tuple[str, ...]] = {}
     size = 0

@@ -10,12 +10,16 @@ from pipeline.stores.errors import StoreError
 
 
 class Steps:
-    """`begin` is called now and then, and begins a step where it is time to. What fails is tried again later: turns
-    are stored, whatever it is.
+    """A background task in steps.
+
+    `begin` is called now and then, and begins a step where it is due. A failed step is retried later: turns are stored,
+    whatever it is.
     """
 
     def __init__(self, step: Callable[[], Awaitable[float]], again: float, log: logging.Logger, failed: str) -> None:
-        """`step` returns the seconds until the next one; behind one that failed they are `again`. `failed`: what waits
+        """Prepare the steps.
+
+        `step` returns the seconds until the next one; behind one that failed they are `again`. `failed`: what waits
         then, for the log.
         """
         self._step = step

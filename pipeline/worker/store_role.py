@@ -46,7 +46,7 @@ class TurnWriter:
         self.store: ThreadStore | None = None
 
     async def opened(self) -> ThreadStore:
-        """The store. Raises StoreError."""
+        """Return the store. Raises StoreError."""
         self.store = self.store or await ThreadStore.open(self.settings.store_url, search=self.settings.search)
         return self.store
 
@@ -61,8 +61,10 @@ class TurnWriter:
         self.metrics.add(m.STORE_ROWS, len(records) - len(refused))
 
     async def _write(self, store: ThreadStore, records: Sequence[Placed]) -> list[tuple[int, Refused]]:
-        """One transaction -> what can't be stored, and what comes too late. Where a record breaks it, each half has
-        its own, until that record is alone. Raises StoreError for a failure that is no record's.
+        """Write in one transaction; return the records that can't be stored, and those that come too late.
+
+        Where a record breaks it, each half has its own, until that record is alone. Raises StoreError for a failure
+        that is no record's.
         """
         try:
             decoded = [turn_record.decode(record.value) for _, record in records]
@@ -85,7 +87,7 @@ class TurnWriter:
         return [(records[place][0], _late(records[place][1])) for place in result.late]
 
     async def _bury(self, found: Sequence[tuple[int, Refused]]) -> None:
-        """Returns when the dead letters are delivered."""
+        """Return when the dead letters are delivered."""
         letters: deque[Outgoing] = deque()
         for partition, refused in found:
             self.metrics.add(m.DEAD_LETTERS, reason=refused.reason.value)
@@ -118,7 +120,7 @@ def _unstorable(record: ConsumerRecord, error: Exception) -> Refused:
 
 
 class Housekeeper(Protocol):
-    """What is done beside the writing of turns, in steps."""
+    """The interface of work beside the writing of turns, in steps."""
 
     def step(self) -> None:
         """Begin a step, if it is time to."""
@@ -133,18 +135,18 @@ class StoreWork(GroupWork):
         self.spending = spending
 
     def drop(self) -> None:
-        """What is spent is said by other workers, if this one has no partition any more."""
+        """Stop reporting what is spent, if this worker has no partition any more: others report it."""
         super().drop()
         self.spending.stop()
 
     async def tick(self, partition: int, idle_ms: int) -> None:
-        """A step of each, whichever partition it is for."""
+        """Begin a step of each, whichever partition it is for."""
         for one in self.housekeepers:
             one.step()
 
 
 def store_work(settings: Settings, metrics: Metrics, producer: Producer) -> StoreWork:
-    """The work of this role."""
+    """Return the work of this role."""
     writer = TurnWriter(settings, metrics, Outbox(producer, without_value))
     spending = Spending(writer.opened, metrics)
     housekeepers = (

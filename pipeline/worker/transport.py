@@ -69,7 +69,10 @@ def credentials(settings: Settings) -> Any:
 
 
 def batch_topic(app: faust.App, name: str) -> Any:
-    """A Faust topic whose events carry the list of records as it is; survives the clone that an agent makes."""
+    """Return a Faust topic whose events carry the list of records as it is.
+
+    It survives the clone that an agent makes.
+    """
     topic = app.topic(name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 
     async def decode(message: Any, *, propagate: bool = False) -> Event:

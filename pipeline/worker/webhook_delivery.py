@@ -51,7 +51,7 @@ def delay(attempts: int, jitter: float) -> int:
 
 
 class Known(Protocol):
-    """Which webhooks there are; with `now` as the store has them at this moment."""
+    """The interface that returns the webhooks; with `now` as the store has them at this moment."""
 
     async def __call__(self, *, now: bool = False) -> Sequence[Webhook]: ...
 
@@ -169,10 +169,10 @@ class Deliverer:
             log.exception("webhooks: a delivery failed, and is tried again")
 
     async def _bury(self, webhook: Webhook, one: Delivery, why: str) -> None:
-        """Returns when the dead letter is delivered.
+        """Return when the dead letter is delivered.
 
-        The first letter of a record holds it as it is on its topic. Those of other webhooks name its place only: a
-        record of 12 MB that a hundred webhooks refuse is kept once, and redriven once, which tells all of them.
+        The first letter of a record has it as it is on its topic. Those of other webhooks name its place only: a record
+        of 12 MB that a hundred webhooks refuse is kept once, and redriven once, which delivers it to all of them.
         """
         topic, partition, offset = one.place
         detail = f"webhook {webhook.id} at {webhook.host} has not taken {one.id} in {one.attempts + 1} attempts: {why}"
@@ -196,7 +196,7 @@ class Deliverer:
             self._letters.popitem(last=False)
 
     async def _record(self, topic: str, partition: int, offset: int) -> Any:
-        """The record; one without a value where retention has removed it."""
+        """Return the record; one without a value where retention has removed it."""
         place = TopicPartition(topic, partition)
         async with reader(self._settings) as consumer:
             begins = await consumer.beginning_offsets([place])

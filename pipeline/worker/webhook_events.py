@@ -20,7 +20,10 @@ NAMED: Final = ("tenant", "thread_id", "run_id", "turn_id", "agent_id", "dialect
 
 
 def turn_event(record: TurnRecord, place: tuple[str, int, int], at: int) -> Event | None:
-    """A turn that ended; None for a record that only states facts. `at`: the broker's time of the record, epoch ms."""
+    """Return the event of a turn that ended; None for a record that only states facts.
+
+    `at`: the broker's time of the record, epoch ms.
+    """
     if record["turn"] is None:
         return None
     kind = TURN_COMPLETED if record["status"] == "complete" else TURN_INTERRUPTED
@@ -38,7 +41,7 @@ def turn_event(record: TurnRecord, place: tuple[str, int, int], at: int) -> Even
 
 
 def notice_event(record: NoticeRecord, place: tuple[str, int, int], at: int) -> Event:
-    """What a notice says."""
+    """Return the event of a notice."""
     tenant, thread = record.get("tenant"), record.get("thread_id")
     data = {name: value for name, value in (("tenant", tenant), ("thread_id", thread)) if value is not None}
     lane = lane_of(tenant, thread or str(record["data"].get("budget")))

@@ -39,7 +39,7 @@ Read = Callable[[ConsumerRecord, tuple[str, int, int]], Event | None]
 
 
 class Webhooks:
-    """Those of the setting, and those of the API."""
+    """The webhooks of the setting, and those of the API."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -49,7 +49,7 @@ class Webhooks:
         self._store: ThreadStore | None = None
 
     async def store(self) -> ThreadStore:
-        """The store. Raises StoreError."""
+        """Return the store. Raises StoreError."""
         self._store = self._store or await ThreadStore.open(self._settings.store_url)
         return self._store
 
@@ -73,7 +73,7 @@ class Taking:
         self._warn = RepeatedWarning(log)
 
     async def apply(self, group: Group) -> None:
-        """Returns when the store has them. Raises StoreError."""
+        """Return when the store has the deliveries. Raises StoreError."""
         known = await self._webhooks.known(now=True)  # one that was just set up hears of what comes next
         wanted: list[tuple[str, Event]] = []
         for partition, records in group:
@@ -102,12 +102,12 @@ class DeliveringWork(GroupWork):
         self._delivering: asyncio.Task[None] | None = None
 
     async def tick(self, partition: int, idle_ms: int) -> None:
-        """It delivers while it has a partition."""
+        """Deliver while the worker has a partition."""
         if self._delivering is None or self._delivering.done():
             self._delivering = asyncio.create_task(self._deliverer.run())
 
     def drop(self) -> None:
-        """What is under way may end; what is claimed and not begun is others' in a minute."""
+        """Stop: deliveries under way may end; those that are claimed and not begun are others' in a minute."""
         super().drop()
         if self._delivering is not None:
             self._deliverer.stop()
@@ -115,7 +115,7 @@ class DeliveringWork(GroupWork):
 
 
 def turns_work(settings: Settings, metrics: Metrics, producer: Producer) -> DeliveringWork:
-    """The work of the role `webhooks`."""
+    """Return the work of the role `webhooks`."""
     webhooks = Webhooks(settings)
     topic = catalog.TURNS.full_name(settings.topic_prefix)
     taking = Taking(webhooks, topic, _turn, metrics)
@@ -124,7 +124,7 @@ def turns_work(settings: Settings, metrics: Metrics, producer: Producer) -> Deli
 
 
 def notices_work(settings: Settings, metrics: Metrics, producer: Producer) -> GroupWork:
-    """The work of the role `notices`."""
+    """Return the work of the role `notices`."""
     topic = catalog.NOTICES.full_name(settings.topic_prefix)
     taking = Taking(Webhooks(settings), topic, _notice, metrics)
     return GroupWork("notices", taking.apply, metrics)

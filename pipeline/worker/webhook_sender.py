@@ -34,7 +34,7 @@ GONE: Final = 410
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether it was taken; else why not, in words that hold no path, and whether to try no more."""
+    """The outcome of a delivery: taken; else why not, in words that hold no path, and whether to stop retrying."""
 
     taken: bool
     why: str = ""
@@ -57,7 +57,7 @@ class Checked(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: there is nothing to close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,9 @@ class Sender:
         return Outcome(taken, "" if taken else f"status {status}", final=status == GONE)
 
     async def _addresses(self, owner: str, host: str, port: int) -> list[tuple[int, str]]:
-        """Return a name's addresses. The slot is held until its thread is free again, also where nobody waits for it
-        any more.
+        """Return a name's addresses.
+
+        The slot is held until its thread is free again, also where nobody waits for it any more.
         """
         await self.slots.take(owner)
         look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)

@@ -1,4 +1,7 @@
-"""What a stage works with: batches of records, the source that they come from, and the work that is done with them."""
+"""The interfaces of a stage: batches of records, the source that they come from.
+
+The work that is done with them.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +31,16 @@ class Batch:
         return cls(records, records[0].offset, records[-1].offset + 1)
 
     def __len__(self) -> int:
-        """How many records."""
+        """Return the number of records."""
         return len(self.records)
 
     def __bool__(self) -> bool:
-        """Whether reading has got on."""
+        """Return True if reading has moved on."""
         return self.end > self.start
 
 
 class Work(Protocol):
-    """What a stage does with its partitions, given by number."""
+    """The work of a stage with its partitions, given by number."""
 
     @property
     def trouble(self) -> str | None:
@@ -50,18 +53,19 @@ class Work(Protocol):
         """Forget all partitions: they may belong to another worker by now."""
 
     async def interrupt(self) -> None:
-        """Do not wait for anything in `handle` any more: the partitions are about to go. Returns when nothing that
-        `handle` has left to be done is under way.
+        """Wait for nothing in `handle` any more: the partitions are about to go.
+
+        Returns when nothing that `handle` has left to be done is under way.
         """
 
     async def handle(self, partition: int, records: Records) -> None:
         """Apply records. What raises is tried again: they are handed in once more."""
 
     def behind(self, partition: int) -> int:
-        """How many offsets were handed in whose records `handle` has left to be applied."""
+        """Return how many offsets were handed in whose records `handle` has left to be applied."""
 
     def floor(self, partition: int) -> int | None:
-        """The first offset that is still needed, None where the partition is not ours."""
+        """Return the first offset that is still needed, None where the partition is not ours."""
 
     async def flush(self) -> bool:
         """Make safe all that the floors rely on that were asked for before; False: do not commit."""
@@ -80,7 +84,10 @@ class Source(Protocol):
         """Go back to an offset."""
 
     def highwater_of(self, partition: int) -> int | None:
-        """The offset behind the partition's last record, as of the last poll; None where the broker has not said."""
+        """Return the offset behind the partition's last record, as of the last poll.
+
+        None where the broker has not said.
+        """
 
     def last_poll_of(self, partition: int) -> int | None:
-        """When the broker last answered about the partition, epoch ms; None where it has not."""
+        """Return when the broker last answered about the partition, epoch ms; None where it has not."""

@@ -32,8 +32,9 @@ SILENT_AFTER: Final = 15.0  # seconds without an answer from the broker
 
 
 async def begin(settings: Settings, roles: Sequence[Role], since: int | None = None) -> None:
-    """Place the groups of `from_now` roles that have read nothing so far: at the end of their topics, or at a time
-    (epoch ms). Raises BrokerError.
+    """Place the groups of `from_now` roles that have read nothing so far: at the end of their topics, or at a time.
+
+    `since` in epoch ms. Raises BrokerError.
     """
     for role in roles:
         if role.from_now:
@@ -55,8 +56,10 @@ class Worker:
         self._swept: list[int] = []  # the generation of each role whose leftovers of before were collected
 
     async def start(self) -> None:
-        """Start all roles. Raises BrokerError where Kafka or a topic is missing, StoreError for a store that these
-        roles can't work with; one that is away is waited for.
+        """Start all roles.
+
+        Raises BrokerError where Kafka or a topic is missing, StoreError for a store that these roles can't work with;
+        one that is away is waited for.
         """
         await check_topics(self.settings)
         if any(role.needs_store for role in self.roles):
